@@ -1,0 +1,1 @@
+"""The harness: scheduler contract, judge, runner, ledger and command line."""

@@ -1,0 +1,130 @@
+"""The scheduler contract: an ``Instance`` and a ``Run`` go in, an ``Outcome`` comes out.
+
+A scheduler is a frozen dataclass whose fields are its parameters (``--param name.field=value``). It registers under
+the entry-point group ``bench.schedulers``; the runner loads it by name inside the worker process.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Protocol, runtime_checkable
+
+from instances import Instance, Objective, Plan, PlanClass
+
+
+class Status(StrEnum):
+    """What a scheduler says of its own result."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A value that no plan of a stated class can beat.
+
+    Attributes
+    ----------
+    value
+        In the objective's own unit: dollars per hour, requests per second or rate multiple.
+    certified
+        Proven for the true problem with safe rounding. ``False``: a bound of some model of it.
+    plan_class
+        The widest class of plans it holds for.
+    allowed_shares
+        The shares it considered, in units; ``None`` for every whole unit.
+    slots_per_gpulet
+        The most slots in one gpulet it considered.
+    max_batch
+        The largest batch it considered; ``None`` for all that the catalogue supports.
+    """
+
+    value: float
+    certified: bool
+    plan_class: PlanClass = PlanClass.SPATIAL
+    allowed_shares: tuple[int, ...] | None = None
+    slots_per_gpulet: int = 1
+    max_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a scheduler returns.
+
+    Attributes
+    ----------
+    status
+        Its own claim; the judge decides feasibility.
+    plan, bound
+        The best it has, if any.
+    statistics
+        Numbers worth keeping, such as nodes or columns, by name.
+    reason
+        One line for people when there is no plan, such as the workload that no GPU can serve.
+    """
+
+    status: Status
+    plan: Plan | None = None
+    bound: Bound | None = None
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+
+def _ignore(plan: Plan | None, bound: Bound | None) -> None:
+    """Drop a report: nobody is listening."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The terms of one run.
+
+    Attributes
+    ----------
+    deadline
+        ``time.monotonic()`` value by which ``schedule`` should return; later it is killed.
+    seed
+        For every random choice: the same seed gives the same plan.
+    threads
+        That the scheduler and its solver may use.
+    memory_limit_mb
+        Address space the process may reserve, or ``None``.
+    start
+        The plan of the scheduler named behind ``@``, or ``None``.
+    listener
+        Where ``report`` goes.
+    """
+
+    deadline: float = float("inf")
+    seed: int = 0
+    threads: int = 1
+    memory_limit_mb: float | None = None
+    start: Plan | None = None
+    listener: Callable[[Plan | None, Bound | None], None] = _ignore
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the deadline, never negative."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def report(self, plan: Plan | None = None, bound: Bound | None = None) -> None:
+        """Stream an incumbent or a bound as soon as it is found: a hard kill then loses none of them."""
+        self.listener(plan, bound)
+
+
+@runtime_checkable
+class Scheduler(Protocol):
+    """Anything that turns instances into plans. In practice a frozen dataclass.
+
+    A class may also define ``warm(self) -> None``: it is called before the clock starts, sees no instance, and is the
+    place to import solvers and compile kernels.
+    """
+
+    name: ClassVar[str]
+    objectives: ClassVar[frozenset[Objective]]
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan for ``instance`` within the terms of ``run``."""
+        ...

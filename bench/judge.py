@@ -1,0 +1,384 @@
+"""The judge: recomputes what a plan is worth and names every constraint it breaks. No scheduler's claim is believed."""
+
+import math
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, PlacedGpu, Plan, Slot
+from instances.errors import unknown_name
+from instances.interference import gpu_time_ms
+from instances.view import View
+
+RATE_TOLERANCE = 1e-9
+"""Relative slack on sums of rates alone, for parts of a split workload that do not add up to the last bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken constraint.
+
+    Attributes
+    ----------
+    kind
+        ``latency``, ``share``, ``allowed-share``, ``memory``, ``batch``, ``rate``, ``duty-cycle`` or ``pool``.
+    gpu
+        Position in the plan, or ``None`` when it concerns no single GPU.
+    workload
+        Its id, or ``None``.
+    actual, limit
+        What is, and what may be at most (``rate``: at least); units as the message says.
+    message
+        For people.
+    """
+
+    kind: str
+    gpu: int | None
+    workload: str | None
+    actual: float
+    limit: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotVerdict:
+    """What the performance model predicts for one slot.
+
+    Attributes
+    ----------
+    gpu, workload
+        Position in the plan, and id.
+    t_gpu_ms, t_inf_ms
+        GPU time and whole inference time of a batch beside its neighbours.
+    budget_ms
+        Largest permitted GPU time (single-slot gpulets; what is left of the cycle otherwise).
+    throughput_rps
+        Most requests per second the slot can do.
+    busy
+        Fraction of time it is executing at the rate it serves.
+    """
+
+    gpu: int
+    workload: str
+    t_gpu_ms: float
+    t_inf_ms: float
+    budget_ms: float
+    throughput_rps: float
+    busy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judge's finding on one plan.
+
+    Attributes
+    ----------
+    feasible
+        Whether no constraint is broken.
+    violations
+        Every broken constraint.
+    value
+        Of the instance's objective, also for infeasible plans; ``None`` where it is undefined.
+    gpus_used
+        GPUs that run something.
+    cost_per_hour
+        Their prices summed, in dollars.
+    throughput_rps
+        Sum of what the slots can do.
+    goodput_rps
+        Sum of the rates served by slots that break no constraint, at most what each workload asks for.
+    fragments_pct
+        Mean unallocated share of the GPUs that run something (InSS, Sec. 2.4).
+    utilisation_pct
+        Mean over those GPUs of share times busy fraction.
+    slots
+        The prediction for every slot, in plan order.
+    """
+
+    feasible: bool
+    violations: tuple[Violation, ...]
+    value: float | None
+    gpus_used: int
+    cost_per_hour: float
+    throughput_rps: float
+    goodput_rps: float
+    fragments_pct: float
+    utilisation_pct: float
+    slots: tuple[SlotVerdict, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the verdict as JSON values; times that are not finite become ``null``."""
+        return {key: _finite(value) for key, value in asdict(self).items()}
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return value
+
+
+def judge(plan: Plan, instance: Instance) -> Verdict:
+    """Judge ``plan`` as an answer to ``instance``.
+
+    Raises
+    ------
+    InputError
+        If it is no answer to this instance at all: another instance's name, an unknown workload or GPU type, or a
+        share, batch or rate that is not a positive number.
+    """
+    _check_belongs(plan, instance)
+    violations: list[Violation] = []
+    slots: list[SlotVerdict] = []
+    views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+    for position, gpu in enumerate(plan.gpus):
+        found = _judge_gpu(position, gpu, views[gpu.type])
+        slots += found[0]
+        violations += found[1]
+    violations += _judge_pool(plan, instance)
+    violations += _judge_rates(plan, instance)
+
+    used = [gpu for gpu in plan.gpus if gpu.gpulets]
+    units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
+    prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
+    cost = math.fsum(prices[gpu.type] for gpu in used)
+    free_pct = [100.0 * (1.0 - gpu.share_units / units[gpu.type]) for gpu in used]
+    busy_pct = _busy_pct(plan, slots, units)
+    throughput = math.fsum(slot.throughput_rps for slot in slots)
+    return Verdict(
+        feasible=not violations,
+        violations=tuple(violations),
+        value=_value(plan, instance, cost, throughput),
+        gpus_used=plan.gpus_used,
+        cost_per_hour=cost,
+        throughput_rps=throughput,
+        goodput_rps=_goodput_rps(plan, instance, violations),
+        fragments_pct=math.fsum(free_pct) / len(used) if used else 0.0,
+        utilisation_pct=math.fsum(busy_pct) / len(used) if used else 0.0,
+        slots=tuple(slots),
+    )
+
+
+def _check_belongs(plan: Plan, instance: Instance) -> None:
+    if plan.instance != instance.name:
+        raise InputError("plan: instance", f'made for "{plan.instance}", judged against "{instance.name}"')
+    for g, gpu in enumerate(plan.gpus):
+        if instance.pool(gpu.type) is None:
+            known = [pool.type.name for pool in instance.gpus]
+            raise unknown_name(f"plan: gpus[{g}].type", "GPU type", gpu.type, known)
+        for p, gpulet in enumerate(gpu.gpulets):
+            where = f"plan: gpus[{g}].gpulets[{p}]"
+            if gpulet.share_units < 1 or not gpulet.slots:
+                raise InputError(where, "a gpulet has at least one share unit and one slot")
+            cycle_ms = gpulet.duty_cycle_ms
+            if cycle_ms is None and len(gpulet.slots) > 1:
+                raise InputError(where, "slots that take turns need a duty_cycle_ms")
+            if cycle_ms is not None and not 0.0 < cycle_ms < math.inf:
+                raise InputError(f"{where}.duty_cycle_ms", f"{cycle_ms} is no positive time")
+            for s, slot in enumerate(gpulet.slots):
+                place = f"{where}.slots[{s}]"
+                if slot.workload not in instance.workload_index:
+                    raise unknown_name(f"{place}.workload", "workload", slot.workload, list(instance.workload_index))
+                if slot.batch < 1 or not 0.0 < slot.rate_rps < math.inf:
+                    raise InputError(place, "batch and rate_rps are positive")
+
+
+def _judge_gpu(position: int, gpu: PlacedGpu, view: View) -> tuple[list[SlotVerdict], list[Violation]]:
+    """Judge one GPU: shares, memory, batches, and every slot's latency beside its neighbours."""
+    tables, found = view.tables, []
+    allocated = gpu.share_units
+    if allocated > tables.share_units:
+        found.append(
+            Violation(
+                "share",
+                position,
+                None,
+                allocated,
+                tables.share_units,
+                f"GPU {position}: {allocated} share units allocated, {tables.share_units} exist",
+            )
+        )
+    for gpulet in gpu.gpulets:
+        if view.gpu.allowed_shares is not None and gpulet.share_units not in view.gpu.allowed_shares:
+            message = f"GPU {position}: a share of {gpulet.share_units} units is not permitted on {gpu.type}"
+            found.append(Violation("allowed-share", position, None, gpulet.share_units, 0, message))
+    unsupported = [
+        (slot, int(tables.max_batch[_model(view, slot)]))
+        for gpulet in gpu.gpulets
+        for slot in gpulet.slots
+        if slot.batch > tables.max_batch[_model(view, slot)]
+    ]
+    if unsupported:
+        # Without figures for such a batch nothing on this GPU can be predicted.
+        for slot, top in unsupported:
+            message = f"GPU {position}, {slot.workload}: batch {slot.batch}, figures exist up to {top}"
+            found.append(Violation("batch", position, slot.workload, slot.batch, top, message))
+        return [], found
+
+    memory = math.fsum(tables.memory_mib[_model(view, s), s.batch] for gpulet in gpu.gpulets for s in gpulet.slots)
+    if memory > tables.memory_limit_mib:
+        message = f"GPU {position}: {memory:.0f} MiB resident, {tables.memory_limit_mib:.0f} MiB exist"
+        found.append(Violation("memory", position, None, memory, tables.memory_limit_mib, message))
+
+    # A gpulet shows its neighbours the largest demand of any of its slots.
+    demands = np.array([_demand(view, gpulet) for gpulet in gpu.gpulets]).reshape(-1, 3)
+    totals = demands.sum(axis=0)
+    slots: list[SlotVerdict] = []
+    for gpulet, own in zip(gpu.gpulets, demands, strict=True):
+        judged = _judge_gpulet(position, gpulet, view, len(gpu.gpulets), totals - own)
+        slots += judged[0]
+        found += judged[1]
+    return slots, found
+
+
+def _judge_gpulet(
+    position: int, gpulet: Gpulet, view: View, residents: int, others: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> tuple[list[SlotVerdict], list[Violation]]:
+    tables, buffer = view.tables, view.instance.latency_buffer
+    slots: list[SlotVerdict] = []
+    found: list[Violation] = []
+    times_ms = []
+    # Beyond the whole GPU there are no figures: an overcommitted gpulet is judged as if it had all of it.
+    units = min(gpulet.share_units, tables.share_units)
+    for slot in gpulet.slots:
+        m = _model(view, slot)
+        power = others[2] + tables.power_w[m, slot.batch, units]
+        times_ms.append(gpu_time_ms(tables, m, slot.batch, units, residents, others[0], others[1], power))
+
+    cycle_ms = gpulet.duty_cycle_ms
+    inference_ms = [
+        t + float(tables.transfer_ms[_model(view, s), s.batch]) for t, s in zip(times_ms, gpulet.slots, strict=True)
+    ]
+    if cycle_ms is not None and buffer * math.fsum(inference_ms) > cycle_ms:
+        message = f"GPU {position}: the slots of a gpulet take {buffer * math.fsum(inference_ms):.3f} ms of {cycle_ms:g} ms"
+        found.append(Violation("duty-cycle", position, None, buffer * math.fsum(inference_ms), cycle_ms, message))
+
+    for slot, t_gpu, t_inf in zip(gpulet.slots, times_ms, inference_ms, strict=True):
+        w, m = view.instance.workload_index[slot.workload], _model(view, slot)
+        if cycle_ms is None:
+            budget = float(view.budget_ms(w, slot.batch, slot.rate_rps))
+            period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
+        else:
+            # D + t_inf <= SLO and r <= 1000 b / D
+            budget = (float(view.slo_ms[w]) - cycle_ms) / buffer - (t_inf - t_gpu)
+            period_ms = cycle_ms
+            if slot.rate_rps * cycle_ms > 1000.0 * slot.batch:
+                most = 1000.0 * slot.batch / cycle_ms
+                message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s, the cycle serves {most:g}"
+                found.append(Violation("rate", position, slot.workload, most, slot.rate_rps, message))
+        if not t_gpu <= budget:
+            message = (
+                f"GPU {position}, {slot.workload}: GPU time {t_gpu:.3f} ms exceeds its budget of {budget:.3f} ms"
+                f" (batch {slot.batch}, {slot.rate_rps:g} req/s, SLO {view.slo_ms[w]:g} ms)"
+            )
+            found.append(Violation("latency", position, slot.workload, t_gpu, budget, message))
+        throughput = 1000.0 * slot.batch / period_ms if period_ms < math.inf else 0.0
+        executing_ms = period_ms if cycle_ms is None else t_inf
+        busy = min(1.0, slot.rate_rps * executing_ms / (1000.0 * slot.batch))
+        slots.append(SlotVerdict(position, slot.workload, t_gpu, t_inf, budget, throughput, busy))
+    return slots, found
+
+
+def _model(view: View, slot: Slot) -> int:
+    return int(view.model[view.instance.workload_index[slot.workload]])
+
+
+def _demand(view: View, gpulet: Gpulet) -> tuple[float, float, float]:
+    """Largest L2, DRAM and power demand of a gpulet's slots, each alone."""
+    tables, u = view.tables, min(gpulet.share_units, view.tables.share_units)
+    places = [(_model(view, slot), slot.batch, u) for slot in gpulet.slots]
+    return (
+        max(float(tables.l2_pct[at]) for at in places),
+        max(float(tables.dram_pct[at]) for at in places),
+        max(float(tables.power_w[at]) for at in places),
+    )
+
+
+def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
+    """Check that the plan uses no more GPUs of a type than there are."""
+    found = []
+    for pool in instance.gpus:
+        used = sum(1 for gpu in plan.gpus if gpu.gpulets and gpu.type == pool.type.name)
+        if pool.count is not None and used > pool.count:
+            message = f"{used} GPUs of type {pool.type.name} used, the pool has {pool.count}"
+            found.append(Violation("pool", None, None, used, pool.count, message))
+    return found
+
+
+def _served_rps(plan: Plan) -> dict[str, float]:
+    parts: dict[str, list[float]] = defaultdict(list)
+    for _, _, slot in plan.slots():
+        parts[slot.workload].append(slot.rate_rps)
+    return {workload: math.fsum(rates) for workload, rates in parts.items()}
+
+
+def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
+    """Check that every workload is served as the objective asks."""
+    if instance.objective in (Objective.SCALE, Objective.COLOCATION):
+        return []
+    served = _served_rps(plan)
+    found = []
+    if instance.objective is Objective.GOODPUT:
+        for position, _, slot in plan.slots():
+            asked = instance.workloads[instance.workload_index[slot.workload]].rate_rps
+            steps = slot.rate_rps / (GOODPUT_STEP * asked)
+            if abs(steps - round(steps)) > RATE_TOLERANCE * steps:
+                message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s is no multiple of 5 % of {asked:g}"
+                found.append(Violation("rate", position, slot.workload, slot.rate_rps, asked, message))
+        for workload in instance.workloads:
+            rate = served.get(workload.id, 0.0)
+            if rate > workload.rate_rps * (1.0 + RATE_TOLERANCE):
+                message = f"{workload.id}: {rate:g} req/s served, only {workload.rate_rps:g} arrive"
+                found.append(Violation("rate", None, workload.id, rate, workload.rate_rps, message))
+        return found
+    for workload in instance.workloads:
+        rate = served.get(workload.id, 0.0)
+        if rate < workload.rate_rps * (1.0 - RATE_TOLERANCE):
+            message = f"{workload.id}: {rate:g} req/s served of {workload.rate_rps:g}"
+            found.append(Violation("rate", None, workload.id, rate, workload.rate_rps, message))
+    return found
+
+
+def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> float | None:
+    match instance.objective:
+        case Objective.COST:
+            return cost
+        case Objective.CAPACITY:
+            return throughput
+        case Objective.GOODPUT:
+            return math.fsum(slot.rate_rps for _, _, slot in plan.slots())
+        case Objective.SCALE:
+            served = _served_rps(plan)
+            return min((served.get(w.id, 0.0) / w.rate_rps for w in instance.workloads), default=0.0)
+        case Objective.COLOCATION:
+            return None
+
+
+def _goodput_rps(plan: Plan, instance: Instance, violations: list[Violation]) -> float:
+    """Rates served by slots that keep their promise, at most what arrives."""
+    broken_gpus = {v.gpu for v in violations if v.workload is None and v.gpu is not None}
+    broken_slots = {(v.gpu, v.workload) for v in violations}
+    served: dict[str, float] = defaultdict(float)
+    for position, _, slot in plan.slots():
+        if position not in broken_gpus and (position, slot.workload) not in broken_slots:
+            served[slot.workload] += slot.rate_rps
+    return math.fsum(min(served[w.id], w.rate_rps) for w in instance.workloads if w.id in served)
+
+
+def _busy_pct(plan: Plan, slots: list[SlotVerdict], units: dict[str, int]) -> list[float]:
+    """Share times busy fraction of every gpulet, in percent of its GPU; the slots of a cycle add up."""
+    busy = {}
+    for slot in slots:
+        busy[slot.gpu, slot.workload] = slot.busy
+    return [
+        100.0
+        * gpulet.share_units
+        / units[gpu.type]
+        * min(1.0, math.fsum(busy.get((position, slot.workload), 0.0) for slot in gpulet.slots))
+        for position, gpu in enumerate(plan.gpus)
+        for gpulet in gpu.gpulets
+    ]

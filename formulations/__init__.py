@@ -1,0 +1,1 @@
+"""Exact schedulers: models of the whole problem, solved to a certified bound."""

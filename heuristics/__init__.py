@@ -1,0 +1,1 @@
+"""The papers' schedulers, one file each."""

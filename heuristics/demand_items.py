@@ -1,0 +1,161 @@
+"""What iGniter and its first-fit baselines pack: workloads, or parts of them, with batch and least share decided."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances import GOODPUT_STEP, Objective, PlacedGpu, spatial_gpu
+from instances.least_shares import least_share_alone
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Unservable(Exception):
+    """A workload that no part, batch and full GPU can serve."""
+
+
+@njit(cache=True)  # type: ignore[misc]
+def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
+    units = np.empty(len(model), dtype=np.int64)
+    for i in range(len(model)):
+        units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
+    return units
+
+
+def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
+    """Return ``b_appr``: the batch that just meets the rate when half the SLO is used up (iGniter equation 17).
+
+    Where uploads do not overlap execution, the term of the upload falls away. The batch is capped at the largest one
+    that the catalogue supports.
+
+    Parameters
+    ----------
+    view
+        The instance from one GPU type.
+    workload, rate_rps
+        Positions and rates, one shape.
+    """
+    tables, model = view.tables, view.model[workload]
+    hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
+    # Equation 17, with B_pcie divided out
+    batch = np.ceil(view.slo_ms[workload] / 2.0 / (1000.0 / rate_rps + hidden_ms)).astype(np.int64)
+    return np.clip(batch, 1, tables.max_batch[model])
+
+
+def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
+    """Return ``r_lower`` in units: the least share that serves each workload alone (iGniter equation 18).
+
+    One more than the GPU has where even the full GPU is too slow.
+    """
+    budget = view.budget_ms(workload, batch, rate_rps)
+    units: Ints = _least_shares_alone(view.tables, view.model[workload], batch, budget)
+    return units
+
+
+@dataclass(frozen=True, slots=True)
+class DemandItems:
+    """What is to be packed; arrays have one row per item and one column per rate it may be served at.
+
+    An item is a workload or, where no GPU can serve one whole, one of its equal parts. Column 0 is the full rate of the
+    item; under ``goodput`` the next columns are the lower steps of its rate, otherwise there is one column only.
+
+    Attributes
+    ----------
+    workload
+        Position in the instance, shape (items,).
+    rate_rps, batch, lower_units, budget_ms
+        Shape (items, rates).
+    """
+
+    workload: Ints
+    rate_rps: Floats
+    batch: Ints
+    lower_units: Ints
+    budget_ms: Floats
+
+    @classmethod
+    def of(cls, view: View) -> "DemandItems":
+        """Cut the workloads of ``view`` into items, in the order of the instance.
+
+        Raises
+        ------
+        Unservable
+            If a workload cannot be served at any rate.
+        """
+        workload = np.arange(len(view.rate_rps), dtype=np.int64)
+        if view.instance.objective is Objective.GOODPUT:
+            share_of_rate = 1.0 - GOODPUT_STEP * np.arange(round(1.0 / GOODPUT_STEP))
+            return cls._at_rates(view, workload, view.rate_rps[:, None] * share_of_rate[None, :])
+        parts = _parts(view, workload)
+        return cls._at_rates(view, np.repeat(workload, parts), np.repeat(view.rate_rps / parts, parts)[:, None])
+
+    @classmethod
+    def _at_rates(cls, view: View, workload: Ints, rate_rps: Floats) -> "DemandItems":
+        flat = np.repeat(workload, rate_rps.shape[1])
+        batch = appropriate_batch(view, flat, rate_rps.ravel())
+        lower = lower_bound_share(view, flat, batch, rate_rps.ravel())
+        budget = view.budget_ms(flat, batch, rate_rps.ravel())
+        shape = rate_rps.shape
+        return cls(workload, rate_rps, batch.reshape(shape), lower.reshape(shape), budget.reshape(shape))
+
+    def decreasing(self) -> Ints:
+        """Item positions by ``r_lower`` at full rate, largest first, ties in the instance's order (Alg. 1, line 3)."""
+        return np.argsort(-self.lower_units[:, 0], kind="stable")
+
+
+def _parts(view: View, workload: Ints) -> Ints:
+    """Number of equal parts each workload needs so that one full GPU serves a part; 1 for nearly all."""
+    full = view.tables.share_units
+    trickle = view.rate_rps * 1e-6
+    hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
+    if hopeless.any():
+        asked = view.instance.workloads[int(np.argmax(hopeless))]
+        raise Unservable(
+            f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {view.gpu.name} at any rate"
+        )
+    parts = np.ones(len(workload), dtype=np.int64)
+    while True:
+        rate = view.rate_rps / parts
+        oversized = lower_bound_share(view, workload, appropriate_batch(view, workload, rate), rate) > full
+        if not oversized.any():
+            return parts
+        parts[oversized] += 1
+
+
+def placed_gpus(
+    view: View, items: DemandItems, column: Ints, resident: Ints, units: Ints, residents: Ints
+) -> tuple[PlacedGpu, ...]:
+    """Turn the arrays that packing kernels write into GPUs; empty ones are left out.
+
+    Parameters
+    ----------
+    view, items
+        What was packed.
+    column
+        Rate column of each item, shape (items,).
+    resident, units
+        Item and share of each resident, shape (GPUs, residents at most).
+    residents
+        How many each GPU has, shape (GPUs,).
+    """
+    workloads = view.instance.workloads
+    return tuple(
+        spatial_gpu(
+            view.gpu.name,
+            [
+                (
+                    workloads[items.workload[i]].id,
+                    int(units[g, s]),
+                    int(items.batch[i, column[i]]),
+                    float(items.rate_rps[i, column[i]]),
+                )
+                for s, i in enumerate(resident[g, : residents[g]])
+            ],
+        )
+        for g in np.flatnonzero(residents)
+    )

@@ -1,0 +1,122 @@
+"""iGniter: place each workload where it causes the least growth of shares (001, Algorithms 1 and 2)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bench.api import Outcome, Run
+from heuristics.demand_items import DemandItems
+from heuristics.packing import Packing, pack_pools, warm_packing
+from instances import Instance, Objective
+from instances.least_shares import raise_to_feasible
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)  # type: ignore[misc]
+def _place(
+    tables: Tables, model: Ints, batch: Ints, lower: Ints, budget_ms: Floats, order: Ints, available: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Algorithm 1 over items in ``order``; per-rate arrays have shape (items, rates)."""
+    items, rates = batch.shape
+    most = tables.share_units
+    column = np.full(items, -1, dtype=np.int64)
+    resident = np.zeros((available, most + 1), dtype=np.int64)
+    units = np.zeros((available, most + 1), dtype=np.int64)
+    residents = np.zeros(available, dtype=np.int64)
+    allocated = np.zeros(available, dtype=np.int64)
+    memory_mib = np.zeros(available)
+    there_model = np.empty(most + 1, dtype=np.int64)
+    there_batch = np.empty(most + 1, dtype=np.int64)
+    there_budget = np.empty(most + 1)
+    there_units = np.empty(most + 1, dtype=np.int64)
+    chosen_units = np.empty(most + 1, dtype=np.int64)
+
+    opened = 0  # the printed g <- 1 leaves GPU 1 empty when the first workload needs all of it; the published plans do not
+    for w in order:  # line 4
+        for c in range(rates):
+            if lower[w, c] > most:
+                continue
+            memory = tables.memory_mib[model[w], batch[w, c]]
+            target = -1  # line 5
+            least_growth = most
+            for g in range(opened):  # line 6
+                count = residents[g]
+                if allocated[g] + lower[w, c] > most or memory_mib[g] + memory > tables.memory_limit_mib:
+                    continue
+                for s in range(count):
+                    i = resident[g, s]
+                    there_model[s], there_batch[s] = model[i], batch[i, column[i]]
+                    there_budget[s], there_units[s] = budget_ms[i, column[i]], units[g, s]
+                there_model[count], there_batch[count] = model[w], batch[w, c]
+                there_budget[count], there_units[count] = budget_ms[w, c], lower[w, c]
+                # line 7
+                if not raise_to_feasible(tables, there_model, there_batch, there_budget, there_units, count + 1):
+                    continue
+                growth = there_units[: count + 1].sum() - allocated[g]  # line 8
+                if growth < least_growth:  # lines 9-11
+                    target, least_growth = g, growth
+                    chosen_units[: count + 1] = there_units[: count + 1]
+                    if growth == lower[w, c]:
+                        break  # nobody grew: no later GPU is strictly better
+            if target < 0 and opened < available:  # lines 13-14: opened at r_lower, unchecked
+                target = opened
+                opened += 1
+                chosen_units[0] = lower[w, c]
+            if target >= 0:  # line 16
+                count = residents[target]
+                resident[target, count] = w
+                residents[target] = count + 1
+                units[target, : count + 1] = chosen_units[: count + 1]
+                allocated[target] = units[target, : count + 1].sum()
+                memory_mib[target] += memory
+                column[w] = c
+                break
+    return column, resident, units, residents
+
+
+def _pack(view: View, items: DemandItems, available: int) -> Packing:
+    packed: Packing = _place(
+        view.tables,
+        view.model[items.workload],
+        items.batch,
+        items.lower_units,
+        items.budget_ms,
+        items.decreasing(),  # line 3
+        available,
+    )
+    return packed
+
+
+@dataclass(frozen=True, slots=True)
+class IGniter:
+    """iGniter's placement and allocation, Algorithms 1 and 2.
+
+    Under ``cost`` it is the paper's algorithm. The paper names no other objective: under ``capacity`` the same plan is
+    made on the given GPUs and the shares left on each are spent on throughput, under ``goodput`` a workload that fits
+    nowhere at its full rate is tried at 95 %, 90 %, ... of it.
+
+    Attributes
+    ----------
+    spend_spare
+        Whether the spare shares are spent under ``capacity``.
+    """
+
+    name: ClassVar[str] = "igniter"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
+
+    spend_spare: bool = True
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_packing(_pack)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Pack onto every GPU type of the pool and return the best plan."""
+        return pack_pools(instance, _pack, self.spend_spare)

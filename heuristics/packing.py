@@ -1,0 +1,93 @@
+"""From a packing rule to a scheduler: GPU types, pools and objectives, the same for iGniter and its baselines."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.api import Outcome, Status
+from heuristics.demand_items import DemandItems, Unservable, placed_gpus
+from instances import GpuPool, Instance, Objective, PlacedGpu, Plan
+from instances.one_gpu import Resident, fit_gpu
+from instances.view import View
+
+Ints = NDArray[np.int64]
+
+Packing = tuple[Ints, Ints, Ints, Ints]
+"""What a packing kernel returns: column of each item (-1 where it was left out), and per GPU the residents' items,
+their share units and their number; see ``heuristics.demand_items.placed_gpus``."""
+
+Pack = Callable[[View, DemandItems, int], Packing]
+"""A packing rule: (view, items, GPUs available) to a packing."""
+
+
+def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
+    """Pack onto each GPU type alone and keep the best plan (iGniter, Sec. 4.1, last paragraph).
+
+    ``cost`` keeps the cheapest type whose pool is large enough, ``capacity`` and ``goodput`` the one with the most.
+
+    Parameters
+    ----------
+    instance
+        What is to be served.
+    pack
+        The packing rule.
+    spend_spare
+        Hand out the shares that are left on each GPU (``capacity`` only).
+    """
+    best: tuple[float, tuple[PlacedGpu, ...]] | None = None
+    reasons = []
+    for pool in instance.gpus:
+        view = View.of(instance, pool.type)
+        try:
+            items = DemandItems.of(view)
+        except Unservable as why:
+            reasons.append(str(why))
+            continue
+        column, resident, units, residents = pack(view, items, _available(pool, len(items.workload)))
+        left_out = int(np.count_nonzero(column < 0))
+        if left_out and instance.objective is not Objective.GOODPUT:
+            reasons.append(f"{left_out} of {len(column)} do not fit on {pool.count} GPUs of type {pool.type.name}")
+            continue
+        gpus = placed_gpus(view, items, column, resident, units, residents)
+        if spend_spare and instance.objective is Objective.CAPACITY:
+            gpus = tuple(with_spare_spent(view, gpu) for gpu in gpus)
+        worth = _worth(instance, pool, gpus)
+        if best is None or worth > best[0]:
+            best = (worth, gpus)
+    if best is None:
+        unservable = len(reasons) == len(instance.gpus) and not any("do not fit" in reason for reason in reasons)
+        return Outcome(Status.INFEASIBLE if unservable else Status.UNKNOWN, reason="; ".join(reasons))
+    return Outcome(Status.FEASIBLE, Plan(instance.name, best[1]))
+
+
+def _available(pool: GpuPool, items: int) -> int:
+    return items if pool.count is None else min(pool.count, items)
+
+
+def _worth(instance: Instance, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:
+    """Larger is better."""
+    if instance.objective is Objective.COST:
+        return -pool.type.price_per_hour * len(gpus)
+    return sum(slot.rate_rps for gpu in gpus for gpulet in gpu.gpulets for slot in gpulet.slots)
+
+
+def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
+    """Return the same residents with the spare shares spent, or ``gpu`` itself where its residents do not fit."""
+    residents = [
+        Resident(view.instance.workload_index[slot.workload], slot.batch, slot.rate_rps)
+        for gpulet in gpu.gpulets
+        for slot in gpulet.slots
+    ]
+    return fit_gpu(view, residents, spend_spare=True) or gpu
+
+
+def warm_packing(pack: Pack) -> None:
+    """Run a packing rule once on a tiny instance, so that its kernel is loaded before the clock starts."""
+    from instances import SloRule, Workload
+    from instances.catalogue import gpu_type
+
+    gpu = gpu_type("v100")
+    tiny = (Workload("w", "alexnet", 20.0, 100.0),)
+    for objective in (Objective.CAPACITY, Objective.GOODPUT):
+        pack_pools(Instance("warm", objective, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, 1),), tiny), pack, True)

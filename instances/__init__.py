@@ -1,0 +1,31 @@
+"""What is scheduled: instances, plans, GPU catalogue, performance models, latency budgets, generators and suites."""
+
+from instances.budget import SloRule
+from instances.errors import InputError
+from instances.gpu import DnnModel, GpuType, Hardware, Provenance
+from instances.instance import GOODPUT_STEP, GpuPool, Instance, Objective, ScenarioSet
+from instances.plan import Gpulet, PlacedGpu, Plan, PlanClass, Slot, spatial_gpu
+from instances.workload import Application, Job, Workload
+
+__all__ = [
+    "GOODPUT_STEP",
+    "Application",
+    "DnnModel",
+    "GpuPool",
+    "GpuType",
+    "Gpulet",
+    "Hardware",
+    "InputError",
+    "Instance",
+    "Job",
+    "Objective",
+    "PlacedGpu",
+    "Plan",
+    "PlanClass",
+    "Provenance",
+    "ScenarioSet",
+    "Slot",
+    "SloRule",
+    "Workload",
+    "spatial_gpu",
+]

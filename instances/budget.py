@@ -1,0 +1,78 @@
+"""The latency budget: every SLO rule as one number, the largest GPU time at which the rule still holds."""
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from instances.queueing import p99_service_budget_ms
+
+Floats = NDArray[np.float64]
+
+
+class SloRule(StrEnum):
+    """How an SLO turns into a latency budget.
+
+    ``half-slo``: a batch is dispatched when full or after SLO/2 (iGniter 13, 14). ``assembly``: steady first come first
+    served, full batches (InSS 3). ``duty-cycle``: every D ms a batch of up to b (Nexus, gpulet). ``p99``: the simulated
+    P99 under Poisson arrivals is within the SLO.
+    """
+
+    HALF_SLO = "half-slo"
+    ASSEMBLY = "assembly"
+    DUTY_CYCLE = "duty-cycle"
+    P99 = "p99"
+
+
+_p99_service_budgets_ms = np.frompyfunc(p99_service_budget_ms, 3, 1)
+
+
+def latency_budget_ms(
+    rule: SloRule,
+    slo_ms: ArrayLike,
+    rate_rps: ArrayLike,
+    batch: ArrayLike,
+    transfer_ms: ArrayLike,
+    exposed_ms: ArrayLike,
+    latency_buffer: float = 1.0,
+) -> Floats:
+    """Return ``tau``: the largest ``t_gpu`` at which a slot of one workload satisfies ``rule``.
+
+    All array arguments broadcast.
+
+    Parameters
+    ----------
+    rule
+        Of the instance.
+    slo_ms
+        Latency objective.
+    rate_rps
+        Rate the slot serves.
+    batch
+        Its batch size, at least 1.
+    transfer_ms
+        Upload plus feedback ``x`` of a batch.
+    exposed_ms
+        The part of ``x`` that delays the next batch.
+    latency_buffer
+        Predicted latencies are multiplied by it before they are tested.
+
+    Returns
+    -------
+    numpy.ndarray
+        Milliseconds; not positive where the batch is impossible.
+    """
+    slo, rate, b = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
+    x, y = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)
+    period_ms = 1000.0 * b / rate
+    if rule is SloRule.HALF_SLO:
+        # iGniter 14 and 13: t_inf <= SLO / 2 and b / (t_gpu + feedback) >= R
+        return np.minimum(slo / 2.0 / latency_buffer - x, period_ms / latency_buffer - y)
+    if rule is SloRule.ASSEMBLY:
+        # The first request of a batch waits for the other b - 1; then the batch is served within its own period.
+        assembly_ms = 1000.0 * (b - 1.0) / rate
+        return np.minimum(slo - assembly_ms, period_ms) / latency_buffer - x
+    if rule is SloRule.DUTY_CYCLE:
+        # t_inf <= D <= min(1000 b / r, SLO - t_inf) has a solution D
+        return np.minimum(slo / 2.0, period_ms) / latency_buffer - x
+    return _p99_service_budgets_ms(slo, rate, b.astype(int)).astype(float) / latency_buffer - x

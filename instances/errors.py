@@ -1,0 +1,27 @@
+"""The one error that means "the input is wrong" (exit code 2)."""
+
+from difflib import get_close_matches
+
+
+class InputError(ValueError):
+    """Input that a person can correct: says where, what is wrong and what would be right.
+
+    Parameters
+    ----------
+    where
+        File, field path or argument at fault, such as ``mix.json: workloads[2].slo_ms``.
+    problem
+        What is wrong and what would be right, in one line.
+    """
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where = where
+        self.problem = problem
+
+
+def unknown_name(where: str, kind: str, name: str, known: list[str]) -> InputError:
+    """Build the error for a mistyped name, with the nearest known name as a suggestion."""
+    near = get_close_matches(name, known, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(known)) or 'none'}"
+    return InputError(where, f'unknown {kind} "{name}"; {hint}')

@@ -1,0 +1,24 @@
+"""Instance and plan files: JSON in and out, checked at this border so that nothing behind it needs to.
+
+The one place that uses pydantic; import it only where files are read or written.
+"""
+
+from instances.files.instance import instance_from_json, instance_to_json, read_instance
+from instances.files.models import VERSION, schemas
+from instances.files.plan import embedded_instance, plan_from_json, plan_to_json, read_plan
+from instances.files.text import MAX_BYTES, read_json, write_json
+
+__all__ = [
+    "MAX_BYTES",
+    "VERSION",
+    "embedded_instance",
+    "instance_from_json",
+    "instance_to_json",
+    "plan_from_json",
+    "plan_to_json",
+    "read_instance",
+    "read_json",
+    "read_plan",
+    "schemas",
+    "write_json",
+]

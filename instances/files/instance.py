@@ -1,0 +1,263 @@
+"""Instances from and to JSON: shape, then what no schema can say (known names, unique ids, lists that match)."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+from numbers import Integral, Real
+from pathlib import Path
+
+from instances.catalogue import gpu_type
+from instances.errors import InputError, unknown_name
+from instances.files.models import VERSION, ApplicationEntry, InstanceFile, JobEntry
+from instances.files.problems import Location, Problem, input_error, validated
+from instances.files.text import read_json
+from instances.gpu import GpuType
+from instances.instance import GpuPool, Instance, Objective
+from instances.performance import performance_model
+from instances.workload import Application, Job, Workload
+
+_LONGEST_SEARCH = 100
+
+
+def read_instance(path: Path) -> Instance:
+    """Return the instance in the JSON file at ``path``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not an instance; names the file, the field and what would be right.
+    """
+    return instance_from_json(read_json(path), str(path))
+
+
+def instance_from_json(data: object, where: str = "instance") -> Instance:
+    """Return the instance that ``data``, as parsed from JSON, describes.
+
+    Raises
+    ------
+    InputError
+        If it is not one; ``where`` names the place it comes from.
+    """
+    return build_instance(validated(InstanceFile, data, where), where)
+
+
+def instance_to_json(instance: Instance) -> dict[str, object]:
+    """Return ``instance`` as JSON data, in the order of the published format, without fields at their default.
+
+    Reading the result gives an equal instance with the same fingerprint (where its times and rates are floats, as their
+    types say).
+
+    Raises
+    ------
+    InputError
+        If a file cannot carry it: a GPU type is not the catalogue's own, or a value is out of range.
+    """
+    for position, pool in enumerate(instance.gpus):
+        problem = _refusal(gpu_type, pool.type.name)
+        if problem is None and gpu_type(pool.type.name) != pool.type:
+            problem = (
+                f'"{pool.type.name}" is not as in the catalogue; files name GPU types and cannot carry a changed one'
+            )
+        if problem is not None:
+            raise input_error("instance", [(("gpus", position, "type"), problem)])
+    data = _data(instance)
+    if instance_from_json(data) != instance:
+        raise InputError("instance", f'"{instance.name}" has values of the wrong type: a file would change them')
+    return data
+
+
+def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Instance:
+    """Build the instance of a file whose shape is right; ``base`` is where in the file it stands.
+
+    Raises
+    ------
+    InputError
+        For what only the whole tells: unknown names, repeated ids, lists that do not match.
+    """
+    problems = [((*base, *location), text) for location, text in _problems(file)]
+    if problems:
+        raise input_error(where, problems)
+    return Instance(
+        name=file.name,
+        objective=Objective(file.throughput_of or file.objective),
+        slo_rule=file.slo_rule,
+        performance_model=file.performance_model,
+        gpus=tuple(GpuPool(gpu_type(entry.type), entry.count) for entry in file.gpus),
+        workloads=tuple(Workload(w.id, w.model, w.slo_ms, w.rate_rps, w.arrivals) for w in file.workloads),
+        applications=tuple(
+            Application(entry.id, tuple(entry.stages), tuple((b, a) for b, a in entry.edges), entry.slo_ms)
+            for entry in file.applications
+        ),
+        jobs=tuple(
+            Job(
+                entry.id,
+                entry.model,
+                tuple(entry.batches),
+                tuple(entry.batch_weights),
+                tuple(entry.interarrival_ms),
+                tuple(entry.interarrival_weights),
+            )
+            for entry in file.jobs
+        ),
+        latency_buffer=file.latency_buffer,
+        seed=file.seed,
+        provenance=file.provenance,
+    )
+
+
+def _problems(file: InstanceFile) -> Iterator[Problem]:
+    """Yield what is wrong with a file whose every field is right by itself."""
+    yield from _objective_problems(file)
+    problem = _refusal(performance_model, file.performance_model)
+    if problem is not None:
+        yield ("performance_model",), problem
+    known: list[GpuType] = []
+    for position, gpu in enumerate(file.gpus):
+        problem = _refusal(gpu_type, gpu.type)
+        if problem is None:
+            known.append(gpu_type(gpu.type))
+        else:
+            yield ("gpus", position, "type"), problem
+    yield from _repetitions("gpus", "type", [gpu.type for gpu in file.gpus])
+    yield from _repetitions("workloads", "id", [workload.id for workload in file.workloads])
+    yield from _model_problems("workloads", [workload.model for workload in file.workloads], known)
+    yield from _repetitions("applications", "id", [application.id for application in file.applications])
+    ids = {workload.id for workload in file.workloads}
+    for position, application in enumerate(file.applications):
+        yield from _application_problems(application, ids, ("applications", position))
+    yield from _repetitions("jobs", "id", [job.id for job in file.jobs])
+    yield from _model_problems("jobs", [job.model for job in file.jobs], known)
+    for position, job in enumerate(file.jobs):
+        yield from _weight_problems(job, ("jobs", position))
+
+
+def _objective_problems(file: InstanceFile) -> Iterator[Problem]:
+    objective = file.objective
+    if objective == "throughput" and file.throughput_of is None:
+        yield ("throughput_of",), 'is missing; objective "throughput" needs "capacity" or "goodput"'
+    if objective != "throughput" and file.throughput_of is not None:
+        yield ("throughput_of",), f'is "{file.throughput_of}"; only objective "throughput" has it, not "{objective}"'
+    if objective == "colocation":
+        if not file.jobs:
+            yield ("jobs",), 'is empty; objective "colocation" needs at least one job'
+    else:
+        if not file.workloads:
+            yield ("workloads",), "is empty; expected at least one workload"
+        if file.jobs:
+            yield ("jobs",), f'has best-effort jobs; only objective "colocation" has them, not "{objective}"'
+
+
+def _refusal(look_up: Callable[[str], object], name: str) -> str | None:
+    """Return why ``look_up`` refuses ``name``, or ``None`` when it is known."""
+    try:
+        look_up(name)
+    except InputError as error:
+        return error.problem
+    return None
+
+
+def _repetitions(entries: str, key: str, names: Sequence[str]) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for position, name in enumerate(names):
+        if first.setdefault(name, position) != position:
+            yield (entries, position, key), f'"{name}" is also {entries}[{first[name]}].{key}; expected each {key} once'
+
+
+def _model_problems(entries: str, models: Sequence[str], known: Sequence[GpuType]) -> Iterator[Problem]:
+    refusals = {model: [_refusal(gpu.model, model) for gpu in known] for model in set(models)}
+    for position, model in enumerate(models):
+        for problem in refusals[model]:
+            if problem is not None:
+                yield (entries, position, "model"), problem
+
+
+def _application_problems(application: ApplicationEntry, workloads: set[str], at: Location) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for position, stage in enumerate(application.stages):
+        if stage not in workloads:
+            yield (*at, "stages", position), _unknown("workload", stage, sorted(workloads))
+        elif stage in seen:
+            yield (*at, "stages", position), f'"{stage}" is a stage already; expected each workload once'
+        seen.add(stage)
+    followers: dict[str, list[str]] = {}
+    for position, edge in enumerate(application.edges):
+        followers.setdefault(edge[0], []).append(edge[1])
+        for end, stage in enumerate(edge):
+            if stage not in seen:
+                yield (*at, "edges", position, end), _unknown("stage", stage, application.stages)
+    try:
+        TopologicalSorter(followers).prepare()
+    except CycleError as error:
+        yield (*at, "edges"), f'has a cycle through "{error.args[1][0]}"; expected pairs [before, after] without one'
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> str:
+    """Suggest the nearest name, or leave it where searching a long list for each of many names would take minutes."""
+    if len(known) > _LONGEST_SEARCH:
+        return f'unknown {kind} "{name}"; it is none of the {len(known)} there are'
+    return unknown_name("", kind, name, known).problem
+
+
+def _weight_problems(job: JobEntry, at: Location) -> Iterator[Problem]:
+    for weights_key, weights, values_key, values in (
+        ("batch_weights", job.batch_weights, "batches", job.batches),
+        ("interarrival_weights", job.interarrival_weights, "interarrival_ms", job.interarrival_ms),
+    ):
+        if len(weights) != len(values):
+            yield (
+                (*at, weights_key),
+                f"has {len(weights)} numbers; expected {len(values)}, one for each of {values_key}",
+            )
+        elif not 0 < sum(weights) < math.inf:
+            yield (*at, weights_key), f"adds up to {sum(weights)}; expected a finite sum greater than 0"
+
+
+def _data(instance: Instance) -> dict[str, object]:
+    """Write every field down as it is; reading it back is what checks it."""
+    by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
+    data: dict[str, object] = {"version": VERSION, "name": instance.name}
+    data["objective"] = "throughput" if by_throughput else str(instance.objective)
+    if by_throughput:
+        data["throughput_of"] = str(instance.objective)
+    data["slo_rule"] = str(instance.slo_rule)
+    data["performance_model"] = instance.performance_model
+    if instance.latency_buffer != 1.0:
+        data["latency_buffer"] = plain(instance.latency_buffer)
+    data["gpus"] = [{"type": pool.type.name, "count": plain(pool.count)} for pool in instance.gpus]
+    data["workloads"] = [_workload_data(workload) for workload in instance.workloads]
+    if instance.applications:
+        data["applications"] = [
+            {"id": a.id, "stages": list(a.stages), "edges": [list(edge) for edge in a.edges], "slo_ms": plain(a.slo_ms)}
+            for a in instance.applications
+        ]
+    if instance.jobs:
+        data["jobs"] = [_job_data(job) for job in instance.jobs]
+    if instance.seed is not None:
+        data["seed"] = plain(instance.seed)
+    if instance.provenance:
+        data["provenance"] = instance.provenance
+    return data
+
+
+def _workload_data(workload: Workload) -> dict[str, object]:
+    data: dict[str, object] = {"id": workload.id, "model": workload.model}
+    data |= {"slo_ms": plain(workload.slo_ms), "rate_rps": plain(workload.rate_rps)}
+    return data if workload.arrivals is None else data | {"arrivals": workload.arrivals}
+
+
+def _job_data(job: Job) -> dict[str, object]:
+    return {
+        "id": job.id,
+        "model": job.model,
+        "batches": [plain(batch) for batch in job.batches],
+        "batch_weights": [plain(weight) for weight in job.batch_weights],
+        "interarrival_ms": [plain(gap) for gap in job.interarrival_ms],
+        "interarrival_weights": [plain(weight) for weight in job.interarrival_weights],
+    }
+
+
+def plain(value: object) -> object:
+    """Return a number, NumPy's included, as the Python number that prints the same; anything else as it is."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else value

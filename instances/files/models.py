@@ -1,0 +1,251 @@
+"""The shape of instance and plan files, version 1: field by field, with units and ranges.
+
+The published JSON Schemas and the wording of every "expected ..." message come from these models.
+"""
+
+from copy import deepcopy
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+from instances.budget import SloRule
+
+VERSION = 1
+"""Of the file format that this bench reads and writes."""
+
+_MOST = 2**31 - 1  # so that every whole number of a file fits the 32-bit arrays of the solvers
+_PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+
+Version = Annotated[int, Field(ge=VERSION, le=VERSION, json_schema_extra={"const": VERSION})]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=_PRINTABLE)]
+Text = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=1, le=_MOST)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the ledger's integers have 64 bits
+_RULES = {"title": "Slo Rule", "type": "string", "enum": [str(rule) for rule in SloRule]}
+Rule = Annotated[SloRule, Field(strict=False), WithJsonSchema(_RULES)]
+
+
+class _Strict(BaseModel):
+    """No key that is not listed, and no value that merely looks like the right type."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class GpuEntry(_Strict):
+    """GPUs of one type on offer."""
+
+    model_config = ConfigDict(title="GPU pool")
+
+    type: Name = Field(description="Name of the GPU type in the catalogue.", examples=["v100"])
+    count: Whole | None = Field(None, description="GPUs of this type; null: as many as needed.", examples=[None, 8])
+
+
+class WorkloadEntry(_Strict):
+    """A stream of requests to one DNN model under a latency objective."""
+
+    model_config = ConfigDict(title="Workload")
+
+    id: Name = Field(description="Unique among the workloads.", examples=["w1"])
+    model: Name = Field(description="Name of the DNN model, known on every GPU type on offer.", examples=["alexnet"])
+    slo_ms: Positive = Field(description="Latency objective from arrival to result, in milliseconds.", examples=[15])
+    rate_rps: Positive = Field(description="Mean arrival rate, in requests per second.", examples=[500])
+    arrivals: Name | None = Field(
+        None, description="Name of an arrival trace; null: a stationary stream.", examples=["azure"]
+    )
+
+
+class ApplicationEntry(_Strict):
+    """A directed acyclic graph of workloads under one end-to-end latency objective."""
+
+    model_config = ConfigDict(title="Application")
+
+    id: Name = Field(description="Unique among the applications.", examples=["traffic"])
+    stages: list[Name] = Field(
+        min_length=1,
+        description="Ids of the workloads that one request visits, each once.",
+        examples=[["detect", "classify"]],
+    )
+    edges: list[Annotated[list[Name], Field(min_length=2, max_length=2)]] = Field(
+        description="Pairs [before, after] of stages, without a cycle.", examples=[[["detect", "classify"]]]
+    )
+    slo_ms: Positive = Field(description="End-to-end latency objective, in milliseconds.", examples=[136])
+
+
+class JobEntry(_Strict):
+    """A best-effort job: batches of random size at random gaps, without a latency objective."""
+
+    model_config = ConfigDict(title="Job")
+
+    id: Name = Field(description="Unique among the jobs.", examples=["j1"])
+    model: Name = Field(description="Name of the DNN model, known on every GPU type on offer.", examples=["resnet50"])
+    batches: list[Whole] = Field(
+        min_length=1, description="Batch sizes that the job draws from, in requests.", examples=[[4, 8]]
+    )
+    batch_weights: list[NotNegative] = Field(description="Relative frequency of each batch size.", examples=[[0.5, 1]])
+    interarrival_ms: list[NotNegative] = Field(
+        min_length=1, description="Gaps between batches that the job draws from, in milliseconds.", examples=[[20]]
+    )
+    interarrival_weights: list[NotNegative] = Field(description="Relative frequency of each gap.", examples=[[1]])
+
+
+INSTANCE_EXAMPLE: dict[str, JsonValue] = {
+    "version": 1,
+    "name": "my-mix",
+    "objective": "cost",
+    "slo_rule": "half-slo",
+    "performance_model": "igniter",
+    "gpus": [{"type": "v100", "count": None}],
+    "workloads": [{"id": "w1", "model": "alexnet", "slo_ms": 15, "rate_rps": 500}],
+}
+
+
+def _when(objective: str, then: dict[str, JsonValue], otherwise: dict[str, JsonValue]) -> JsonValue:
+    """Build the JSON Schema of a rule that holds under one objective only."""
+    condition: JsonValue = {"properties": {"objective": {"const": objective}}, "required": ["objective"]}
+    return {"if": condition, "then": then, "else": otherwise}
+
+
+class InstanceFile(_Strict):
+    """What is to be served, on which GPUs, under which latency rule, to which end."""
+
+    model_config = ConfigDict(
+        title="Instance",
+        json_schema_extra={
+            "examples": [INSTANCE_EXAMPLE],
+            "allOf": [
+                _when(
+                    "throughput",
+                    {"properties": {"throughput_of": {"type": "string"}}, "required": ["throughput_of"]},
+                    {"properties": {"throughput_of": {"type": "null"}}},
+                ),
+                _when(
+                    "colocation",
+                    {"properties": {"jobs": {"minItems": 1}}, "required": ["jobs"]},
+                    {"properties": {"workloads": {"minItems": 1}, "jobs": {"maxItems": 0}}, "required": ["workloads"]},
+                ),
+            ],
+        },
+    )
+
+    version: Version = Field(description="Version of this format.")
+    name: Name = Field(description="How people and plans refer to the instance.", examples=["my-mix"])
+    objective: Literal["cost", "throughput", "scale", "colocation"] = Field(
+        description="What a plan is scored by: least price per hour, most requests per second, largest multiple of all "
+        "rates, or grouping of best-effort jobs."
+    )
+    throughput_of: Literal["capacity", "goodput"] | None = Field(
+        None,
+        description="Under objective throughput, and only there: capacity (everything is served) or goodput (workloads "
+        "may be served in part).",
+    )
+    slo_rule: Rule = Field(description="Latency rule that every plan must satisfy.")
+    performance_model: Name = Field(description="Name of the latency model.", examples=["igniter"])
+    latency_buffer: Positive = Field(
+        1.0, description="Factor on every predicted latency before it is tested; 1 adds no margin.", examples=[1.1]
+    )
+    gpus: list[GpuEntry] = Field(min_length=1, description="The GPU pool, one entry per type.")
+    workloads: list[WorkloadEntry] = Field([], description="What is served; at least one unless objective colocation.")
+    applications: list[ApplicationEntry] = Field([], description="Request graphs over the workloads.")
+    jobs: list[JobEntry] = Field([], description="Best-effort jobs; at least one under objective colocation only.")
+    seed: Seed | None = Field(None, description="Of the generator that made the instance, when one did.", examples=[0])
+    provenance: Text = Field(
+        "", description="Where the instance comes from, in words.", examples=["uniform mix of four models"]
+    )
+
+
+class SlotEntry(_Strict):
+    """A workload's place in a gpulet."""
+
+    model_config = ConfigDict(title="Slot")
+
+    workload: Name = Field(description="Id of the workload.", examples=["w1"])
+    batch: Whole = Field(description="Requests per batch.", examples=[4])
+    rate_rps: Positive = Field(description="Rate served here, in requests per second.", examples=[500])
+
+
+class GpuletEntry(_Strict):
+    """A share of one GPU; several slots take turns in it."""
+
+    model_config = ConfigDict(title="Gpulet")
+
+    share_units: Whole = Field(description="Share, in units of the GPU type (V100: 40 units of 2.5 %).", examples=[15])
+    duty_cycle_ms: Positive | None = Field(
+        None,
+        description="Period in which every slot runs once, in milliseconds; needed with several slots.",
+        examples=[None, 20],
+    )
+    slots: list[SlotEntry] = Field(min_length=1, description="Who runs here.")
+
+
+class PlacedGpuEntry(_Strict):
+    """One GPU of a plan."""
+
+    model_config = ConfigDict(title="GPU")
+
+    type: Name = Field(description="Name of the GPU type in the catalogue.", examples=["v100"])
+    gpulets: list[GpuletEntry] = Field(description="The shares cut from this GPU.")
+
+
+PLAN_EXAMPLE: dict[str, JsonValue] = {
+    "version": 1,
+    "instance": "my-mix",
+    "gpus": [
+        {
+            "type": "v100",
+            "gpulets": [
+                {
+                    "share_units": 15,
+                    "duty_cycle_ms": None,
+                    "slots": [{"workload": "w1", "batch": 4, "rate_rps": 500}],
+                }
+            ],
+        }
+    ],
+}
+
+
+NAMED, EMBEDDED = "named", "embedded"
+"""The ways to give ``PlanFile.instance``; pydantic puts them into the path of an error behind that key."""
+
+
+def _kind(value: object) -> str:
+    return EMBEDDED if isinstance(value, dict) else NAMED
+
+
+class PlanFile(_Strict):
+    """Who runs where, with what share and batch."""
+
+    model_config = ConfigDict(title="Plan", json_schema_extra={"examples": [PLAN_EXAMPLE]})
+
+    version: Version = Field(description="Version of this format.")
+    instance: Annotated[Annotated[Name, Tag(NAMED)] | Annotated[InstanceFile, Tag(EMBEDDED)], Discriminator(_kind)] = (
+        Field(description="The instance it answers: its name, or the instance itself so that the file stands alone.")
+    )
+    gpus: list[PlacedGpuEntry] = Field(description="The GPUs used.")
+
+
+class _InOrder(GenerateJsonSchema):
+    """Keys in the order of the format, where pydantic sorts them by name."""
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        """Leave ``value`` as it was built."""
+        return value
+
+
+@cache
+def schema_of(model: type[BaseModel]) -> dict[str, object]:
+    """Return the JSON Schema of ``model``, built once."""
+    schema = model.model_json_schema(schema_generator=_InOrder)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def schemas() -> dict[str, dict[str, object]]:
+    """Build the JSON Schemas (draft 2020-12) of both files, by name: ``instance`` and ``plan``.
+
+    They say what a schema can say of one field. That names are known and unique only reading the file tells.
+    """
+    return {"instance": deepcopy(schema_of(InstanceFile)), "plan": deepcopy(schema_of(PlanFile))}

@@ -1,0 +1,110 @@
+"""Plans from and to JSON, alone or with the instance they answer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from instances.files.instance import build_instance, instance_to_json, plain
+from instances.files.models import VERSION, InstanceFile, PlanFile
+from instances.files.problems import Problem, input_error, validated
+from instances.files.text import read_json
+from instances.instance import Instance
+from instances.plan import Gpulet, PlacedGpu, Plan, Slot
+
+
+def read_plan(path: Path) -> tuple[Plan, Instance | None]:
+    """Return the plan in the JSON file at ``path``, and the instance that it embeds, if it does.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a plan; names the file, the field and what would be right.
+    """
+    return _plan(read_json(path), str(path))
+
+
+def plan_from_json(data: object, where: str = "plan") -> Plan:
+    """Return the plan that ``data``, as parsed from JSON, describes.
+
+    Whether it suits its instance is the judge's question: ids, GPU types and shares are taken as they are.
+
+    Raises
+    ------
+    InputError
+        If it is not one, or embeds an instance that is not one; ``where`` names the place it comes from.
+    """
+    return _plan(data, where)[0]
+
+
+def embedded_instance(data: object, where: str = "plan") -> Instance | None:
+    """Return the instance that plan ``data`` embeds; ``None`` when it only names one.
+
+    Raises
+    ------
+    InputError
+        As ``plan_from_json``.
+    """
+    return _plan(data, where)[1]
+
+
+def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, object]:
+    """Return ``plan`` as JSON data, in the order of the published format; it embeds ``instance`` when given.
+
+    A plan that breaks the rules of the format is written down as it is, as evidence; reading it back is what refuses.
+
+    Raises
+    ------
+    InputError
+        If ``instance`` is not the one the plan names, or a file cannot carry it.
+    """
+    if instance is not None and instance.name != plan.instance:
+        problem = f'the plan answers "{plan.instance}", not "{instance.name}"'
+        raise input_error("plan", [(("instance",), problem)])
+    return {
+        "version": VERSION,
+        "instance": plan.instance if instance is None else instance_to_json(instance),
+        "gpus": [{"type": gpu.type, "gpulets": [_gpulet_data(gpulet) for gpulet in gpu.gpulets]} for gpu in plan.gpus],
+    }
+
+
+def _gpulet_data(gpulet: Gpulet) -> dict[str, object]:
+    return {
+        "share_units": plain(gpulet.share_units),
+        "duty_cycle_ms": plain(gpulet.duty_cycle_ms),
+        "slots": [
+            {"workload": slot.workload, "batch": plain(slot.batch), "rate_rps": plain(slot.rate_rps)}
+            for slot in gpulet.slots
+        ],
+    }
+
+
+def _plan(data: object, where: str) -> tuple[Plan, Instance | None]:
+    file = validated(PlanFile, data, where)
+    instance = build_instance(file.instance, where, ("instance",)) if isinstance(file.instance, InstanceFile) else None
+    name = file.instance.name if isinstance(file.instance, InstanceFile) else file.instance
+    problems = list(_problems(file))
+    if problems:
+        raise input_error(where, problems)
+    gpus = tuple(
+        PlacedGpu(
+            gpu.type,
+            tuple(
+                Gpulet(
+                    gpulet.share_units,
+                    tuple(Slot(slot.workload, slot.batch, slot.rate_rps) for slot in gpulet.slots),
+                    gpulet.duty_cycle_ms,
+                )
+                for gpulet in gpu.gpulets
+            ),
+        )
+        for gpu in file.gpus
+    )
+    return Plan(name, gpus), instance
+
+
+def _problems(file: PlanFile) -> Iterator[Problem]:
+    """Yield the gpulets whose slots have to take turns but are not told how."""
+    for position, gpu in enumerate(file.gpus):
+        for inner, gpulet in enumerate(gpu.gpulets):
+            if len(gpulet.slots) > 1 and gpulet.duty_cycle_ms is None:
+                problem = f"is missing; {len(gpulet.slots)} slots that take turns need a period in milliseconds"
+                yield ("gpus", position, "gpulets", inner, "duty_cycle_ms"), problem

@@ -1,0 +1,201 @@
+"""One line for people from whatever is wrong with a file: where, what, and what would be right."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from instances.errors import InputError, unknown_name
+from instances.files.models import EMBEDDED, NAMED, VERSION, schema_of
+from instances.performance import performance_model
+
+Location = tuple[int | str, ...]
+Problem = tuple[Location, str]
+Schema = Mapping[str, Any]
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+_LONGEST_QUOTE = 60
+
+
+def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
+    """Return ``data`` as ``model``.
+
+    Raises
+    ------
+    InputError
+        For the first thing that is wrong with the shape of ``data``.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)
+    raise input_error(where, _problems(schema_of(model), found))
+
+
+def input_error(where: str, problems: Sequence[Problem]) -> InputError:
+    """Build the error for the first of ``problems`` that also tells how many more there are."""
+    location, text = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    path = _path(location)
+    return InputError(f"{printable(where)}: {path}" if path else printable(where), printable(text + more))
+
+
+def printable(text: str) -> str:
+    """Return ``text`` on one line, with whatever a terminal cannot show escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """Word pydantic's findings, the most telling first: a newer version, then unknown keys, then the rest."""
+    newer: list[Problem] = []
+    unknown: list[Problem] = []
+    wrong: list[Problem] = []
+    missing: list[Problem] = []
+    intended: set[Location] = set()
+    for finding in found:
+        location: Location = finding["loc"]
+        if location[:1] == ("instance",) and location[1:2] in ((NAMED,), (EMBEDDED,)):
+            location = location[:1] + location[2:]
+        value = finding["input"]
+        match finding["type"]:
+            case "extra_forbidden":
+                *parents, key = location
+                known = _keys(_node(schema, parents))
+                text = unknown_name("", "key", _shortened(str(key)), known).problem
+                intended.update((*parents, name) for name in known if text.endswith(f'did you mean "{name}"?'))
+                unknown.append((location, text))
+            case "missing":
+                missing.append((location, _missing(_node(schema, location), location)))
+            case "invalid_key":
+                wrong.append((location[:-1], f"has the key {_quoted(location[-1])}; expected keys that are text"))
+            case "string_unicode":  # of a value, or of a key of the object at this location
+                wrong.append((location, f"has {_quoted(value)}, which holds half a character; expected Unicode text"))
+            case _ if location[-1:] == ("version",) and type(value) is int and value > VERSION:
+                text = f"version {_quoted(value)} is newer than this bench reads ({VERSION}); update gpushare-bench"
+                newer.append((location, text))
+            case _:
+                wrong.append((location, _wrong(_node(schema, location), location, value)))
+    # A mistyped key is one mistake, not two, although what it was meant to be is then missing.
+    return newer + unknown + wrong + [(location, text) for location, text in missing if location not in intended]
+
+
+class _Node(NamedTuple):
+    """What a schema says of one value."""
+
+    about: str
+    alternatives: list[Schema]
+
+
+def _node(schema: Schema, location: Sequence[int | str]) -> _Node:
+    """Return what ``schema`` says of the value at ``location``."""
+    node = schema
+    for part in location:
+        wanted = "items" if isinstance(part, int) else "properties"
+        inner = next(one for one in _alternatives(schema, node) if wanted in one)[wanted]
+        node = inner if isinstance(part, int) else inner[part]
+    return _Node(node.get("description", ""), _alternatives(schema, node))
+
+
+def _alternatives(schema: Schema, node: Schema) -> list[Schema]:
+    """Return the kinds of value that ``node`` permits, references followed."""
+    alternatives = node.get("anyOf") or node.get("oneOf") or [node]
+    return [schema["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in alternatives]
+
+
+def _keys(node: _Node) -> list[str]:
+    return [key for alternative in node.alternatives for key in alternative.get("properties", ())]
+
+
+def _missing(node: _Node, location: Location) -> str:
+    if location[-1] == "performance_model":
+        return f"is missing; {_performance_models()}"
+    listed = any("enum" in alternative or "const" in alternative for alternative in node.alternatives)
+    about = "" if listed else f": {node.about[0].lower()}{node.about[1:].rstrip('.')}"
+    return f"is missing; expected {_expected(node)}{about}"
+
+
+def _performance_models() -> str:
+    """Say which performance models there are, in the words of the error that lists them."""
+    try:
+        performance_model("")
+    except InputError as error:
+        return error.problem.partition("; ")[2]
+    return "expected a name"
+
+
+def _wrong(node: _Node, location: Location, value: object) -> str:
+    if location[-1:] == ("objective",) and isinstance(value, str) and value in ("capacity", "goodput"):
+        return f'is "{value}"; write "objective": "throughput", "throughput_of": "{value}"'
+    options = [option for alternative in node.alternatives for option in alternative.get("enum", ())]
+    if options and isinstance(value, str):
+        return unknown_name("", str(location[-1]), _shortened(value), options).problem
+    return f"is {_described(value)}; expected {_expected(node)}"
+
+
+def _expected(node: _Node) -> str:
+    """Say in words which values are permitted."""
+    return " or ".join(_worded(alternative) for alternative in node.alternatives)
+
+
+def _worded(schema: Schema) -> str:
+    if "const" in schema:
+        return _quoted(schema["const"])
+    if "enum" in schema:
+        return "one of " + ", ".join(_quoted(option) for option in schema["enum"])
+    match schema["type"]:
+        case "number" if "exclusiveMinimum" in schema:
+            return f"a finite number greater than {schema['exclusiveMinimum']}"
+        case "number":
+            return f"a finite number of at least {schema['minimum']}"
+        case "integer":
+            return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+        case "string":
+            return f"text of {schema.get('minLength', 0)} to {schema['maxLength']} printable characters"
+        case "array" if "maxItems" in schema:
+            return f"a list of {schema['maxItems']}"
+        case "array":
+            return f"a list of at least {schema['minItems']}" if "minItems" in schema else "a list"
+        case "object":
+            return "an object"
+        case kind:
+            return str(kind)
+
+
+def _described(value: object) -> str:
+    """Say what ``value`` is without repeating anything long."""
+    if isinstance(value, str):
+        return f"the text {_quoted(value)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "an object"
+    return _quoted(value)
+
+
+def _quoted(value: object) -> str:
+    """Return a scalar as JSON would write it, shortened."""
+    if isinstance(value, str):
+        return json.dumps(_shortened(value), ensure_ascii=False)
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 100:
+        return "a number of more than 30 digits"  # Python refuses to print the largest ones
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value)
+    return f"a Python {type(value).__name__}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
+
+
+def _path(location: Location) -> str:
+    """Write a location the way people do: ``gpus[0].gpulets[1].share_units``."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part.isidentifier():
+            path += f".{_shortened(part)}" if path else _shortened(part)
+        else:
+            path += f"[{_quoted(part)}]"
+    return printable(path)

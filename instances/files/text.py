@@ -1,0 +1,144 @@
+"""JSON text from and to disk: guarded on the way in, atomic and readable on the way out."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+
+from instances.errors import InputError
+from instances.files.problems import Location, input_error, printable
+
+MAX_BYTES = 64 * 2**20
+"""Larger files are refused unread."""
+
+_WIDTH = 120
+
+
+class _Repeated(dict[str, object]):
+    """An object of the text in which ``key`` occurs more than once."""
+
+    key: str
+
+
+def read_json(path: Path) -> object:
+    """Return what the JSON file at ``path`` holds.
+
+    ``NaN`` and ``Infinity`` become floats, for the field that holds them to refuse.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is too large, is not UTF-8, is not JSON (with line and column), is nested too deeply, or
+        has an object with the same key twice.
+    """
+    where = printable(str(path))
+    content = _read_bytes(path, where)
+    try:
+        text = content.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        raise InputError(where, f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    repeated: list[_Repeated] = []
+
+    def build(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        built = dict(pairs)
+        if len(built) == len(pairs):
+            return built
+        keys = [key for key, _ in pairs]
+        marked = _Repeated(built)
+        marked.key = next(key for position, key in enumerate(keys) if key in keys[:position])
+        repeated.append(marked)
+        return marked
+
+    try:
+        data: object = json.loads(text, object_pairs_hook=build)
+    except json.JSONDecodeError as error:
+        problem = f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        raise InputError(f"{where}: line {error.lineno}, column {error.colno}", printable(problem)) from None
+    except RecursionError:
+        raise InputError(where, "is nested too deeply; instance and plan files have fewer than ten levels") from None
+    except ValueError:
+        # The one other refusal of the parser: Python converts whole numbers up to a limit of digits.
+        raise InputError(
+            where, "has a whole number of thousands of digits; expected numbers of ordinary size"
+        ) from None
+    if repeated:
+        raise input_error(where, [(location, "occurs twice; a key may occur once") for location in _repetitions(data)])
+    return data
+
+
+def _read_bytes(path: Path, where: str) -> bytes:
+    """Read at most one byte more than is allowed: a pipe has no size to look at first."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            content = b"" if stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES else file.read(MAX_BYTES + 1)
+            too_large = status.st_size > MAX_BYTES or len(content) > MAX_BYTES
+    except OSError as error:
+        raise InputError(where, f"cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise InputError(where, "cannot be read: no file can have this name") from None
+    if too_large:
+        raise InputError(where, f"is larger than {MAX_BYTES // 2**20} MiB, the most that is read")
+    return content
+
+
+def _repetitions(data: object) -> Iterator[Location]:
+    """Yield where keys are repeated, in the order of the text."""
+    waiting: list[tuple[Location, object]] = [((), data)]
+    while waiting:
+        location, value = waiting.pop()
+        if isinstance(value, _Repeated):
+            yield (*location, value.key)
+        children: list[tuple[int | str, object]] = []
+        if isinstance(value, dict):
+            children = list(value.items())
+        elif isinstance(value, list):
+            children = list(enumerate(value))
+        waiting.extend(((*location, part), child) for part, child in reversed(children))
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write ``data`` as JSON to ``path``, whole or not at all, creating the folder where needed.
+
+    Keys keep their order; whatever fits into a line stays on one, except the outermost object or list.
+
+    Raises
+    ------
+    InputError
+        If ``data`` holds a number that is not finite or text that is not Unicode, or ``path`` cannot be written.
+    """
+    where = printable(str(path))
+    try:
+        content = (_laid_out(data, 0, outermost=True) + "\n").encode()
+    except ValueError as error:
+        raise InputError(where, printable(f"cannot be written as JSON: {error}")) from None
+    temporary = path.parent / f".{token_hex(8)}.tmp"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(where, f"cannot be written: {error.strerror}") from None
+    except ValueError:
+        raise InputError(where, "cannot be written: no file can have this name") from None
+
+
+def _laid_out(value: object, indent: int, *, outermost: bool = False) -> str:
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if not value or not isinstance(value, dict | list | tuple) or (not outermost and indent + len(line) <= _WIDTH):
+        return line
+    inner = indent + 2
+    if isinstance(value, dict):
+        opening, closing = "{", "}"
+        heads = [f"{json.dumps(str(key), ensure_ascii=False)}: " for key in value]
+        entries = [head + _laid_out(one, inner) for head, one in zip(heads, value.values(), strict=True)]
+    else:
+        opening, closing = "[", "]"
+        entries = [_laid_out(one, inner) for one in value]
+    gap = "\n" + " " * inner
+    return opening + gap + f",{gap}".join(entries) + "\n" + " " * indent + closing

@@ -1,0 +1,150 @@
+"""An instance: what is to be served, on which GPUs, under which rule, to which end."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from json import dumps
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.budget import SloRule
+from instances.errors import InputError
+from instances.gpu import GpuType
+from instances.workload import Application, Job, Workload
+
+
+class Objective(StrEnum):
+    """What a plan is scored by. Files call ``capacity`` and ``goodput`` together ``throughput``.
+
+    ``cost``: least sum of GPU prices with everything served (iGniter 12-16). ``capacity``: everything served on the
+    given GPUs, most throughput (InSS 1). ``goodput``: workloads may be served in part, most requests served.
+    ``scale``: largest multiple of all rates that fits. ``colocation``: group best-effort jobs (MediatorDNN).
+    """
+
+    COST = "cost"
+    CAPACITY = "capacity"
+    GOODPUT = "goodput"
+    SCALE = "scale"
+    COLOCATION = "colocation"
+
+    @property
+    def minimised(self) -> bool:
+        """Whether smaller values are better."""
+        return self is Objective.COST
+
+
+GOODPUT_STEP = 0.05
+"""Under ``goodput`` the rate served to a workload is a multiple of this fraction of its own rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPool:
+    """GPUs of one type on offer: ``count`` of them, or as many as needed when it is ``None``."""
+
+    type: GpuType
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One scheduling problem; everything a scheduler may look at.
+
+    Attributes
+    ----------
+    name
+        How people and plans refer to it.
+    objective
+        What a plan is scored by.
+    slo_rule
+        Which latency rule every plan must satisfy.
+    performance_model
+        Name of the latency model, such as ``igniter``.
+    gpus
+        The GPU pool, one entry per type.
+    workloads
+        With unique ids.
+    applications, jobs
+        Request graphs over the workloads; best-effort jobs (``colocation`` only).
+    latency_buffer
+        Factor on every predicted latency before it is tested (gpulet: 1.1).
+    seed
+        Of the generator, when one made it.
+    provenance
+        Where the instance comes from, in words.
+    """
+
+    name: str
+    objective: Objective
+    slo_rule: SloRule
+    performance_model: str
+    gpus: tuple[GpuPool, ...]
+    workloads: tuple[Workload, ...]
+    applications: tuple[Application, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    latency_buffer: float = 1.0
+    seed: int | None = None
+    provenance: str = ""
+
+    def __post_init__(self) -> None:
+        for kind, names in (
+            ("workloads", [w.id for w in self.workloads]),
+            ("gpus", [pool.type.name for pool in self.gpus]),
+        ):
+            seen: set[str] = set()
+            for position, name in enumerate(names):
+                if name in seen:
+                    raise InputError(f"{self.name}: {kind}[{position}]", f'"{name}" occurs twice; names are unique')
+                seen.add(name)
+        for position, workload in enumerate(self.workloads):
+            for pool in self.gpus:
+                pool.type.model(workload.model, f"{self.name}: workloads[{position}].model")
+
+    @cached_property
+    def workload_index(self) -> Mapping[str, int]:
+        """Position of each workload by id."""
+        return {workload.id: position for position, workload in enumerate(self.workloads)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything in the instance, catalogue coefficients included."""
+        return sha256(dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()
+
+    def pool(self, gpu_type: str) -> GpuPool | None:
+        """Return the pool of GPUs called ``gpu_type``, or ``None``."""
+        return next((pool for pool in self.gpus if pool.type.name == gpu_type), None)
+
+    def scaled(self, factor: float) -> "Instance":
+        """Return this instance with every rate multiplied by ``factor``."""
+        workloads = tuple(replace(w, rate_rps=w.rate_rps * factor) for w in self.workloads)
+        return replace(self, name=f"{self.name}*{factor:g}", workloads=workloads)
+
+
+@dataclass(frozen=True)
+class ScenarioSet:
+    """Many rate vectors over one instance (gpulet's 1,023 and 19,682 scenarios).
+
+    Attributes
+    ----------
+    base
+        The instance whose rates are replaced.
+    rates_rps
+        Shape (scenarios, workloads); a rate of 0 leaves the workload out.
+    """
+
+    base: Instance
+    rates_rps: NDArray[np.float64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rates_rps)
+
+    def scenario(self, index: int) -> Instance:
+        """Return scenario ``index`` as an instance of its own."""
+        workloads = tuple(
+            replace(workload, rate_rps=float(rate))
+            for workload, rate in zip(self.base.workloads, self.rates_rps[index], strict=True)
+            if rate > 0
+        )
+        return replace(self.base, name=f"{self.base.name}#{index}", workloads=workloads)

@@ -1,0 +1,172 @@
+"""One GPU, fixed batches: the least shares that keep every resident within its latency budget."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances.interference import gpu_time_ms, gpu_times_ms
+from instances.tables import Tables
+
+
+@njit(cache=True)  # type: ignore[misc]
+def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) -> int:
+    """Least permitted share whose time without any neighbour or throttling is within ``budget_ms``.
+
+    This is iGniter's ``r_lower`` (equation 18) for any performance model: the workload's own power is not looked at.
+
+    Returns
+    -------
+    int
+        Units; ``share_units + 1`` if not even the full GPU is enough.
+    """
+    slack_ms = budget_ms - tables.scheduling_ms[model]
+    units = tables.next_share[0]
+    while units <= tables.share_units and tables.active_ms[model, batch, units] > slack_ms:
+        units = tables.next_share[units]
+    return units  # type: ignore[no-any-return]
+
+
+@njit(cache=True)  # type: ignore[misc]
+def raise_to_feasible(
+    tables: Tables,
+    model: NDArray[np.int64],
+    batch: NDArray[np.int64],
+    budget_ms: NDArray[np.float64],
+    units: NDArray[np.int64],
+    count: int,
+) -> bool:
+    """Raise shares until every resident is within its budget (iGniter Alg. 2, ``alloc_gpus``).
+
+    In every sweep each violated resident gets one step more, all judged on the same state. Where the premises of
+    ``premises_hold`` are true and ``units`` starts at or below the least feasible shares, the result is exactly those,
+    component by component, whatever the order of the steps.
+
+    Parameters
+    ----------
+    tables
+        Of the GPU type.
+    model, batch, budget_ms
+        Of the residents; the first ``count`` entries are read.
+    units
+        Shares to start from; overwritten with the result.
+    count
+        Residents.
+
+    Returns
+    -------
+    bool
+        Whether the residents fit; otherwise ``units`` holds the shares at which 100 % was passed.
+    """
+    total = 0
+    for i in range(count):
+        total += units[i]
+    while total <= tables.share_units:
+        l2 = 0.0
+        dram = 0.0
+        power = 0.0
+        for i in range(count):
+            l2 += tables.l2_pct[model[i], batch[i], units[i]]
+            dram += tables.dram_pct[model[i], batch[i], units[i]]
+            power += tables.power_w[model[i], batch[i], units[i]]
+        settled = True
+        for i in range(count):
+            m, b, u = model[i], batch[i], units[i]
+            time_ms = gpu_time_ms(
+                tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
+            )
+            # Alg. 2, lines 6-8
+            if time_ms > budget_ms[i]:
+                settled = False
+                units[i] = tables.next_share[u]
+                total += units[i] - u
+                if units[i] > tables.share_units:
+                    return False
+        if settled:
+            return True
+    return False
+
+
+@njit(cache=True)  # type: ignore[misc]
+def least_shares(
+    tables: Tables,
+    model: NDArray[np.int64],
+    batch: NDArray[np.int64],
+    budget_ms: NDArray[np.float64],
+    units: NDArray[np.int64],
+) -> bool:
+    """Least shares that make these residents feasible on one GPU, memory included.
+
+    Parameters
+    ----------
+    tables
+        Of the GPU type.
+    model, batch, budget_ms
+        Of the residents, shape (residents,).
+    units
+        Overwritten with the result, shape (residents,).
+
+    Returns
+    -------
+    bool
+        Whether they fit on one GPU.
+    """
+    count = len(model)
+    memory_mib = 0.0
+    for i in range(count):
+        memory_mib += tables.memory_mib[model[i], batch[i]]
+        units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
+    if memory_mib > tables.memory_limit_mib:
+        return False
+    return raise_to_feasible(tables, model, batch, budget_ms, units, count)  # type: ignore[no-any-return]
+
+
+@njit(cache=True)  # type: ignore[misc]
+def within_budgets(
+    tables: Tables,
+    model: NDArray[np.int64],
+    batch: NDArray[np.int64],
+    budget_ms: NDArray[np.float64],
+    units: NDArray[np.int64],
+) -> bool:
+    """Whether every resident meets its budget at exactly these shares, and they fit on the GPU."""
+    count = len(model)
+    if units.sum() > tables.share_units:
+        return False
+    times_ms = np.empty(count)
+    gpu_times_ms(tables, model, batch, units, count, times_ms)
+    for i in range(count):
+        if times_ms[i] > budget_ms[i]:
+            return False
+    return True
+
+
+def premises_hold(tables: Tables) -> bool:
+    """Whether ``least_shares`` is exact for every model of these tables.
+
+    Needed are growth by interference that is never negative, throttling that never speeds up, a scheduling delay that
+    does not fall with the number of residents, demands that are nonnegative and do not fall with the share, and an
+    active time that does not rise with it.
+    """
+    rows = [(row, int(top)) for row, top in enumerate(tables.max_batch)]
+    return bool(
+        np.all(tables.alpha_l2 >= 0)
+        and np.all(tables.alpha_dram >= 0)
+        and tables.throttle_per_w <= 0
+        and np.all(tables.kernels >= 0)
+        and tables.alpha_sch >= 0
+        and all(
+            np.all(demand[row, 1 : top + 1, 1:] >= 0) and np.all(np.diff(demand[row, 1 : top + 1, 1:], axis=1) >= 0)
+            for demand in (tables.l2_pct, tables.dram_pct, tables.power_w)
+            for row, top in rows
+        )
+        and all(np.all(np.diff(tables.active_ms[row, 1 : top + 1, 1:], axis=1) <= 0) for row, top in rows)
+    )
+
+
+def linear_conditions_hold(tables: Tables) -> bool:
+    """Whether a time test is four linear conditions in (N, C, D, P): ``Delta`` is the larger of 0 and its line.
+
+    True where ``alpha_sch + beta_sch <= 0 <= 2 alpha_sch + beta_sch``: the line is not above 0 at one resident and not
+    below 0 from two on.
+    """
+    return tables.alpha_sch + tables.beta_sch <= 0 <= 2 * tables.alpha_sch + tables.beta_sch and tables.alpha_sch >= 0

@@ -1,0 +1,75 @@
+"""One GPU's content decided exactly: the compiled kernels behind one call, for Python callers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.interference import gpu_times_ms
+from instances.least_shares import least_shares, raise_to_feasible, within_budgets
+from instances.plan import PlacedGpu, spatial_gpu
+from instances.queueing import p99_latency_ms
+from instances.spare_shares import spend_spare_shares
+from instances.tables import Tables
+from instances.view import View
+
+SPARE_NODE_LIMIT = 200_000
+"""Nodes after which ``spend_spare_shares`` settles for the best found; only many small residents reach it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A workload on a GPU: its position in the instance, its batch and the rate it is served there."""
+
+    workload: int
+    batch: int
+    rate_rps: float
+
+
+def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False) -> PlacedGpu | None:
+    """Place ``residents`` on one GPU at their least shares, or return ``None`` if they do not fit.
+
+    Parameters
+    ----------
+    view
+        The instance from the GPU's type.
+    residents
+        Who shares the GPU.
+    spend_spare
+        Also hand out the shares that are left, for the most throughput.
+    """
+    workload = np.array([r.workload for r in residents], dtype=np.int64)
+    batch = np.array([r.batch for r in residents], dtype=np.int64)
+    rate = np.array([r.rate_rps for r in residents], dtype=np.float64)
+    model, budget = view.model[workload], view.budget_ms(workload, batch, rate)
+    units = np.zeros(len(residents), dtype=np.int64)
+    if not least_shares(view.tables, model, batch, budget, units):
+        return None
+    if spend_spare:
+        spend_spare_shares(view.tables, model, batch, budget, units, SPARE_NODE_LIMIT)
+    return spatial_gpu(
+        view.gpu.name,
+        [
+            (view.instance.workloads[r.workload].id, int(u), r.batch, r.rate_rps)
+            for r, u in zip(residents, units, strict=True)
+        ],
+    )
+
+
+def warm_kernels() -> None:
+    """Call every shared kernel once, so that the first real call does not pay for loading compiled code."""
+    one, flat = np.ones(1, dtype=np.int64), np.zeros((1, 2, 2))
+    tables = Tables(
+        flat + 1.0, flat, flat, flat,
+        *(np.zeros((1, 2)) for _ in range(3)),
+        *(np.zeros(1) for _ in range(4)),
+        one, np.array([1, 2], dtype=np.int64),
+        1, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0,
+    )  # fmt: skip
+    model, batch, budget, units = np.zeros(1, dtype=np.int64), one, np.full(1, 2.0), np.zeros(1, dtype=np.int64)
+    least_shares(tables, model, batch, budget, units)
+    raise_to_feasible(tables, model, batch, budget, units, 1)
+    within_budgets(tables, model, batch, budget, units)
+    spend_spare_shares(tables, model, batch, budget, units, 1)
+    gpu_times_ms(tables, model, batch, units, 1, np.zeros(1))
+    p99_latency_ms(1, 1.0, 1.0, 1.0)

@@ -1,0 +1,101 @@
+"""Performance models: how long a batch takes on a share of a GPU, alone and beside others.
+
+Every model answers the same four questions about a DNN model on a GPU type, vectorised over batch and share. The
+interference of co-located workloads then depends on the residents of a GPU only through their number N and the sums of
+their L2 demand C, DRAM demand D and power P (``instances.interference``), whatever the model.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.errors import unknown_name
+from instances.gpu import DnnModel, GpuType
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a workload running alone takes, arrays of one shape.
+
+    Attributes
+    ----------
+    active_ms
+        GPU active time of one batch, ``k_act``.
+    l2_pct, dram_pct
+        L2 and DRAM utilisation.
+    power_w
+        Power above idle.
+    """
+
+    active_ms: Floats
+    l2_pct: Floats
+    dram_pct: Floats
+    power_w: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How one model suffers from others: delay per batch alone, kernels, growth per percent of others' L2 and DRAM."""
+
+    scheduling_alone_ms: float
+    kernels: float
+    alpha_l2: float
+    alpha_dram: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """What co-location does on one GPU type: scheduling delay per kernel, power cap and loss of frequency.
+
+    ``throttle_per_w`` is the fraction of the maximum frequency lost per watt beyond ``max_power_w`` (at most 0).
+    """
+
+    alpha_sch: float
+    beta_sch: float
+    idle_power_w: float
+    max_power_w: float
+    throttle_per_w: float
+
+
+class PerformanceModel(Protocol):
+    """The questions that a performance model answers."""
+
+    name: str
+    loading_overlaps: bool
+    """Whether the upload of the next batch hides behind the execution of this one (iGniter: yes)."""
+
+    def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
+        """Return what ``model`` takes alone, for broadcastable ``batch`` and ``share_pct``."""
+        ...
+
+    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
+        """Return upload and feedback time of a batch."""
+        ...
+
+    def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
+        """Return how ``model`` suffers from its neighbours."""
+        ...
+
+    def contention(self, gpu: GpuType) -> Contention:
+        """Return the coefficients of the GPU itself."""
+        ...
+
+
+def performance_model(name: str, where: str = "performance_model") -> PerformanceModel:
+    """Return the performance model called ``name``.
+
+    Raises
+    ------
+    InputError
+        If there is none; ``where`` names the place that asked.
+    """
+    from instances.performance.igniter import IGniterModel
+
+    models: dict[str, PerformanceModel] = {IGniterModel.name: IGniterModel()}
+    if name not in models:
+        raise unknown_name(where, "performance model", name, list(models))
+    return models[name]

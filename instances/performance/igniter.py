@@ -1,0 +1,49 @@
+"""iGniter's analytical performance model (001, equations 1-11)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.gpu import DnnModel, GpuType
+from instances.performance import Contention, Demand, Floats, Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class IGniterModel:
+    """Active time inverse in the share and quadratic in the batch; L2 and power linear in the processing ability."""
+
+    name = "igniter"
+    loading_overlaps = True
+
+    def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
+        """Return active time (equation 11) and the L2 and power demands that follow from it."""
+        k1, k2, k3, k4, k5 = model.k
+        # Equation 11
+        active_ms = (k1 * batch**2 + k2 * batch + k3) / (share_pct + k4) + k5
+        ability = 1000.0 * batch / active_ms
+        return Demand(
+            active_ms,
+            model.l2[0] * ability + model.l2[1],
+            np.zeros_like(active_ms),
+            model.power[0] * ability + model.power[1],
+        )
+
+    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
+        """Return equation 3, over PCIe."""
+        per_ms = gpu.hardware.pcie_bytes_per_ms
+        return model.input_bytes * batch / per_ms, model.output_bytes * batch / per_ms
+
+    def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
+        """Return the factors of equations 5 and 8."""
+        return Sensitivity(model.scheduling_alone_ms, float(model.kernels), model.alpha_cache, 0.0)
+
+    def contention(self, gpu: GpuType) -> Contention:
+        """Return the factors of equations 6, 9 and 10."""
+        hardware = gpu.hardware
+        return Contention(
+            hardware.alpha_sch,
+            hardware.beta_sch,
+            hardware.idle_power_w,
+            hardware.max_power_w,
+            hardware.alpha_f / hardware.max_frequency_mhz,
+        )

@@ -1,0 +1,237 @@
+"""Fit the iGniter model to its light profile: eleven configurations per model (iGniter, Sec. 3.1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.errors import InputError
+from instances.gpu import DnnModel, GpuType, Hardware, Provenance
+from instances.memory import memory_mib
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareFit:
+    """Hardware coefficients and the largest residual of each, in the unit of the fitted quantity."""
+
+    alpha_f: float
+    alpha_sch: float
+    beta_sch: float
+    residual: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFit:
+    """Workload-specific coefficients of one model and the relative errors of the fit over its own samples."""
+
+    k: tuple[float, float, float, float, float]
+    power: tuple[float, float]
+    l2: tuple[float, float]
+    alpha_cache: float
+    residual: Mapping[str, float]
+
+
+def _line(x: Floats, y: Floats) -> tuple[float, float, Floats]:
+    """Least-squares line: slope, intercept and the residuals."""
+    design = np.column_stack([x, np.ones_like(x)])
+    (slope, intercept), *_ = np.linalg.lstsq(design, y, rcond=None)
+    return float(slope), float(intercept), design @ [slope, intercept] - y
+
+
+def fit_active_time(
+    batch: Floats, share_pct: Floats, active_ms: Floats
+) -> tuple[tuple[float, float, float, float, float], Floats]:
+    """Fit ``k1..k5`` of equation 11 by least squares.
+
+    For a fixed ``k4`` the model is linear in the other four, so the search is over ``k4`` alone and the least-squares
+    solution of the rest is exact (variable projection).
+
+    Parameters
+    ----------
+    batch, share_pct, active_ms
+        One profiled configuration each, shape (samples,).
+
+    Returns
+    -------
+    k, residual_ms
+        The coefficients, and prediction minus sample.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def project(k4: float) -> tuple[Floats, Floats]:
+        scale = 1.0 / (share_pct + k4)
+        design = np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)])
+        linear, *_ = np.linalg.lstsq(design, active_ms, rcond=None)
+        return linear, design @ linear - active_ms
+
+    # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.
+    grid = np.linspace(-0.9 * share_pct.min(), share_pct.max(), 400)
+    sums = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
+    best = int(np.argmin(sums))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(
+        lambda k4: float(np.sum(project(k4)[1] ** 2)), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+    )
+    k4 = float(found.x)
+    (k1, k2, k3, k5), residual = project(k4)
+    return (float(k1), float(k2), float(k3), k4, float(k5)), residual
+
+
+def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
+    """Fit ``alpha_f``, ``alpha_sch`` and ``beta_sch`` to one to five identical co-located models.
+
+    Parameters
+    ----------
+    gpu
+        The ``gpu`` object of a light profile.
+    """
+    series = next((value for key, value in gpu.items() if key.startswith("identical_")), None)
+    if series is None:
+        raise InputError("profile: gpu", 'no "identical_..." series of one to five co-located models')
+    power, frequency, delay = (
+        np.array(series[key], dtype=float)
+        for key in ("power_w", "frequency_mhz", "scheduling_delay_ms_per_kernel")
+    )
+    top_mhz, cap_w = float(gpu["max_frequency_mhz"]), float(gpu["max_power_w"])
+
+    # Once throttled, measured power saturates at the cap: the demand behind it grows on by the unthrottled step.
+    free = int(np.sum(frequency >= top_mhz))
+    step_w = float(np.mean(np.diff(power[:free])))
+    excess_w = power[free - 1] + step_w * np.arange(1, len(power) - free + 1) - cap_w
+    drop_mhz = frequency[free:] - top_mhz
+    alpha_f = float(excess_w @ drop_mhz / (excess_w @ excess_w))
+
+    added_ms = delay[1:] * frequency[1:] / top_mhz - delay[0]
+    alpha_sch, beta_sch, delay_error = _line(np.arange(2, len(delay) + 1, dtype=float), added_ms)
+    return HardwareFit(
+        alpha_f,
+        alpha_sch,
+        beta_sch,
+        {
+            "frequency_mhz_max": float(np.max(np.abs(alpha_f * excess_w - drop_mhz))),
+            "scheduling_delay_ms_max": float(np.max(np.abs(delay_error))),
+        },
+    )
+
+
+def fit_model(
+    name: str, model: Mapping[str, Any], gpu: Mapping[str, Any], batches: Sequence[int], shares_pct: Sequence[float]
+) -> ModelFit:
+    """Fit one model's coefficients to its nine solo configurations and its self-co-location.
+
+    Parameters
+    ----------
+    name
+        For error messages.
+    model, gpu
+        The objects of a light profile.
+    batches, shares_pct
+        The profiled grid; latencies come as ``[batch][share]``.
+    """
+    top_mhz = float(gpu["max_frequency_mhz"])
+    grid = np.array(list(product(batches, shares_pct)), dtype=float)
+    batch, share = grid[:, 0], grid[:, 1]
+    latency, power, frequency = (
+        np.array(model[key], dtype=float).ravel()
+        for key in ("gpu_latency_ms[batch][share]", "power_w[batch][share]", "frequency_mhz[batch][share]")
+    )
+    if not len(latency) == len(power) == len(frequency) == len(grid):
+        raise InputError(f"profile: models.{name}", f"expected {len(grid)} samples, one per profiled batch and share")
+    scheduling = float(model["scheduling_delay_alone_ms"])
+
+    active = latency * frequency / top_mhz - scheduling
+    k, error_ms = fit_active_time(batch, share, active)
+
+    # Equations for p and c: linear in the processing ability; throttled rows show the cap, not the demand.
+    ability = 1000.0 * batch / (latency - scheduling)
+    free = frequency >= top_mhz
+    power_slope, power_base, power_error = _line(ability[free], power[free] - float(gpu["idle_power_w"]))
+    diagonal = np.arange(len(batches)) * (len(shares_pct) + 1)
+    l2_key = next(key for key in model if key.startswith("l2_util_pct_at"))
+    l2 = np.array(model[l2_key], dtype=float)
+    l2_slope, l2_base, l2_error = _line(ability[diagonal], l2)
+
+    pair = next(value for key, value in model.items() if key.startswith("two_identical"))
+    slowdown = pair["active_time_ms_colocated"] * pair["frequency_mhz_colocated"] / (top_mhz * pair["active_time_ms_alone"])
+    alpha_cache = (slowdown - 1.0) / pair["l2_util_pct_of_corunner"]
+    return ModelFit(
+        k,
+        (power_slope, power_base),
+        (l2_slope, l2_base),
+        float(alpha_cache),
+        {
+            "active_time_rel_mean": float(np.mean(np.abs(error_ms / active))),
+            "active_time_rel_max": float(np.max(np.abs(error_ms / active))),
+            "power_rel_max": float(np.max(np.abs(power_error / (power[free] - float(gpu["idle_power_w"]))))),
+            "l2_rel_max": float(np.max(np.abs(l2_error / l2))),
+        },
+    )
+
+
+def fit_profile(profile: Mapping[str, Any], source: str, memory_limit_mib: float, price_per_hour: float) -> GpuType:
+    """Fit a whole light profile.
+
+    Parameters
+    ----------
+    profile
+        Content of a light-profile JSON file: ``gpu``, ``profiled_batches``, ``profiled_shares_pct``, ``models``.
+    source
+        Whose measurements these are, for the provenance.
+    memory_limit_mib, price_per_hour
+        What a profile does not tell of the GPU.
+
+    Raises
+    ------
+    InputError
+        If the profile lacks a field or has samples missing.
+    """
+    try:
+        gpu, models = profile["gpu"], profile["models"]
+        hardware = fit_hardware(gpu)
+        batches, shares = profile["profiled_batches"], profile["profiled_shares_pct"]
+        return GpuType(
+            name=str(gpu["name"]).lower(),
+            share_units=round(100.0 / gpu["share_unit_pct"]),
+            memory_mib=memory_limit_mib,
+            price_per_hour=price_per_hour,
+            hardware=Hardware(
+                pcie_bytes_per_ms=float(gpu["pcie_bytes_per_ms"]),
+                idle_power_w=float(gpu["idle_power_w"]),
+                max_power_w=float(gpu["max_power_w"]),
+                max_frequency_mhz=float(gpu["max_frequency_mhz"]),
+                alpha_f=hardware.alpha_f,
+                alpha_sch=hardware.alpha_sch,
+                beta_sch=hardware.beta_sch,
+            ),
+            models={
+                name: _fitted_model(name, model, fit_model(name, model, gpu, batches, shares), max(batches), source)
+                for name, model in models.items()
+            },
+            provenance=Provenance("fitted", source, hardware.residual),
+        )
+    except KeyError as missing:
+        raise InputError("profile", f"field {missing} is missing") from None
+
+
+def _fitted_model(name: str, model: Mapping[str, Any], fit: ModelFit, max_batch: int, source: str) -> DnnModel:
+    base_mib, per_item_mib = memory_mib(name, f"profile: models.{name}")
+    return DnnModel(
+        name=name,
+        max_batch=max_batch,
+        k=fit.k,
+        power=fit.power,
+        l2=fit.l2,
+        alpha_cache=fit.alpha_cache,
+        scheduling_alone_ms=float(model["scheduling_delay_alone_ms"]),
+        kernels=int(model["kernels"]),
+        input_bytes=int(model["input_bytes"]),
+        output_bytes=int(model["output_bytes"]),
+        memory_base_mib=base_mib,
+        memory_per_item_mib=per_item_mib,
+        provenance=Provenance("fitted", f"{source}; memory calibrated (instances/memory.py)", fit.residual),
+    )

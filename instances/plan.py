@@ -1,0 +1,93 @@
+"""A plan: GPUs, the gpulets cut from them, and the slots that workloads occupy."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PlanClass(StrEnum):
+    """What a plan makes use of, from the narrowest to the widest class."""
+
+    SPATIAL = "spatial"
+    SPLIT = "split"
+    SPATIO_TEMPORAL = "spatio-temporal"
+
+    def contains(self, other: "PlanClass") -> bool:
+        """Whether every plan of class ``other`` is also of this class."""
+        order = list(PlanClass)
+        return order.index(other) <= order.index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A workload's place in a gpulet: its batch size and the rate it serves there."""
+
+    workload: str
+    batch: int
+    rate_rps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gpulet:
+    """A share of one GPU, in whole units; several slots take turns within ``duty_cycle_ms``."""
+
+    share_units: int
+    slots: tuple[Slot, ...]
+    duty_cycle_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedGpu:
+    """One GPU of a plan: its type and its gpulets."""
+
+    type: str
+    gpulets: tuple[Gpulet, ...]
+
+    @property
+    def share_units(self) -> int:
+        """Units allocated on this GPU."""
+        return sum(gpulet.share_units for gpulet in self.gpulets)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who runs where, with what share and batch.
+
+    Attributes
+    ----------
+    instance
+        Name of the instance it answers.
+    gpus
+        The GPUs used.
+    """
+
+    instance: str
+    gpus: tuple[PlacedGpu, ...]
+
+    def slots(self) -> Iterator[tuple[int, Gpulet, Slot]]:
+        """Yield (GPU position, gpulet, slot) for every slot."""
+        for position, gpu in enumerate(self.gpus):
+            for gpulet in gpu.gpulets:
+                for slot in gpulet.slots:
+                    yield position, gpulet, slot
+
+    @property
+    def plan_class(self) -> PlanClass:
+        """The narrowest class that contains this plan."""
+        if any(len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None for gpu in self.gpus for gpulet in gpu.gpulets):
+            return PlanClass.SPATIO_TEMPORAL
+        ids = [slot.workload for _, _, slot in self.slots()]
+        return PlanClass.SPATIAL if len(ids) == len(set(ids)) else PlanClass.SPLIT
+
+    @property
+    def gpus_used(self) -> int:
+        """GPUs that run something."""
+        return sum(1 for gpu in self.gpus if gpu.gpulets)
+
+
+def spatial_gpu(gpu_type: str, residents: Sequence[tuple[str, int, int, float]]) -> PlacedGpu:
+    """Build a GPU of single-slot gpulets from (workload, share_units, batch, rate_rps) rows."""
+    return PlacedGpu(
+        gpu_type,
+        tuple(Gpulet(units, (Slot(workload, batch, rate),)) for workload, units, batch, rate in residents),
+    )

@@ -1,0 +1,88 @@
+"""The queue in front of one slot: first come first served, batches, a dispatch timeout."""
+
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+P99_REQUESTS = 20_000
+P99_SEED = 20_220_711
+P99_TOLERANCE = 1e-6
+
+
+@njit(cache=True)  # type: ignore[misc]
+def batch_latencies_ms(
+    arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, latencies_ms: Floats
+) -> None:
+    """Serve arrivals in batches on one server and write each request's latency.
+
+    A batch starts as soon as the server is free and either ``batch`` requests wait or the oldest has waited
+    ``timeout_ms``; it takes everyone who waits then, up to ``batch``, and always lasts ``service_ms``. Nothing is
+    dropped: lateness counts in full.
+
+    Parameters
+    ----------
+    arrivals_ms
+        Nondecreasing, shape (requests,).
+    batch, service_ms, timeout_ms
+        Of the slot.
+    latencies_ms
+        Written, shape (requests,).
+    """
+    requests = len(arrivals_ms)
+    free_ms = 0.0
+    first = 0
+    while first < requests:
+        ready_ms = arrivals_ms[first] + timeout_ms
+        if first + batch <= requests:
+            ready_ms = min(ready_ms, arrivals_ms[first + batch - 1])
+        start_ms = max(free_ms, ready_ms)
+        free_ms = start_ms + service_ms
+        last = first
+        while last < requests and last < first + batch and arrivals_ms[last] <= start_ms:
+            latencies_ms[last] = free_ms - arrivals_ms[last]
+            last += 1
+        first = last
+
+
+@lru_cache(maxsize=1)
+def _unit_rate_arrivals() -> Floats:
+    """One fixed sample of a Poisson process of rate 1; other rates scale it."""
+    gaps = np.random.Generator(np.random.PCG64(P99_SEED)).standard_exponential(P99_REQUESTS)
+    return np.cumsum(gaps)
+
+
+def p99_latency_ms(batch: int, service_ms: float, timeout_ms: float, rate_rps: float) -> float:
+    """P99 latency of the fixed Poisson sample at ``rate_rps``, in ms."""
+    arrivals_ms = _unit_rate_arrivals() * (1000.0 / rate_rps)
+    latencies_ms = np.empty_like(arrivals_ms)
+    batch_latencies_ms(arrivals_ms, batch, service_ms, timeout_ms, latencies_ms)
+    # The smallest latency that at least 99 % of the requests do not exceed.
+    rank = -(-99 * len(latencies_ms) // 100) - 1
+    return float(np.partition(latencies_ms, rank)[rank])
+
+
+@lru_cache(maxsize=65_536)
+def p99_service_budget_ms(slo_ms: float, rate_rps: float, batch: int) -> float:
+    """Largest full-batch service time whose simulated P99 stays within the SLO, by bisection.
+
+    The dispatch timeout is half the SLO. The result is a definition as much as a measurement: a fixed sample of
+    20,000 Poisson arrivals, bisected to a relative 1e-6, so that every method plans by the same number.
+
+    Returns
+    -------
+    float
+        Milliseconds; 0 if no service time is short enough.
+    """
+    timeout_ms = slo_ms / 2.0
+    low, high = 0.0, slo_ms
+    while high - low > P99_TOLERANCE * slo_ms:
+        middle = (low + high) / 2.0
+        if p99_latency_ms(batch, middle, timeout_ms, rate_rps) <= slo_ms:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,160 @@
+"""One GPU, fixed batches: spend the shares that are left for the most throughput."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances.interference import gpu_time_ms, gpu_times_ms
+from instances.tables import Tables
+
+
+@njit(cache=True)  # type: ignore[misc]
+def throughput_rps(
+    tables: Tables, model: NDArray[np.int64], batch: NDArray[np.int64], units: NDArray[np.int64]
+) -> float:
+    """Sum of the residents' throughputs ``b / (t_gpu + exposed)`` on one GPU, in requests per second."""
+    count = len(model)
+    times_ms = np.empty(count)
+    gpu_times_ms(tables, model, batch, units, count, times_ms)
+    total = 0.0
+    for i in range(count):
+        total += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[model[i], batch[i]])
+    return total
+
+
+@njit(cache=True)  # type: ignore[misc]
+def _least_demand(demand: NDArray[np.float64], units: int) -> float:
+    """Least demand at any share from ``units`` up."""
+    least = demand[units]
+    for u in range(units + 1, len(demand)):
+        least = min(least, demand[u])
+    return least  # type: ignore[no-any-return]
+
+
+@njit(cache=True)  # type: ignore[misc]
+def spend_spare_shares(
+    tables: Tables,
+    model: NDArray[np.int64],
+    batch: NDArray[np.int64],
+    budget_ms: NDArray[np.float64],
+    units: NDArray[np.int64],
+    node_limit: int,
+) -> tuple[float, bool]:
+    """Raise the shares of one GPU's residents to the most total throughput within their budgets.
+
+    Depth-first branch and bound over the residents' shares. A node's bound takes the residents already fixed at their
+    shares, everyone else's demands at the least they can be, and hands the units that are left to the open residents
+    by dynamic programming on those optimistic throughputs, so it never falls below what completes the node.
+
+    Parameters
+    ----------
+    tables
+        Of the GPU type.
+    model, batch, budget_ms
+        Of the residents, shape (residents,).
+    units
+        Least feasible shares (from ``least_shares``); overwritten with the best found, shape (residents,).
+    node_limit
+        Nodes to visit at most.
+
+    Returns
+    -------
+    throughput_rps : float
+        At the shares found.
+    proven : bool
+        Whether no shares at or above the least ones do better.
+    """
+    count = len(model)
+    spare = tables.share_units - units.sum()
+    least = units.copy()
+    l2_least, dram_least, power_least = np.empty(count), np.empty(count), np.empty(count)
+    for i in range(count):
+        l2_least[i] = _least_demand(tables.l2_pct[model[i], batch[i]], least[i])
+        dram_least[i] = _least_demand(tables.dram_pct[model[i], batch[i]], least[i])
+        power_least[i] = _least_demand(tables.power_w[model[i], batch[i]], least[i])
+    l2_floor, dram_floor, power_floor = l2_least.sum(), dram_least.sum(), power_least.sum()
+
+    # hope[i, e]: the most resident i can do with e units more; rest[i, s]: residents i.. sharing s units more.
+    hope = np.full((count, spare + 1), -np.inf)
+    rest = np.zeros((count + 1, spare + 1))
+    for i in range(count - 1, -1, -1):
+        m, b = model[i], batch[i]
+        for extra in range(spare + 1):
+            u = least[i] + extra
+            if extra > 0 and tables.next_share[u - 1] != u:
+                continue  # not a permitted share
+            time_ms = gpu_time_ms(
+                tables,
+                m,
+                b,
+                u,
+                count,
+                l2_floor - l2_least[i],
+                dram_floor - dram_least[i],
+                power_floor - power_least[i] + tables.power_w[m, b, u],
+            )
+            if time_ms <= budget_ms[i]:
+                hope[i, extra] = 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
+        for s in range(spare + 1):
+            best = -np.inf
+            for extra in range(s + 1):
+                best = max(best, hope[i, extra] + rest[i + 1, s - extra])
+            rest[i, s] = best
+
+    best_value = throughput_rps(tables, model, batch, units)
+    best_units = units.copy()
+    trial = least.copy()
+    extra_at = np.full(count, spare + 1)  # next extra to try at each depth, counting down
+    left = np.empty(count + 1, dtype=np.int64)
+    left[0] = spare
+    extra_at[0] = spare + 1
+    nodes = 0
+    depth = 0
+    proven = True
+    while depth >= 0:
+        extra_at[depth] -= 1
+        if extra_at[depth] < 0:
+            depth -= 1
+            continue
+        extra = extra_at[depth]
+        if hope[depth, extra] == -np.inf:
+            continue
+        nodes += 1
+        if nodes > node_limit:
+            proven = False
+            break
+        trial[depth] = least[depth] + extra
+        left[depth + 1] = left[depth] - extra
+
+        # Demands: residents up to here as fixed, the others at their least.
+        l2, dram, power = l2_floor, dram_floor, power_floor
+        for i in range(depth + 1):
+            m, b, u = model[i], batch[i], trial[i]
+            l2 += tables.l2_pct[m, b, u] - l2_least[i]
+            dram += tables.dram_pct[m, b, u] - dram_least[i]
+            power += tables.power_w[m, b, u] - power_least[i]
+        bound = rest[depth + 1, left[depth + 1]]
+        for i in range(depth + 1):
+            m, b, u = model[i], batch[i], trial[i]
+            time_ms = gpu_time_ms(
+                tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
+            )
+            # The margin keeps rounding of differently ordered sums from cutting off a tie.
+            if time_ms > budget_ms[i] * (1.0 + 1e-12):
+                bound = -np.inf
+                break
+            bound += 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
+        if bound * (1.0 + 1e-12) <= best_value:
+            continue
+        if depth == count - 1:
+            value = throughput_rps(tables, model, batch, trial)
+            times_ms = np.empty(count)
+            gpu_times_ms(tables, model, batch, trial, count, times_ms)
+            if value > best_value and np.all(times_ms <= budget_ms):
+                best_value = value
+                best_units[:] = trial
+            continue
+        depth += 1
+        extra_at[depth] = left[depth] + 1
+    units[:] = best_units
+    return best_value, proven

@@ -1,0 +1,75 @@
+"""An instance seen from one GPU type: the arrays that kernels and schedulers work on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from instances.budget import latency_budget_ms
+from instances.gpu import GpuType
+from instances.instance import Instance
+from instances.tables import Tables, gpu_tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The workloads of an instance on one type of GPU.
+
+    Attributes
+    ----------
+    instance, gpu
+        What is seen, and from where.
+    tables
+        Of the GPU type under the instance's performance model.
+    model
+        Row of each workload's model in ``tables``, shape (workloads,).
+    slo_ms, rate_rps
+        Of each workload, shape (workloads,).
+    """
+
+    instance: Instance
+    gpu: GpuType
+    tables: Tables
+    model: Ints
+    slo_ms: Floats
+    rate_rps: Floats
+
+    @classmethod
+    def of(cls, instance: Instance, gpu: GpuType) -> "View":
+        """Look at ``instance`` from ``gpu``, a type that has figures for all its models."""
+        rows = {name: row for row, name in enumerate(gpu.models)}
+        return cls(
+            instance,
+            gpu,
+            gpu_tables(gpu, instance.performance_model),
+            np.array([rows[w.model] for w in instance.workloads], dtype=np.int64),
+            np.array([w.slo_ms for w in instance.workloads], dtype=np.float64),
+            np.array([w.rate_rps for w in instance.workloads], dtype=np.float64),
+        )
+
+    def budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
+        """Return the latency budget ``tau`` of workloads at given batches; arguments broadcast.
+
+        Parameters
+        ----------
+        workload
+            Positions in the instance.
+        batch
+            Batch sizes, 1 to the largest the tables have; a batch the model does not support has budget -inf.
+        rate_rps
+            Rate served, the workload's own unless given.
+        """
+        w = np.asarray(workload)
+        model, b = self.model[w], np.asarray(batch)
+        return latency_budget_ms(
+            self.instance.slo_rule,
+            self.slo_ms[w],
+            self.rate_rps[w] if rate_rps is None else rate_rps,
+            b,
+            self.tables.transfer_ms[model, b],
+            self.tables.exposed_ms[model, b],
+            self.instance.latency_buffer,
+        )

@@ -1,0 +1,1 @@
+"""From ledger to pictures."""

@@ -254,7 +254,9 @@ def _judge_gpulet(
         t + float(tables.transfer_ms[_model(view, s), s.batch]) for t, s in zip(times_ms, gpulet.slots, strict=True)
     ]
     if cycle_ms is not None and buffer * math.fsum(inference_ms) > cycle_ms:
-        message = f"GPU {position}: the slots of a gpulet take {buffer * math.fsum(inference_ms):.3f} ms of {cycle_ms:g} ms"
+        message = (
+            f"GPU {position}: the slots of a gpulet take {buffer * math.fsum(inference_ms):.3f} ms of {cycle_ms:g} ms"
+        )
         found.append(Violation("duty-cycle", position, None, buffer * math.fsum(inference_ms), cycle_ms, message))
 
     for slot, t_gpu, t_inf in zip(gpulet.slots, times_ms, inference_ms, strict=True):

@@ -15,11 +15,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Unservable(Exception):
+class UnservableError(Exception):
     """A workload that no part, batch and full GPU can serve."""
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
@@ -44,7 +44,8 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
     hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
     # Equation 17, with B_pcie divided out
     batch = np.ceil(view.slo_ms[workload] / 2.0 / (1000.0 / rate_rps + hidden_ms)).astype(np.int64)
-    return np.clip(batch, 1, tables.max_batch[model])
+    clipped: Ints = np.clip(batch, 1, tables.max_batch[model])
+    return clipped
 
 
 def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
@@ -84,7 +85,7 @@ class DemandItems:
 
         Raises
         ------
-        Unservable
+        UnservableError
             If a workload cannot be served at any rate.
         """
         workload = np.arange(len(view.rate_rps), dtype=np.int64)
@@ -115,7 +116,7 @@ def _parts(view: View, workload: Ints) -> Ints:
     hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
     if hopeless.any():
         asked = view.instance.workloads[int(np.argmax(hopeless))]
-        raise Unservable(
+        raise UnservableError(
             f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {view.gpu.name} at any rate"
         )
     parts = np.ones(len(workload), dtype=np.int64)

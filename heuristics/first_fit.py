@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _first_fit(
     tables: Tables, model: Ints, batch: Ints, lower: Ints, budget_ms: Floats, order: Ints, available: int, aware: bool
 ) -> tuple[Ints, Ints, Ints, Ints]:

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _place(
     tables: Tables, model: Ints, batch: Ints, lower: Ints, budget_ms: Floats, order: Ints, available: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
@@ -38,7 +38,9 @@ def _place(
     there_units = np.empty(most + 1, dtype=np.int64)
     chosen_units = np.empty(most + 1, dtype=np.int64)
 
-    opened = 0  # the printed g <- 1 leaves GPU 1 empty when the first workload needs all of it; the published plans do not
+    opened = (
+        0  # the printed g <- 1 leaves GPU 1 empty when the first workload needs all of it; the published plans do not
+    )
     for w in order:  # line 4
         for c in range(rates):
             if lower[w, c] > most:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Outcome, Status
-from heuristics.demand_items import DemandItems, Unservable, placed_gpus
+from heuristics.demand_items import DemandItems, UnservableError, placed_gpus
 from instances import GpuPool, Instance, Objective, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
@@ -41,7 +41,7 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         view = View.of(instance, pool.type)
         try:
             items = DemandItems.of(view)
-        except Unservable as why:
+        except UnservableError as why:
             reasons.append(str(why))
             continue
         column, resident, units, residents = pack(view, items, _available(pool, len(items.workload)))

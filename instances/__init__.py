@@ -24,8 +24,8 @@ __all__ = [
     "PlanClass",
     "Provenance",
     "ScenarioSet",
-    "Slot",
     "SloRule",
+    "Slot",
     "Workload",
     "spatial_gpu",
 ]

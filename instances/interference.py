@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from instances.tables import Tables
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def gpu_time_ms(
     tables: Tables,
     model: int,
@@ -49,10 +49,10 @@ def gpu_time_ms(
     # Equation 8
     growth = 1.0 + tables.alpha_l2[model] * l2_others_pct + tables.alpha_dram[model] * dram_others_pct
     # Equation 4
-    return (scheduling + tables.active_ms[model, batch, units] * growth) / frequency  # type: ignore[no-any-return]
+    return (scheduling + tables.active_ms[model, batch, units] * growth) / frequency
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def gpu_times_ms(
     tables: Tables,
     model: NDArray[np.int64],

@@ -8,7 +8,7 @@ from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) -> int:
     """Least permitted share whose time without any neighbour or throttling is within ``budget_ms``.
 
@@ -23,10 +23,10 @@ def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) 
     units = tables.next_share[0]
     while units <= tables.share_units and tables.active_ms[model, batch, units] > slack_ms:
         units = tables.next_share[units]
-    return units  # type: ignore[no-any-return]
+    return units
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def raise_to_feasible(
     tables: Tables,
     model: NDArray[np.int64],
@@ -86,7 +86,7 @@ def raise_to_feasible(
     return False
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def least_shares(
     tables: Tables,
     model: NDArray[np.int64],
@@ -117,10 +117,10 @@ def least_shares(
         units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
     if memory_mib > tables.memory_limit_mib:
         return False
-    return raise_to_feasible(tables, model, batch, budget_ms, units, count)  # type: ignore[no-any-return]
+    return raise_to_feasible(tables, model, batch, budget_ms, units, count)
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def within_budgets(
     tables: Tables,
     model: NDArray[np.int64],

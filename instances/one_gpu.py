@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from instances.catalogue import gpu_type
 from instances.interference import gpu_times_ms
 from instances.least_shares import least_shares, raise_to_feasible, within_budgets
 from instances.plan import PlacedGpu, spatial_gpu
 from instances.queueing import p99_latency_ms
 from instances.spare_shares import spend_spare_shares
-from instances.tables import Tables
+from instances.tables import gpu_tables
 from instances.view import View
 
 SPARE_NODE_LIMIT = 200_000
@@ -58,15 +59,9 @@ def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False
 
 def warm_kernels() -> None:
     """Call every shared kernel once, so that the first real call does not pay for loading compiled code."""
-    one, flat = np.ones(1, dtype=np.int64), np.zeros((1, 2, 2))
-    tables = Tables(
-        flat + 1.0, flat, flat, flat,
-        *(np.zeros((1, 2)) for _ in range(3)),
-        *(np.zeros(1) for _ in range(4)),
-        one, np.array([1, 2], dtype=np.int64),
-        1, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0,
-    )  # fmt: skip
-    model, batch, budget, units = np.zeros(1, dtype=np.int64), one, np.full(1, 2.0), np.zeros(1, dtype=np.int64)
+    tables = gpu_tables(gpu_type("v100"), "igniter")
+    model, batch = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    budget, units = np.full(1, 2.0), np.ones(1, dtype=np.int64)
     least_shares(tables, model, batch, budget, units)
     raise_to_feasible(tables, model, batch, budget, units, 1)
     within_budgets(tables, model, batch, budget, units)

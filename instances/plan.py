@@ -74,7 +74,9 @@ class Plan:
     @property
     def plan_class(self) -> PlanClass:
         """The narrowest class that contains this plan."""
-        if any(len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None for gpu in self.gpus for gpulet in gpu.gpulets):
+        if any(
+            len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None for gpu in self.gpus for gpulet in gpu.gpulets
+        ):
             return PlanClass.SPATIO_TEMPORAL
         ids = [slot.workload for _, _, slot in self.slots()]
         return PlanClass.SPATIAL if len(ids) == len(set(ids)) else PlanClass.SPLIT

@@ -13,7 +13,7 @@ P99_SEED = 20_220_711
 P99_TOLERANCE = 1e-6
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def batch_latencies_ms(
     arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, latencies_ms: Floats
 ) -> None:

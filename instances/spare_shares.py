@@ -8,7 +8,7 @@ from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def throughput_rps(
     tables: Tables, model: NDArray[np.int64], batch: NDArray[np.int64], units: NDArray[np.int64]
 ) -> float:
@@ -22,16 +22,16 @@ def throughput_rps(
     return total
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _least_demand(demand: NDArray[np.float64], units: int) -> float:
     """Least demand at any share from ``units`` up."""
     least = demand[units]
     for u in range(units + 1, len(demand)):
         least = min(least, demand[u])
-    return least  # type: ignore[no-any-return]
+    return least
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def spend_spare_shares(
     tables: Tables,
     model: NDArray[np.int64],

@@ -16,6 +16,7 @@ Schema = Mapping[str, Any]
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 _LONGEST_QUOTE = 60
+_MOST_WORDED = 100  # one is shown; suggesting names for each of a million would take minutes
 
 
 def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
@@ -30,13 +31,15 @@ def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
         return model.model_validate(data)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False)
-    raise input_error(where, _problems(schema_of(model), found))
+    worded = _problems(schema_of(model), found[:_MOST_WORDED])
+    raise input_error(where, worded, len(found[_MOST_WORDED:]))
 
 
-def input_error(where: str, problems: Sequence[Problem]) -> InputError:
-    """Build the error for the first of ``problems`` that also tells how many more there are."""
+def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> InputError:
+    """Build the error for the first of ``problems`` that also tells how many more there are, ``others`` included."""
     location, text = problems[0]
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    others += len(problems) - 1
+    more = f" (and {others} more)" if others else ""
     path = _path(location)
     return InputError(f"{printable(where)}: {path}" if path else printable(where), printable(text + more))
 

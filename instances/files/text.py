@@ -45,9 +45,12 @@ def read_json(path: Path) -> object:
         built = dict(pairs)
         if len(built) == len(pairs):
             return built
-        keys = [key for key, _ in pairs]
-        marked = _Repeated(built)
-        marked.key = next(key for position, key in enumerate(keys) if key in keys[:position])
+        marked, seen = _Repeated(built), set[str]()
+        for key, _ in pairs:
+            if key in seen:
+                marked.key = key
+                break
+            seen.add(key)
         repeated.append(marked)
         return marked
 
@@ -60,9 +63,7 @@ def read_json(path: Path) -> object:
         raise InputError(where, "is nested too deeply; instance and plan files have fewer than ten levels") from None
     except ValueError:
         # The one other refusal of the parser: Python converts whole numbers up to a limit of digits.
-        raise InputError(
-            where, "has a whole number of thousands of digits; expected numbers of ordinary size"
-        ) from None
+        raise InputError(where, "has a number of thousands of digits; expected numbers of ordinary size") from None
     if repeated:
         raise input_error(where, [(location, "occurs twice; a key may occur once") for location in _repetitions(data)])
     return data
@@ -111,7 +112,7 @@ def write_json(path: Path, data: object) -> None:
     """
     where = printable(str(path))
     try:
-        content = (_laid_out(data, 0, outermost=True) + "\n").encode()
+        content = (_laid_out(data, 0, _WIDTH) + "\n").encode()
     except ValueError as error:
         raise InputError(where, printable(f"cannot be written as JSON: {error}")) from None
     temporary = path.parent / f".{token_hex(8)}.tmp"
@@ -128,17 +129,23 @@ def write_json(path: Path, data: object) -> None:
         raise InputError(where, "cannot be written: no file can have this name") from None
 
 
-def _laid_out(value: object, indent: int, *, outermost: bool = False) -> str:
+def _laid_out(value: object, indent: int, taken: int) -> str:
+    """Write ``value`` in the lines of a block indented by ``indent``, ``taken`` characters of the first being gone."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if not value or not isinstance(value, dict | list | tuple) or (not outermost and indent + len(line) <= _WIDTH):
+    if not value or not isinstance(value, dict | list | tuple) or taken + len(line) <= _WIDTH:
         return line
     inner = indent + 2
     if isinstance(value, dict):
         opening, closing = "{", "}"
         heads = [f"{json.dumps(str(key), ensure_ascii=False)}: " for key in value]
-        entries = [head + _laid_out(one, inner) for head, one in zip(heads, value.values(), strict=True)]
+        children = list(value.values())
     else:
         opening, closing = "[", "]"
-        entries = [_laid_out(one, inner) for one in value]
+        heads = [""] * len(value)
+        children = list(value)
+    entries = [
+        head + _laid_out(child, inner, inner + len(head) + len(","))
+        for head, child in zip(heads, children, strict=True)
+    ]
     gap = "\n" + " " * inner
     return opening + gap + f",{gap}".join(entries) + "\n" + " " * indent + closing

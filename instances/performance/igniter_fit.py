@@ -66,7 +66,7 @@ def fit_active_time(
     def project(k4: float) -> tuple[Floats, Floats]:
         scale = 1.0 / (share_pct + k4)
         design = np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)])
-        linear, *_ = np.linalg.lstsq(design, active_ms, rcond=None)
+        linear: Floats = np.linalg.lstsq(design, active_ms, rcond=None)[0]
         return linear, design @ linear - active_ms
 
     # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.
@@ -94,8 +94,7 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
     if series is None:
         raise InputError("profile: gpu", 'no "identical_..." series of one to five co-located models')
     power, frequency, delay = (
-        np.array(series[key], dtype=float)
-        for key in ("power_w", "frequency_mhz", "scheduling_delay_ms_per_kernel")
+        np.array(series[key], dtype=float) for key in ("power_w", "frequency_mhz", "scheduling_delay_ms_per_kernel")
     )
     top_mhz, cap_w = float(gpu["max_frequency_mhz"]), float(gpu["max_power_w"])
 
@@ -157,7 +156,9 @@ def fit_model(
     l2_slope, l2_base, l2_error = _line(ability[diagonal], l2)
 
     pair = next(value for key, value in model.items() if key.startswith("two_identical"))
-    slowdown = pair["active_time_ms_colocated"] * pair["frequency_mhz_colocated"] / (top_mhz * pair["active_time_ms_alone"])
+    slowdown = (
+        pair["active_time_ms_colocated"] * pair["frequency_mhz_colocated"] / (top_mhz * pair["active_time_ms_alone"])
+    )
     alpha_cache = (slowdown - 1.0) / pair["l2_util_pct_of_corunner"]
     return ModelFit(
         k,

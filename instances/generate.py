@@ -1,0 +1,136 @@
+"""Random instances: a family, a size and a seed name the same instance for ever."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from instances.budget import SloRule
+from instances.catalogue import gpu_type
+from instances.errors import InputError, unknown_name
+from instances.instance import GpuPool, Instance, Objective
+from instances.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Whole numbers from ``low`` to ``high``, both included, all equally likely."""
+
+    low: int
+    high: int
+
+    def draw(self, random: Random) -> int:
+        """Draw one; built on ``Random.random`` alone, whose sequence Python guarantees across versions."""
+        return self.low + int(random.random() * (self.high - self.low + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A distribution of instances on one GPU type.
+
+    Attributes
+    ----------
+    name, description
+        For ``bench list`` and ``--help``.
+    gpu
+        Name of the GPU type.
+    demands
+        Per model the SLO in ms and the rate in requests per second.
+    """
+
+    name: str
+    description: str
+    gpu: str
+    demands: Mapping[str, tuple[Range, Range]]
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "igniter-mix",
+            "iGniter's four models with SLOs and rates about those of its Table 3; one V100 serves any workload",
+            "v100",
+            {
+                "alexnet": (Range(10, 25), Range(100, 1200)),
+                "resnet50": (Range(20, 50), Range(50, 600)),
+                "vgg19": (Range(20, 60), Range(30, 400)),
+                "ssd": (Range(25, 70), Range(20, 240)),
+            },
+        ),
+        Family(
+            "heavy-mix",
+            "the same models at higher rates: 160 workloads need about 64 V100s; one V100 serves any workload",
+            "v100",
+            {
+                "alexnet": (Range(10, 25), Range(200, 1800)),
+                "resnet50": (Range(20, 50), Range(100, 800)),
+                "vgg19": (Range(20, 60), Range(50, 450)),
+                "ssd": (Range(25, 70), Range(30, 240)),
+            },
+        ),
+        Family(
+            "overload-mix",
+            "rates of which 64 V100s can serve 160 workloads at best three quarters",
+            "v100",
+            {
+                "resnet50": (Range(20, 50), Range(1000, 1500)),
+                "vgg19": (Range(20, 60), Range(350, 520)),
+                "ssd": (Range(25, 70), Range(180, 260)),
+            },
+        ),
+    )
+}
+
+
+def generate(
+    family: str,
+    size: int,
+    seed: int,
+    objective: Objective = Objective.COST,
+    gpus: int | None = None,
+    name: str | None = None,
+) -> Instance:
+    """Draw an instance.
+
+    Parameters
+    ----------
+    family
+        A name from ``FAMILIES``.
+    size
+        Number of workloads, at least 1; their models are drawn uniformly.
+    seed
+        The same family, size and seed give the same workloads for ever.
+    objective
+        What plans are scored by.
+    gpus
+        Size of the pool; ``None`` for as many as needed.
+    name
+        Of the instance; by default made of family, size and seed.
+
+    Raises
+    ------
+    InputError
+        For an unknown family or a size below 1.
+    """
+    if family not in FAMILIES:
+        raise unknown_name("family", "instance family", family, list(FAMILIES))
+    if size < 1:
+        raise InputError("size", f"{size} workloads; an instance has at least 1")
+    chosen = FAMILIES[family]
+    random = Random(f"{family}/{size}/{seed}")
+    models = list(chosen.demands)
+    workloads = []
+    for position in range(size):
+        model = models[int(random.random() * len(models))]
+        slo_ms, rate_rps = (each.draw(random) for each in chosen.demands[model])
+        workloads.append(Workload(f"w{position + 1}", model, float(slo_ms), float(rate_rps)))
+    return Instance(
+        name=name or f"{family}-{size}-s{seed}",
+        objective=objective,
+        slo_rule=SloRule.HALF_SLO,
+        performance_model="igniter",
+        gpus=(GpuPool(gpu_type(chosen.gpu), gpus),),
+        workloads=tuple(workloads),
+        seed=seed,
+        provenance=f"generated: family {family}, {size} workloads, seed {seed}",
+    )

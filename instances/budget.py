@@ -5,8 +5,6 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from instances.queueing import p99_service_budget_ms
-
 Floats = NDArray[np.float64]
 
 
@@ -22,9 +20,6 @@ class SloRule(StrEnum):
     ASSEMBLY = "assembly"
     DUTY_CYCLE = "duty-cycle"
     P99 = "p99"
-
-
-_p99_service_budgets_ms = np.frompyfunc(p99_service_budget_ms, 3, 1)
 
 
 def latency_budget_ms(
@@ -65,6 +60,7 @@ def latency_budget_ms(
     slo, rate, b = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
     x, y = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)
     period_ms = 1000.0 * b / rate
+    rule = SloRule(rule)  # a plain "half-slo" is equal to its member, but not the same object
     if rule is SloRule.HALF_SLO:
         # iGniter 14 and 13: t_inf <= SLO / 2 and b / (t_gpu + feedback) >= R
         return np.minimum(slo / 2.0 / latency_buffer - x, period_ms / latency_buffer - y)
@@ -75,4 +71,7 @@ def latency_budget_ms(
     if rule is SloRule.DUTY_CYCLE:
         # t_inf <= D <= min(1000 b / r, SLO - t_inf) has a solution D
         return np.minimum(slo / 2.0, period_ms) / latency_buffer - x
-    return _p99_service_budgets_ms(slo, rate, b.astype(int)).astype(float) / latency_buffer - x
+    from instances.queueing import p99_service_budget_ms  # loads numba; `import instances` does not
+
+    service_ms = np.frompyfunc(p99_service_budget_ms, 3, 1)(slo, rate, b.astype(int))
+    return np.asarray(service_ms, float) / latency_buffer - x

@@ -154,6 +154,7 @@ def premises_hold(tables: Tables) -> bool:
         and tables.throttle_per_w <= 0
         and np.all(tables.kernels >= 0)
         and tables.alpha_sch >= 0
+        and 2 * tables.alpha_sch + tables.beta_sch >= 0
         and all(
             np.all(demand[row, 1 : top + 1, 1:] >= 0) and np.all(np.diff(demand[row, 1 : top + 1, 1:], axis=1) >= 0)
             for demand in (tables.l2_pct, tables.dram_pct, tables.power_w)

@@ -70,7 +70,9 @@ def p99_service_budget_ms(slo_ms: float, rate_rps: float, batch: int) -> float:
     """Largest full-batch service time whose simulated P99 stays within the SLO, by bisection.
 
     The dispatch timeout is half the SLO. The result is a definition as much as a measurement: a fixed sample of
-    20,000 Poisson arrivals, bisected to a relative 1e-6, so that every method plans by the same number.
+    20,000 Poisson arrivals, bisected to a relative 1e-6, so that every method plans by the same number. P99 is not
+    quite monotone in the service time (a batch that has to wait is fuller): within 1 % of the result a longer service
+    may meet the SLO too, and a shorter one miss it.
 
     Returns
     -------

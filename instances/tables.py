@@ -36,6 +36,8 @@ class Tables(NamedTuple):
     next_share
         The next larger permitted share after each number of units, shape (share units + 1,); ``share_units + 1``
         where there is none.
+    permitted
+        The permitted shares, ascending.
     share_units
         Units in the whole GPU.
     memory_limit_mib
@@ -57,6 +59,7 @@ class Tables(NamedTuple):
     alpha_dram: Floats
     max_batch: Ints
     next_share: Ints
+    permitted: Ints
     share_units: int
     memory_limit_mib: float
     alpha_sch: float
@@ -97,6 +100,7 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
         transfer[row, filled] = load_ms + feedback_ms
         exposed[row, filled] = feedback_ms if performance.loading_overlaps else load_ms + feedback_ms
         memory[row, filled] = [model.memory_mib(int(b)) for b in batch]
+    permitted = np.array(sorted(gpu.allowed_shares or range(1, units + 1)), dtype=np.int64)
     sensitivity = [performance.sensitivity(gpu, model) for model in models]
     contention = performance.contention(gpu)
     return Tables(
@@ -112,7 +116,8 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
         np.array([s.alpha_l2 for s in sensitivity]),
         np.array([s.alpha_dram for s in sensitivity]),
         np.array([model.max_batch for model in models], dtype=np.int64),
-        _next_share(units, gpu.allowed_shares),
+        np.append(permitted, units + 1)[np.searchsorted(permitted, np.arange(units + 1), side="right")],
+        permitted,
         units,
         gpu.memory_mib,
         contention.alpha_sch,
@@ -122,8 +127,3 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
         contention.throttle_per_w,
     )
 
-
-def _next_share(units: int, allowed: tuple[int, ...] | None) -> Ints:
-    permitted = np.array(sorted(allowed) if allowed is not None else range(1, units + 1))
-    position = np.searchsorted(permitted, np.arange(units + 1), side="right")
-    return np.append(permitted, units + 1)[position].astype(np.int64)

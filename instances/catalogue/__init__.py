@@ -54,7 +54,7 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
             provenance=_provenance(entry["provenance"]),
             allowed_shares=tuple(entry["allowed_shares"]) if "allowed_shares" in entry else None,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(where, f"not a catalogue file: {type(error).__name__} {error}") from None
 
 

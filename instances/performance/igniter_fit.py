@@ -43,6 +43,14 @@ def _line(x: Floats, y: Floats) -> tuple[float, float, Floats]:
     return float(slope), float(intercept), design @ [slope, intercept] - y
 
 
+def _samples(fields: Mapping[str, Any], prefix: str, where: str) -> Any:
+    """Return the field whose name starts with ``prefix``; the rest of the name says how it was measured."""
+    found = next((value for key, value in fields.items() if key.startswith(prefix)), None)
+    if found is None:
+        raise InputError(where, f'no field "{prefix}..." with samples')
+    return found
+
+
 def fit_active_time(
     batch: Floats, share_pct: Floats, active_ms: Floats
 ) -> tuple[tuple[float, float, float, float, float], Floats]:
@@ -90,9 +98,7 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
     gpu
         The ``gpu`` object of a light profile.
     """
-    series = next((value for key, value in gpu.items() if key.startswith("identical_")), None)
-    if series is None:
-        raise InputError("profile: gpu", 'no "identical_..." series of one to five co-located models')
+    series = _samples(gpu, "identical_", "profile: gpu")
     power, frequency, delay = (
         np.array(series[key], dtype=float) for key in ("power_w", "frequency_mhz", "scheduling_delay_ms_per_kernel")
     )
@@ -100,6 +106,8 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
 
     # Once throttled, measured power saturates at the cap: the demand behind it grows on by the unthrottled step.
     free = int(np.sum(frequency >= top_mhz))
+    if not len(power) == len(frequency) == len(delay) or not 2 <= free < len(power):
+        raise InputError("profile: gpu", "expected one to n co-located models, two unthrottled and the last throttled")
     step_w = float(np.mean(np.diff(power[:free])))
     excess_w = power[free - 1] + step_w * np.arange(1, len(power) - free + 1) - cap_w
     drop_mhz = frequency[free:] - top_mhz
@@ -151,11 +159,12 @@ def fit_model(
     free = frequency >= top_mhz
     power_slope, power_base, power_error = _line(ability[free], power[free] - float(gpu["idle_power_w"]))
     diagonal = np.arange(len(batches)) * (len(shares_pct) + 1)
-    l2_key = next(key for key in model if key.startswith("l2_util_pct_at"))
-    l2 = np.array(model[l2_key], dtype=float)
+    l2 = np.array(_samples(model, "l2_util_pct_at", f"profile: models.{name}"), dtype=float)
+    if len(l2) != len(diagonal) or np.sum(free) < 2:
+        raise InputError(f"profile: models.{name}", f"expected {len(diagonal)} L2 samples, two unthrottled for power")
     l2_slope, l2_base, l2_error = _line(ability[diagonal], l2)
 
-    pair = next(value for key, value in model.items() if key.startswith("two_identical"))
+    pair = _samples(model, "two_identical", f"profile: models.{name}")
     slowdown = (
         pair["active_time_ms_colocated"] * pair["frequency_mhz_colocated"] / (top_mhz * pair["active_time_ms_alone"])
     )
@@ -189,7 +198,7 @@ def fit_profile(profile: Mapping[str, Any], source: str, memory_limit_mib: float
     Raises
     ------
     InputError
-        If the profile lacks a field or has samples missing.
+        If the profile lacks a field, has samples missing, or holds something else than numbers.
     """
     try:
         gpu, models = profile["gpu"], profile["models"]
@@ -217,6 +226,10 @@ def fit_profile(profile: Mapping[str, Any], source: str, memory_limit_mib: float
         )
     except KeyError as missing:
         raise InputError("profile", f"field {missing} is missing") from None
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError("profile", f"not a light profile: {type(error).__name__} {error}") from None
 
 
 def _fitted_model(name: str, model: Mapping[str, Any], fit: ModelFit, max_batch: int, source: str) -> DnnModel:

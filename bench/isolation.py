@@ -1,0 +1,192 @@
+"""The bench's side of one worker process: starting it, reading what it tells, killing it with all it started."""
+
+import fcntl
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from multiprocessing import forkserver, get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from types import ModuleType
+
+from bench.messages import LineReader, Message
+from bench.process_tree import kill_tree
+from bench.warden import Warden
+from instances import InputError
+
+LOG_TAIL_BYTES = 4096
+"""Of what a run printed, this much is kept."""
+
+_PIECE_BYTES = 2**16
+_LOG_PIPE_BYTES = 2**20
+_LOG_PIECES = 32
+_JOIN_S = 5.0
+
+WorkerMain = Callable[[Connection, Connection, Connection], None]
+
+
+@cache
+def forkserver_context() -> ForkServerContext:
+    """Return the context whose forkserver has ``bench.preload`` loaded, once per process.
+
+    Never plain ``fork``: a bench that has used torch, HiGHS or Numba cannot be forked safely.
+    """
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["bench.preload"])
+    return context
+
+
+def start_forkserver() -> None:
+    """Have the forkserver load what it preloads, in the background."""
+    forkserver_context()
+    # Folders of the user's working directory called "instances" or "bench" must not be taken for our packages.
+    before = os.environ.get("PYTHONSAFEPATH")
+    if before is None:
+        os.environ["PYTHONSAFEPATH"] = "bench.preload"
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+
+
+def start_warden() -> Warden:
+    """Start the process that kills the workers should the bench die."""
+    with _main_module_hidden():
+        return Warden(forkserver_context())
+
+
+class Worker:
+    """One worker process, started but idle until it gets its order.
+
+    Parameters
+    ----------
+    main
+        What it runs: takes the orders, the way to answer, and where to print.
+    warden
+        Guards it from here on.
+    """
+
+    def __init__(self, main: WorkerMain, warden: Warden) -> None:
+        context = forkserver_context()
+        their_inbox, self._inbox = context.Pipe(duplex=False)
+        self._outbox, their_outbox = context.Pipe(duplex=False)
+        self._log, their_log = context.Pipe(duplex=False)
+        for mine in (self._outbox, self._log):
+            os.set_blocking(mine.fileno(), False)
+        if sys.platform == "linux":
+            with suppress(OSError):  # a user has only so many large pipes
+                fcntl.fcntl(self._log.fileno(), fcntl.F_SETPIPE_SZ, _LOG_PIPE_BYTES)
+        # Not a daemon: those may not have children, and schedulers may.
+        self._process = context.Process(target=main, args=(their_inbox, their_outbox, their_log), name="bench worker")
+        try:
+            with _main_module_hidden():
+                self._process.start()
+        finally:
+            for theirs in (their_inbox, their_outbox, their_log):
+                theirs.close()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+        self._warden = warden
+        warden.guard(self.pid)
+        self._reader = LineReader()
+        self._tail = b""
+        self.readable: list[Connection] = [self._outbox, self._log]
+
+    @property
+    def sentinel(self) -> int:
+        """Becomes readable when the process ends."""
+        return self._process.sentinel
+
+    def order(self, order: object) -> None:
+        """Send the worker what it is to do."""
+        with suppress(BrokenPipeError):  # it died already, as its sentinel will tell
+            self._inbox.send_bytes(pickle.dumps(order))
+
+    def messages(self) -> list[Message]:
+        """Return the messages that have arrived, without waiting; keep the log's tail up to date.
+
+        Raises
+        ------
+        EOFError
+            If no more can come: the process ended or closed its side.
+        InputError
+            If something arrived that is no message.
+        """
+        self._read_log()
+        if self._outbox not in self.readable:
+            raise EOFError
+        with suppress(BlockingIOError):
+            data = os.read(self._outbox.fileno(), 16 * _PIECE_BYTES)
+            if not data:
+                self.readable.remove(self._outbox)
+                raise EOFError
+            return self._reader.feed(data)
+        return []
+
+    def _read_log(self) -> None:
+        if self._log not in self.readable:
+            return
+        with suppress(BlockingIOError):
+            for _ in range(_LOG_PIECES):  # not for ever: it may print faster than we read
+                data = os.read(self._log.fileno(), _PIECE_BYTES)
+                if not data:
+                    self.readable.remove(self._log)
+                    return
+                self._tail = (self._tail + data)[-LOG_TAIL_BYTES:]
+
+    @property
+    def log_tail(self) -> str:
+        """The last of what the worker and its children printed."""
+        return self._tail.decode(errors="replace")
+
+    def peak_memory_mb(self) -> float | None:
+        """Return the largest resident memory of the process so far, in MiB, where the system tells."""
+        try:
+            with open(f"/proc/{self.pid}/status", encoding="utf-8") as status:  # noqa: PTH123 - no path to compute with
+                kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+        except (OSError, StopIteration):
+            return None
+        return kib / 1024
+
+    def end(self) -> int | None:
+        """Kill the worker and all it started, read what is left to read of its log, and return its exit code.
+
+        A negative code is the signal that ended it, ``None`` a process that the kernel does not let go.
+        """
+        kill_tree(self.pid)
+        self._process.join(_JOIN_S)
+        exit_code = self._process.exitcode
+        self._warden.release(self.pid)
+        self._read_log()
+        for mine in (self._inbox, self._outbox, self._log):
+            mine.close()
+        if exit_code is not None:
+            self._process.close()
+        return exit_code
+
+    def exit_code(self, patience_s: float) -> int | None:
+        """Return the exit code of a worker that is ending by itself, or ``None`` if it does not end in time."""
+        self._process.join(patience_s)
+        return self._process.exitcode
+
+
+@contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Keep new processes from importing the program that started the bench.
+
+    ``multiprocessing`` would run it again in every worker in case the target was defined there. Ours never is, and for
+    the command line that would be a third of a second per run.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+__all__ = ["InputError", "Warden", "Worker", "forkserver_context", "start_forkserver", "start_warden"]

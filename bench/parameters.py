@@ -1,0 +1,167 @@
+"""A scheduler's parameters are its dataclass fields; ``--param name.field=value`` sets one."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from bench.api import Scheduler
+from instances.errors import InputError, unknown_name
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a scheduler: its name, its type in words, and its value as JSON (``None`` where it must be given)."""
+
+    name: str
+    type: str
+    value: object
+    required: bool = False
+
+
+def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return ``NAME.FIELD=VALUE`` texts as values by field by scheduler; the last one wins.
+
+    Fields are checked where the scheduler is loaded.
+
+    Raises
+    ------
+    InputError
+        If a text has another form or names an unknown scheduler.
+    """
+    overrides: dict[str, dict[str, str]] = {}
+    for text in texts:
+        left, equals, value = text.partition("=")
+        name, dot, field = left.strip().rpartition(".")
+        if not (equals and dot and name and field):
+            raise InputError("--param", f'"{text}" is not of the form SCHEDULER.PARAMETER=VALUE')
+        if name not in known:
+            raise unknown_name("--param", "scheduler", name, list(known))
+        overrides.setdefault(name, {})[field] = value.strip()
+    return overrides
+
+
+def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: str) -> Scheduler:
+    """Make the scheduler with ``overrides`` in place of its defaults; ``name`` is for messages.
+
+    Raises
+    ------
+    InputError
+        For an unknown field, a value that is not of the field's type, one that the scheduler itself refuses with a
+        ``ValueError``, and a field without default that is not given.
+    """
+    known = _fields(scheduler)
+    for field in overrides:
+        if field not in known:
+            raise unknown_name(f"--param {name}.{field}", "parameter", field, list(known))
+    for field in known.values():
+        if _required(field) and field.name not in overrides:
+            raise InputError(f"--param {name}.{field.name}", f"{name} cannot run without it: it has no default")
+    hints = get_type_hints(scheduler)
+    values = {
+        field: parse_value(text, hints[field], f"--param {name}.{field}={text}") for field, text in overrides.items()
+    }
+    try:
+        return scheduler(**values)
+    except ValueError as error:
+        given = " ".join(f"{field}={text}" for field, text in overrides.items())
+        raise InputError(f"--param {name}: {given}" if given else name, str(error)) from None
+
+
+def parse_value(text: str, hint: Any, where: str) -> object:
+    """Return ``text`` as a value of the type ``hint``.
+
+    Raises
+    ------
+    InputError
+        If it is not one, or if the type cannot be written on a command line.
+    """
+    if get_origin(hint) in (UnionType, Union):
+        options = get_args(hint)
+        if NoneType in options and text.lower() in ("none", "null", ""):
+            return None
+        return _first_match(text, [option for option in options if option is not NoneType], hint, where)
+    if get_origin(hint) is Literal:
+        by_name: dict[str, object] = {str(choice): choice for choice in get_args(hint)}
+        return _chosen(text, by_name, where)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _chosen(text, {str(member.value): member for member in hint}, where)
+    try:
+        if hint is bool:
+            return _BOOLEANS[text.lower()]
+        if hint is int:
+            return int(text)
+        if hint is float:
+            number = float(text)
+            if math.isnan(number):
+                raise ValueError
+            return number
+    except (KeyError, ValueError):
+        raise InputError(where, f'"{text}" is no {_in_words(hint)}') from None
+    if hint is str:
+        return text
+    raise InputError(where, f"a parameter of type {type_name(hint)} cannot be set from the command line")
+
+
+def _first_match(text: str, options: Sequence[Any], hint: Any, where: str) -> object:
+    for option in options:
+        try:
+            return parse_value(text, option, where)
+        except InputError:
+            if len(options) == 1:
+                raise
+    raise InputError(where, f'"{text}" is no {type_name(hint)}')
+
+
+def _chosen(text: str, choices: Mapping[str, object], where: str) -> object:
+    if text not in choices:
+        raise unknown_name(where, "value", text, list(choices))
+    return choices[text]
+
+
+def _in_words(hint: type) -> str:
+    return {bool: "true or false", int: "whole number", float: "number"}[hint]
+
+
+def type_name(hint: Any) -> str:
+    """Return a type as people write it, such as ``int | None``."""
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def describe_parameters(scheduler: type[Scheduler], made: Scheduler | None) -> tuple[Parameter, ...]:
+    """Return the parameters of a scheduler, with the values of ``made`` (or no values where it could not be made)."""
+    hints = get_type_hints(scheduler)
+    return tuple(
+        Parameter(
+            name,
+            type_name(hints[name]),
+            None if made is None else _as_json(getattr(made, name)),
+            required=_required(field),
+        )
+        for name, field in _fields(scheduler).items()
+    )
+
+
+def _fields(scheduler: type[Scheduler]) -> dict[str, "Field[Any]"]:
+    return {field.name: field for field in fields(scheduler) if field.init} if is_dataclass(scheduler) else {}
+
+
+def _required(field: "Field[Any]") -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _as_json(value: object) -> object:
+    """Return a value as one that JSON can hold and that tells different values apart."""
+    if isinstance(value, Enum):
+        return _as_json(value.value)
+    if isinstance(value, list | tuple):
+        return [_as_json(entry) for entry in value]
+    if isinstance(value, dict):
+        return {str(key): _as_json(entry) for key, entry in value.items()}
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return repr(value)

@@ -1,0 +1,176 @@
+"""One run is one row: what was asked, what the scheduler said, what the harness saw, what the judge found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Self, get_args, get_origin, get_type_hints
+
+from bench.api import Status
+from instances import PlanClass
+
+JsonObject = Mapping[str, Any]
+
+
+class Termination(StrEnum):
+    """How a run ended, as the harness saw it."""
+
+    FINISHED = "finished"
+    WALL_LIMIT = "wall_limit"
+    MEMORY_LIMIT = "memory_limit"
+    CRASHED = "crashed"
+    EXCEPTION = "exception"
+    INVALID_PLAN = "invalid_plan"
+    INTERRUPTED = "interrupted"
+    SKIPPED = "skipped"
+
+    @property
+    def failed(self) -> bool:
+        """Whether something that ran went wrong: exit code 1. Reaching the time limit is a result."""
+        return self in (Termination.MEMORY_LIMIT, Termination.CRASHED, Termination.EXCEPTION, Termination.INVALID_PLAN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One run. The fields, in this order, are the columns of the ledger and the keys of its JSON form.
+
+    Attributes
+    ----------
+    key
+        SHA-256 over everything that can change the row.
+    instance, instance_hash
+        Name and fingerprint.
+    scheduler, parameters, seed
+        As asked: ``b@a`` ran ``a`` first. Parameters by scheduler name, defaults included.
+    source
+        Where the figures come from: ``plan`` (the judge's model).
+    status, termination, reason
+        The scheduler's claim, how the run ended, and one line about it for people.
+    objective, throughput_of, slo_rule, performance_model
+        Of the instance, in the words of instance files.
+    plan_class
+        The narrowest class that contains the plan.
+    value
+        The judge's, in the objective's unit, also for infeasible plans; ``None`` without a plan.
+    bound, bound_certified, bound_scope
+        The last bound and the plans it holds for (``plan_class, allowed_shares, slots_per_gpulet, max_batch``).
+    gpus_used, cost_per_hour, throughput_rps, goodput_rps, fragments_pct, utilisation_pct
+        The judge's figures for the plan.
+    feasible, violations, violation_details
+        The judge's verdict, how many constraints are broken, and the first of them.
+    decision_s
+        The scheduler's own time: from after ``warm`` until it returned or was stopped.
+    import_s, warm_s
+        Loading the scheduler's module; its ``warm``.
+    overhead_s
+        The rest of ``wall_s``: what the harness itself took.
+    wall_s
+        From asking for the process until it was gone. Judging comes after it.
+    overshoot_s
+        How far beyond the time limit the run really ended.
+    peak_memory_mb
+        Largest resident memory of the worker or of one of its children, in MiB; ``None`` where it died unobserved.
+    time_limit_s, memory_limit_mb, threads
+        The limits, memory in MiB of address space.
+    started_at
+        UTC, ISO 8601.
+    statistics
+        The scheduler's, by name.
+    trajectory
+        ``{t_s, value, feasible, bound, bound_certified}`` of what was reported on the way, and of the end.
+    log_tail
+        The end of what the scheduler printed, for runs that failed.
+    provenance
+        Versions, CPU, load: see ``bench.provenance``.
+    plan
+        In the plan file's format, with the instance's name.
+    """
+
+    key: str
+    instance: str
+    instance_hash: str
+    scheduler: str
+    parameters: JsonObject
+    seed: int
+    source: str
+    status: Status
+    termination: Termination
+    reason: str
+    objective: str
+    throughput_of: str | None
+    slo_rule: str
+    performance_model: str
+    plan_class: PlanClass | None
+    value: float | None
+    bound: float | None
+    bound_certified: bool | None
+    bound_scope: JsonObject | None
+    gpus_used: int | None
+    cost_per_hour: float | None
+    throughput_rps: float | None
+    goodput_rps: float | None
+    fragments_pct: float | None
+    utilisation_pct: float | None
+    feasible: bool | None
+    violations: int | None
+    violation_details: Sequence[JsonObject]
+    decision_s: float | None
+    import_s: float | None
+    warm_s: float | None
+    overhead_s: float
+    wall_s: float
+    overshoot_s: float
+    peak_memory_mb: float | None
+    time_limit_s: float
+    memory_limit_mb: float | None
+    threads: int
+    started_at: str
+    statistics: JsonObject
+    trajectory: Sequence[JsonObject]
+    log_tail: str
+    provenance: JsonObject
+    plan: JsonObject | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run counts as a failure (exit code 1)."""
+        return self.termination.failed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as JSON values, one key per field."""
+        values = {column.name: getattr(self, column.name) for column in columns()}
+        return {name: str(value) if isinstance(value, StrEnum) else value for name, value in values.items()}
+
+    @classmethod
+    def from_json(cls, data: JsonObject) -> Self:
+        """Return the row that ``to_json`` wrote as ``data``."""
+        return cls(**{column.name: column.read(data[column.name]) for column in columns()})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field of ``Row`` as a column: its name, and the type of its values other than ``None``.
+
+    ``type`` is ``str``, ``int``, ``float``, ``bool``, a ``StrEnum``, or ``object`` for what is stored as JSON.
+    """
+
+    name: str
+    type: type
+
+    def read(self, value: Any) -> Any:
+        """Return a JSON value as the field's type."""
+        return value if value is None or self.type is object else self.type(value)
+
+
+@cache
+def columns() -> tuple[Column, ...]:
+    """Return the columns of the ledger, taken from the fields of ``Row`` so that they are listed in one place."""
+    hints = get_type_hints(Row)
+    return tuple(Column(field.name, _scalar(hints[field.name])) for field in fields(Row))
+
+
+def _scalar(hint: Any) -> type:
+    if get_origin(hint) is UnionType:
+        (hint,) = (option for option in get_args(hint) if option is not NoneType)
+    return hint if isinstance(hint, type) and issubclass(hint, str | int | float) else object

@@ -1,0 +1,118 @@
+"""One run as asked for: an instance, a scheduler and its parameters, a seed and limits; and the key of its row."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+
+from bench.code_version import OWN_PACKAGES, solver_versions, sources_hash
+from instances import InputError, Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One scheduler of a run.
+
+    Attributes
+    ----------
+    name
+        As registered.
+    target
+        Where its class is, as ``module:attribute``; only the worker imports it.
+    overrides
+        Parameters given by people, as text.
+    parameters
+        The values of all parameters as JSON, for the row and its key.
+    distribution, version
+        What the scheduler came with.
+    """
+
+    name: str
+    target: str
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    distribution: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run as asked for.
+
+    Attributes
+    ----------
+    instance
+        To be solved.
+    stages
+        The schedulers in the order they run, each starting from the plan before it; usually one.
+    seed
+        For every random choice.
+    time_limit_s
+        For all stages together, from after their ``warm``.
+    memory_limit_mb
+        Address space of every process of the run, in MiB (``RLIMIT_AS``), or ``None``. Imports alone take up to 2 GiB.
+    threads
+        That schedulers and solvers may use.
+    source
+        Where the figures of the row come from: ``plan``.
+    """
+
+    instance: Instance
+    stages: tuple[Stage, ...]
+    seed: int = 0
+    time_limit_s: float = 10.0
+    memory_limit_mb: float | None = None
+    threads: int = 1
+    source: str = "plan"
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise InputError("task", "names no scheduler")
+        if not 0.0 < self.time_limit_s < math.inf:
+            raise InputError("time limit", f"{self.time_limit_s} s; expected a finite time greater than 0")
+        if self.memory_limit_mb is not None and not 0.0 < self.memory_limit_mb < math.inf:
+            raise InputError("memory limit", f"{self.memory_limit_mb} MiB; expected a finite size greater than 0")
+        if self.threads < 1:
+            raise InputError("threads", f"{self.threads}; expected at least 1")
+
+    @property
+    def scheduler(self) -> str:
+        """The spec string: ``b@a`` runs ``a`` first."""
+        return "@".join(stage.name for stage in reversed(self.stages))
+
+    @property
+    def parameters(self) -> dict[str, Mapping[str, object]]:
+        """The values of all parameters, by scheduler name."""
+        return {stage.name: stage.parameters for stage in self.stages}
+
+    @cached_property
+    def code_hash(self) -> str:
+        """SHA-256 over the sources of the harness and of the packages the schedulers are in."""
+        return sources_hash([*OWN_PACKAGES, *(stage.target.partition(":")[0].partition(".")[0] for stage in self.stages)])
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 over everything that can change the row."""
+        identity = {
+            "instance": self.instance.fingerprint,
+            "stages": [
+                {
+                    "name": stage.name,
+                    "target": stage.target,
+                    # All values where the class could be loaded; saying a default aloud changes nothing.
+                    "parameters": {**stage.overrides, **stage.parameters},
+                    "distribution": [stage.distribution, stage.version],
+                }
+                for stage in self.stages
+            ],
+            "seed": self.seed,
+            "time_limit_s": float(self.time_limit_s),
+            "memory_limit_mb": None if self.memory_limit_mb is None else float(self.memory_limit_mb),
+            "threads": self.threads,
+            "source": self.source,
+            "code": self.code_hash,
+            "solvers": dict(solver_versions()),
+        }
+        return sha256(json.dumps(identity, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,265 @@
+"""Inside the worker process: one run, from loading the scheduler to reporting its outcome. The parent has the last word.
+
+Everything is told to the parent as lines of JSON (``bench.messages``), each with a ``type``:
+
+- ``phase``: what begins now, for the parent's message if it does not end;
+- ``clock``: the scheduler is warm and the clock runs (``at`` on the system-wide monotonic clock);
+- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after that;
+- ``done``: the outcome;
+- ``ended``: there is none; ``termination`` and ``reason`` say why.
+
+After the last message the worker waits to be killed: it runs none of the exit handlers that libraries leave behind.
+"""
+
+import os
+import pickle
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import isfinite
+from multiprocessing.connection import Connection
+
+from bench import enclosure, registry
+from bench.api import Bound, Outcome, Run, Scheduler, Status
+from bench.messages import MAX_BYTES, Message, encode
+from bench.parameters import instantiate
+from bench.row import Termination
+from bench.task import Task
+from instances import Plan
+from instances.files import plan_to_json
+
+TRACEBACK_FRAMES = 8
+"""Innermost frames of an exception that go to the log."""
+
+_MEMORY_SIGNS = (
+    "bad_alloc",
+    "cannot allocate memory",
+    "can't allocate memory",
+    "out of memory",
+    "failed to map segment",
+    "unable to allocate",
+    "memoryerror",
+)
+
+
+class RefusedError(Exception):
+    """What a scheduler handed over is no plan, bound or outcome."""
+
+
+class SkippedError(Exception):
+    """The scheduler does not do what is asked."""
+
+
+def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
+    """Be a worker: receive one task, run it, report, wait to be killed."""
+    enclosure.leave_forkserver()
+    enclosure.die_with_forkserver()
+    enclosure.adopt_orphans()
+    enclosure.redirect_output(log.fileno())
+    log.close()
+    try:
+        # Made by the bench, not by a scheduler: pickle keeps instances that no file could carry.
+        task: Task = pickle.loads(inbox.recv_bytes())  # noqa: S301
+    except EOFError:  # the bench is gone
+        return
+    enclosure.limit_threads(task.threads)
+    enclosure.limit_memory(task.memory_limit_mb)
+
+    report = Report(outbox.fileno())
+    try:
+        last = _run(task, report)
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever a scheduler raises is a result
+        last = _ended(error, task) | {"decision_s": report.elapsed_s}
+    enclosure.lift_memory_limit()
+    report.send(last)
+    wait_to_be_killed(inbox)
+
+
+def wait_to_be_killed(inbox: Connection) -> None:
+    """Wait until the parent kills this process or is gone itself."""
+    try:
+        inbox.recv_bytes()
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+class Report:
+    """The way to the parent: the listener that schedulers report to, from any of their threads."""
+
+    def __init__(self, outbox: int) -> None:
+        self._outbox = outbox
+        self._process = os.getpid()
+        self._one_at_a_time = threading.Lock()
+        self._start: float | None = None
+        self.plan: Plan | None = None
+        self.refusal: str | None = None
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Seconds since the clock started, or ``None`` before."""
+        return None if self._start is None else time.monotonic() - self._start
+
+    def start_clock(self, import_s: float, warm_s: float) -> float:
+        """Tell the parent that the scheduler begins, and return when that is."""
+        self.send({"type": "clock", "at": time.monotonic(), "import_s": import_s, "warm_s": warm_s})
+        self._start = time.monotonic()
+        return self._start
+
+    def send(self, message: Message) -> None:
+        """Send a message, whole."""
+        line = memoryview(encode(message | {"peak_memory_mb": enclosure.peak_memory_mb()}))
+        with self._one_at_a_time:
+            while line:
+                line = line[os.write(self._outbox, line) :]
+
+    def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
+        """Pass on an incumbent or a bound.
+
+        Raises
+        ------
+        RefusedError
+            If it is neither. A solver's callback may swallow that: the run ends as ``invalid_plan`` all the same.
+        """
+        try:
+            if os.getpid() != self._process:
+                raise RefusedError("report() was called in another process than schedule()")
+            message = {"type": "report", "t_s": self.elapsed_s, **_result(plan, bound)}
+        except RefusedError as error:
+            self.refusal = self.refusal or f"report: {error}"
+            raise
+        if plan is not None:
+            self.plan = plan
+        if plan is not None or message["bound"] is not None:
+            self.send(message)
+
+
+def _run(task: Task, report: Report) -> Message:
+    begin = time.monotonic()
+    schedulers = []
+    for stage in task.stages:
+        report.send({"type": "phase", "phase": f"importing {stage.target}"})
+        found = registry.load(stage.target)
+        if task.instance.objective not in found.objectives:
+            able = ", ".join(sorted(found.objectives)) or "nothing"
+            raise SkippedError(f"{stage.name} does not solve {task.instance.objective}; it solves {able}")
+        schedulers.append(instantiate(found, stage.overrides, stage.name))
+    imported = time.monotonic()
+    for stage, scheduler in zip(task.stages, schedulers, strict=True):
+        report.send({"type": "phase", "phase": f"warming {stage.name}"})
+        warm = getattr(scheduler, "warm", None)
+        if warm is not None:
+            warm()
+    start = report.start_clock(imported - begin, time.monotonic() - imported)
+    outcome = _schedule(task, schedulers, start, report)
+    decision_s = report.elapsed_s
+    enclosure.lift_memory_limit()
+    if report.refusal is not None:
+        raise RefusedError(report.refusal)
+    done = {
+        "type": "done",
+        "decision_s": decision_s,
+        "status": outcome.status.value,
+        "statistics": _statistics(outcome),
+        "reason": outcome.reason,
+        **_result(outcome.plan, outcome.bound),
+    }
+    if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and report.plan is None and outcome.plan is None:
+        raise RefusedError(f'status is "{outcome.status}" but there is no plan')
+    return done
+
+
+def _schedule(task: Task, schedulers: Sequence[Scheduler], start: float, report: Report) -> Outcome:
+    """Let the schedulers run one after the other, each from the plan before it."""
+    plan: Plan | None = None
+    for position, (stage, scheduler) in enumerate(zip(task.stages, schedulers, strict=True)):
+        run = Run(start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report)
+        outcome: object = scheduler.schedule(task.instance, run)
+        if not isinstance(outcome, Outcome):
+            raise RefusedError(f"{stage.name} returned a {type(outcome).__name__}; expected an Outcome")
+        if not isinstance(outcome.status, Status):
+            raise RefusedError(f"{stage.name}: status is {outcome.status!r:.60}; expected a Status")
+        if position + 1 < len(schedulers):
+            report(outcome.plan, outcome.bound)
+            plan = outcome.plan or report.plan
+    return outcome
+
+
+def _result(plan: object, bound: object) -> Message:
+    """Return a plan and a bound as JSON values.
+
+    Raises
+    ------
+    RefusedError
+        If one of them is something else or holds something that JSON cannot.
+    """
+    if plan is not None and not isinstance(plan, Plan):
+        raise RefusedError(f"a {type(plan).__name__} is no Plan")
+    if bound is not None and not isinstance(bound, Bound):
+        raise RefusedError(f"a {type(bound).__name__} is no Bound")
+    try:
+        result = {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
+        size = len(encode(result))
+    except Exception as error:  # noqa: BLE001 - a plan made of anything can fail in any way
+        raise RefusedError(f"cannot be written down: {_one_line(error)}") from error
+    if size > MAX_BYTES:
+        raise RefusedError(f"a plan of {size} bytes as JSON; at most {MAX_BYTES} are accepted")
+    return result
+
+
+def _bound(bound: Bound | None) -> Message | None:
+    """Return a bound as JSON values; an infinite one says nothing and counts as none."""
+    if bound is None or not isfinite(bound.value):
+        return None
+    return asdict(bound)
+
+
+def _statistics(outcome: Outcome) -> dict[str, float | None]:
+    try:
+        numbers = {str(name): float(value) for name, value in outcome.statistics.items()}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise RefusedError(f"statistics: {_one_line(error)}; expected numbers by name") from error
+    return {name: number if isfinite(number) else None for name, number in numbers.items()}
+
+
+def _ended(error: BaseException, task: Task) -> Message:
+    """Say how a run ended that ``error`` broke off."""
+    memory = _is_memory_failure(error, task.memory_limit_mb)
+    if memory or task.memory_limit_mb is not None:
+        enclosure.lift_memory_limit()
+    match error:
+        case RefusedError():
+            termination, reason = Termination.INVALID_PLAN, str(error)
+        case SkippedError():
+            return {"type": "ended", "termination": Termination.SKIPPED, "reason": str(error)}
+        case _ if memory:
+            limit = "without a limit" if task.memory_limit_mb is None else f"limit {task.memory_limit_mb:g} MiB"
+            termination, reason = Termination.MEMORY_LIMIT, f"{limit}: {_one_line(error)}"
+        case _:
+            termination, reason = Termination.EXCEPTION, _one_line(error)
+    traceback.print_exception(error, limit=-TRACEBACK_FRAMES, file=sys.stderr)
+    return {"type": "ended", "termination": termination, "reason": reason}
+
+
+def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
+    """Whether memory was short: a ``MemoryError`` says so; other errors count only under a limit and if they say so."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (limit_mb is not None and tells_of_memory(_one_line(cause))):
+            return True
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return False
+
+
+def tells_of_memory(text: str) -> bool:
+    """Whether ``text`` is what allocators, loaders or runtimes print when memory is refused."""
+    lowered = text.lower()
+    return any(sign in lowered for sign in _MEMORY_SIGNS)
+
+
+def _one_line(error: BaseException) -> str:
+    """Return type and message of an exception on one line of at most 500 characters."""
+    text = " ".join("".join(traceback.format_exception_only(error)).split())
+    return text if len(text) <= 500 else text[:497] + "..."

@@ -1,0 +1,199 @@
+"""Boxes of total interference, and the least that every choice takes on a GPU inside each.
+
+The shares of a pattern depend on the totals C (L2) and P (power) of its whole GPU. Given N residents and
+``C >= C_lo, P >= P_lo``, every choice has a least share and least demands there; a pattern with totals in the box
+``[C_lo, C_hi] x [P_lo, P_hi]`` then satisfies
+
+    N residents,  sum of least shares <= share units,  sum of least C <= C_hi,  sum of least P <= P_hi.
+
+DRAM demand is left out: the conditions stay necessary without it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.choices import Choices
+from instances.interference import gpu_time_ms
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MARGIN = 1e-9
+"""Relative slack by which every relaxed test errs on the side of a valid bound."""
+
+SLOWDOWN_STEP = 0.017
+"""Width of a power box: the fraction of the frequency lost across it."""
+
+GROWTH_STEP = 0.024
+"""Width of an L2 box: the growth of the active time across it."""
+
+STEPS = 13
+"""Boxes along each axis, besides the open one at the end."""
+
+
+class Box(NamedTuple):
+    """Number of residents and ranges of the totals."""
+
+    residents: int
+    l2_floor: float
+    l2_ceiling: float
+    power_floor: float
+    power_ceiling: float
+
+
+class Takes(NamedTuple):
+    """What each choice takes at least in each box.
+
+    Attributes
+    ----------
+    box
+        Residents, L2 floor and ceiling, power floor and ceiling, shape (boxes, 5).
+    units
+        Least share; ``share_units + 1`` where the choice cannot be, shape (boxes, choices).
+    l2, power
+        Least demands, shape (boxes, choices).
+    """
+
+    box: Floats
+    units: NDArray[np.int16]
+    l2: Floats
+    power: Floats
+
+
+@njit(cache=True)
+def least_share(
+    tables: Tables,
+    model: int,
+    batch: int,
+    start_units: int,
+    limit_ms: float,
+    residents: int,
+    l2_floor: float,
+    power_floor: float,
+) -> int:
+    """Least share from ``start_units`` up that is within ``limit_ms`` where at least the floors act on the whole GPU.
+
+    The time falls with the share (own L2 demand is part of the floor, own power too), so halving finds it.
+    """
+    low = np.searchsorted(tables.permitted, start_units)
+    high = len(tables.permitted)
+    while low < high:
+        middle = (low + high) // 2
+        u = tables.permitted[middle]
+        others_l2 = max(0.0, l2_floor - tables.l2_pct[model, batch, u])
+        if gpu_time_ms(tables, model, batch, u, residents, others_l2, 0.0, power_floor) <= limit_ms:
+            high = middle
+        else:
+            low = middle + 1
+    return tables.permitted[low] if low < len(tables.permitted) else tables.share_units + 1
+
+
+@njit(cache=True)
+def least_takes(
+    tables: Tables, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
+) -> None:
+    """Write each choice's least share and demands in ``box``, each the least over its batches."""
+    for k in range(len(choices.workload)):
+        m = choices.model[k]
+        units[k], l2[k], power[k] = tables.share_units + 1, np.inf, np.inf
+        for o in range(choices.option[k], choices.option[k + 1]):
+            b = choices.batch[o]
+            limit_ms = choices.budget_ms[o] * (1.0 + MARGIN)
+            u = least_share(
+                tables, m, b, choices.lower_units[o], limit_ms, box.residents, box.l2_floor, box.power_floor
+            )
+            if u <= tables.share_units:
+                units[k] = min(units[k], u)
+                l2[k] = min(l2[k], tables.l2_pct[m, b, u])
+                power[k] = min(power[k], tables.power_w[m, b, u])
+
+
+@njit(cache=True)
+def _most_demands(tables: Tables, choices: Choices, box: Box, l2: Floats, power: Floats) -> None:
+    """Write each workload's largest demands at the least shares that it can need in ``box``."""
+    open_ended = not (np.isfinite(box.l2_ceiling) and np.isfinite(box.power_ceiling))
+    for k in range(len(choices.workload)):
+        w, m = choices.workload[k], choices.model[k]
+        for o in range(choices.option[k], choices.option[k + 1]):
+            b, u = choices.batch[o], tables.share_units
+            if not open_ended:
+                needed = least_share(
+                    tables,
+                    m,
+                    b,
+                    choices.lower_units[o],
+                    choices.budget_ms[o],
+                    box.residents,
+                    box.l2_ceiling,
+                    box.power_ceiling,
+                )
+                u = min(needed, tables.share_units)
+            l2[w], power[w] = max(l2[w], tables.l2_pct[m, b, u]), max(power[w], tables.power_w[m, b, u])
+
+
+@njit(cache=True)
+def reachable(
+    tables: Tables, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
+) -> bool:
+    """Whether patterns at least shares can be in ``box``, as far as the sums of the N extreme workloads tell."""
+    workloads, n = len(choices.first) - 1, box.residents
+    if workloads < n:
+        return False
+    least_units = np.full(workloads, float(tables.share_units + 1))
+    least_l2, least_power = np.full(workloads, np.inf), np.full(workloads, np.inf)
+    for k in range(len(choices.workload)):
+        w = choices.workload[k]
+        least_units[w] = min(least_units[w], float(units[k]))
+        least_l2[w], least_power[w] = min(least_l2[w], l2[k]), min(least_power[w], power[k])
+    if (
+        np.sort(least_units)[:n].sum() > tables.share_units
+        or np.sort(least_l2)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
+        or np.sort(least_power)[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
+    ):
+        return False
+    most_l2, most_power = np.zeros(workloads), np.zeros(workloads)
+    _most_demands(tables, choices, box, most_l2, most_power)
+    return (
+        np.sort(most_l2)[-n:].sum() * (1.0 + MARGIN) >= box.l2_floor
+        and np.sort(most_power)[-n:].sum() * (1.0 + MARGIN) >= box.power_floor
+    )
+
+
+def grid(tables: Tables) -> tuple[list[float], list[float]]:
+    """Edges of the boxes along L2 and power: fine where interference changes the times, open at the end."""
+    growth = float(tables.alpha_l2.max())
+    l2_edges = [0.0, *(np.arange(2, STEPS + 1) * GROWTH_STEP / growth)] if growth > 0.0 else [0.0]
+    slope = -tables.throttle_per_w
+    free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
+    power_edges = [0.0, *(free_w + np.arange(STEPS + 1) * SLOWDOWN_STEP / slope)] if slope > 0.0 else [0.0]
+    return [*l2_edges, np.inf], [*power_edges, np.inf]
+
+
+def reachable_takes(tables: Tables, choices: Choices) -> Takes:
+    """Return what every choice takes in every box that patterns at least shares can be in."""
+    l2_edges, power_edges = grid(tables)
+    count = len(choices.workload)
+    boxes: list[Box] = []
+    rows: list[tuple[NDArray[np.int16], Floats, Floats]] = []
+    for residents in range(1, tables.share_units + 1):
+        before = len(boxes)
+        for l2_range in zip(l2_edges, l2_edges[1:], strict=False):
+            for power_range in zip(power_edges, power_edges[1:], strict=False):
+                box = Box(residents, *l2_range, *power_range)
+                row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
+                least_takes(tables, choices, box, *row)
+                if reachable(tables, choices, box, *row):
+                    boxes.append(box)
+                    rows.append(row)
+        if len(boxes) == before:
+            break  # a GPU that held more residents could also hold fewer
+    return Takes(
+        np.array(boxes, dtype=np.float64).reshape(-1, 5),
+        np.array([row[0] for row in rows], dtype=np.int16).reshape(-1, count),
+        np.array([row[1] for row in rows], dtype=np.float64).reshape(-1, count),
+        np.array([row[2] for row in rows], dtype=np.float64).reshape(-1, count),
+    )

@@ -1,0 +1,203 @@
+"""The ways in which a workload can be served on one GPU, after dominance."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances.instance import GOODPUT_STEP, Objective
+from instances.least_shares import least_share_alone
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Choices(NamedTuple):
+    """Rates at which each workload can be served on one GPU type, each with the batches worth considering.
+
+    The share is no part of a choice: it follows from who else is on the GPU.
+
+    Attributes
+    ----------
+    first
+        Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
+    workload, model, rate_rps
+        Of each choice.
+    option
+        Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
+    batch, budget_ms, lower_units
+        Of each option: the batch, its latency budget and its least share alone.
+    copy_of
+        The workload before, where it is identical to this one, else -1, shape (workloads,). Patterns take copies in
+        order.
+    """
+
+    first: Ints
+    workload: Ints
+    model: Ints
+    rate_rps: Floats
+    option: Ints
+    batch: Ints
+    budget_ms: Floats
+    lower_units: Ints
+    copy_of: Ints
+
+
+@njit(cache=True)
+def dominates(
+    tables: Tables,
+    model: int,
+    batch: int,
+    budget_ms: float,
+    other_batch: int,
+    other_budget_ms: float,
+    memory_binds: bool,
+) -> bool:
+    """Whether a GPU stays feasible when a workload's batch ``other_batch`` is replaced by ``batch``.
+
+    For every share at which the other batch can run alone there must be a share, no larger, at which this one demands
+    no more L2, DRAM and power (and memory, where it can bind) and meets its budget wherever the other does. The last holds if its budget is
+    no smaller and its active time is no larger relative to the budget: the time test divided by the budget is then
+    no harder in any of its terms.
+    """
+    if budget_ms < other_budget_ms:
+        return False
+    if memory_binds and tables.memory_mib[model, batch] > tables.memory_mib[model, other_batch]:
+        return False
+    if tables.active_ms[model, batch, tables.share_units] == np.inf:
+        return False
+    theirs = least_share_alone(tables, model, other_batch, other_budget_ms)
+    while theirs <= tables.share_units:
+        ours = tables.next_share[0]
+        covered = False
+        while ours <= theirs and not covered:
+            covered = (
+                tables.active_ms[model, batch, ours] * other_budget_ms
+                <= tables.active_ms[model, other_batch, theirs] * budget_ms
+                and tables.l2_pct[model, batch, ours] <= tables.l2_pct[model, other_batch, theirs]
+                and tables.dram_pct[model, batch, ours] <= tables.dram_pct[model, other_batch, theirs]
+                and tables.power_w[model, batch, ours] <= tables.power_w[model, other_batch, theirs]
+            )
+            ours = tables.next_share[ours]
+        if not covered:
+            return False
+        theirs = tables.next_share[theirs]
+    return True
+
+
+@njit(cache=True)
+def _drop_dominated(
+    tables: Tables, model: int, budget_ms: Floats, memory_binds: bool, keep: NDArray[np.bool_]
+) -> None:
+    """Unmark the batches (by index, 0 unused) that another marked batch dominates."""
+    top = len(budget_ms) - 1
+    for b in range(1, top + 1):
+        if not keep[b]:
+            continue
+        for other in range(1, top + 1):
+            if (
+                other != b
+                and keep[other]
+                and dominates(tables, model, b, budget_ms[b], other, budget_ms[other], memory_binds)
+            ):
+                keep[other] = False
+
+
+def served_rates(view: View, workload: int) -> Floats:
+    """Return the rates a workload may be served at: its own, and under ``goodput`` the lower 5 % steps."""
+    rate = view.rate_rps[workload]
+    if view.instance.objective is not Objective.GOODPUT:
+        return np.array([rate])
+    steps = round(1.0 / GOODPUT_STEP)
+    return rate * GOODPUT_STEP * np.arange(steps, 0, -1)
+
+
+class _Served(NamedTuple):
+    """Every batch of one workload at one rate; arrays are indexed by batch."""
+
+    position: int
+    model: int
+    rate_rps: float
+    budget_ms: Floats
+    lower_units: Ints
+    possible: NDArray[np.bool_]
+
+
+def _served(view: View, position: int, workload: int, rate_rps: float) -> _Served:
+    model = int(view.model[workload])
+    top = int(view.tables.max_batch[model])
+    budget = np.full(top + 1, -np.inf)
+    budget[1:] = view.budget_ms(np.full(top, workload), np.arange(1, top + 1), np.full(top, rate_rps))
+    lower = np.array(
+        [view.tables.share_units + 1]
+        + [least_share_alone(view.tables, model, b, float(budget[b])) for b in range(1, top + 1)],
+        dtype=np.int64,
+    )
+    return _Served(position, model, rate_rps, budget, lower, (budget > 0.0) & (lower <= view.tables.share_units))
+
+
+def _memory_can_bind(view: View, served: list[_Served]) -> bool:
+    """Whether some set of workloads fits into the shares alone but perhaps not into memory (fractional knapsack)."""
+    memory: dict[int, float] = {}
+    units: dict[int, int] = {}
+    for s in served:
+        if s.possible.any():
+            batches = np.flatnonzero(s.possible)
+            memory[s.position] = max(memory.get(s.position, 0.0), float(view.tables.memory_mib[s.model, batches].max()))
+            units[s.position] = min(units.get(s.position, 10**9), int(s.lower_units[batches].min()))
+    left, total = float(view.tables.share_units), 0.0
+    for position in sorted(memory, key=lambda p: -memory[p] / units[p]):
+        part = min(1.0, left / units[position])
+        total += part * memory[position]
+        left -= part * units[position]
+        if left <= 0.0:
+            break
+    return total > view.tables.memory_limit_mib
+
+
+def all_choices(view: View, workloads: Ints, copy_of: Ints) -> Choices:
+    """List the rates of ``workloads`` and the undominated batches for each.
+
+    Parameters
+    ----------
+    view
+        The instance from one GPU type.
+    workloads
+        Positions in the instance, in the order in which patterns take them.
+    copy_of
+        See ``Choices``.
+    """
+    served = [
+        _served(view, position, int(w), float(rate))
+        for position, w in enumerate(workloads)
+        for rate in served_rates(view, int(w))
+    ]
+    memory_binds = _memory_can_bind(view, served)
+    choices: list[tuple[int, int, float]] = []
+    options: list[tuple[int, float, int]] = []
+    first = np.zeros(len(workloads) + 1, dtype=np.int64)
+    option = [0]
+    for s in served:
+        keep = s.possible.copy()
+        _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, keep)
+        if keep.any():
+            options += [(int(b), float(s.budget_ms[b]), int(s.lower_units[b])) for b in np.flatnonzero(keep)]
+            choices.append((s.position, s.model, s.rate_rps))
+            option.append(len(options))
+        first[s.position + 1] = len(choices)
+    workload, model, rate = zip(*choices, strict=True) if choices else ((), (), ())
+    batch, budget, lower = zip(*options, strict=True) if options else ((), (), ())
+    return Choices(
+        first,
+        np.array(workload, dtype=np.int64),
+        np.array(model, dtype=np.int64),
+        np.array(rate, dtype=np.float64),
+        np.array(option, dtype=np.int64),
+        np.array(batch, dtype=np.int64),
+        np.array(budget, dtype=np.float64),
+        np.array(lower, dtype=np.int64),
+        copy_of,
+    )

@@ -1,0 +1,171 @@
+"""The restricted master: which patterns, how many GPUs of each, over the patterns known so far."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.colgen.pricer import Pattern
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """Solution of the linear relaxation.
+
+    Attributes
+    ----------
+    value
+        Of the minimised objective.
+    workload_dual
+        Of each coverage row, shape (classes,).
+    pool_dual
+        Of each pool row, shape (GPU types,); at most 0, and 0 for types without a limit.
+    weight
+        Of each pattern, in the order they were added.
+    """
+
+    value: float
+    workload_dual: Floats
+    pool_dual: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """What the master asks for.
+
+    Attributes
+    ----------
+    class_of
+        Class of identical workloads that each workload belongs to, shape (workloads,).
+    least, most
+        How many patterns must and may hold each class, shape (classes,).
+    pool_count
+        GPUs of each type, ``inf`` for as many as needed, shape (GPU types,).
+    artificial_cost
+        Cost of leaving a workload uncovered; far above any real cost.
+    """
+
+    class_of: NDArray[np.int64]
+    least: Floats
+    most: Floats
+    pool_count: Floats
+    artificial_cost: float
+
+
+class Master:
+    """Columns are patterns, rows are classes of workloads and pools of GPUs; the objective is minimised."""
+
+    def __init__(self, cover: Cover, threads: int) -> None:
+        import highspy
+
+        self._cover = cover
+        self.patterns: list[Pattern] = []
+        self.costs: list[float] = []
+        self._known: set[Pattern] = set()
+        self._solver = highspy.Highs()
+        self._set(self._solver, output_flag=False, threads=threads, solver="simplex")
+        empty: Any = np.array([], dtype=np.int32)
+        for least, most in zip(cover.least, cover.most, strict=True):
+            self._solver.addRow(float(least), float(most), 0, empty, np.array([]))
+        for count in cover.pool_count:
+            self._solver.addRow(-np.inf, float(count), 0, empty, np.array([]))
+        # One artificial column per class keeps every restricted master feasible.
+        for row, least in enumerate(cover.least):
+            cost = cover.artificial_cost if least > 0 else 0.0
+            self._solver.addCol(cost, 0.0, float(least), 1, np.array([row], dtype=np.int32), np.ones(1))
+        self._artificial = len(cover.least)
+
+    @staticmethod
+    def _set(target: Any, /, **options: object) -> None:
+        for name, value in options.items():
+            target.setOptionValue(name, value)
+
+    def add(self, pattern: Pattern, cost: float) -> bool:
+        """Add a pattern unless it is known; whether it was new."""
+        if pattern in self._known:
+            return False
+        self._known.add(pattern)
+        self.patterns.append(pattern)
+        self.costs.append(cost)
+        rows, counts = np.unique([self._cover.class_of[w] for w, _, _ in pattern.members], return_counts=True)
+        index = np.append(rows, len(self._cover.least) + pattern.pool).astype(np.int32)
+        self._solver.addCol(cost, 0.0, np.inf, len(index), index, np.append(counts, 1).astype(np.float64))
+        return True
+
+    def relax(self) -> Relaxation:
+        """Solve the linear relaxation, warm from the last basis."""
+        self._solver.run()
+        solution = self._solver.getSolution()
+        dual = np.array(solution.row_dual)
+        classes = len(self._cover.least)
+        return Relaxation(
+            float(self._solver.getInfo().objective_function_value),
+            dual[:classes],
+            np.minimum(dual[classes:], 0.0),
+            np.array(solution.col_value)[self._artificial :],
+        )
+
+    def fix(self, column: int, count: float) -> None:
+        """Demand at least ``count`` GPUs of a pattern (diving)."""
+        self._solver.changeColBounds(self._artificial + column, count, np.inf)
+
+    def release(self, column: int) -> None:
+        """Take back what ``fix`` demanded."""
+        self._solver.changeColBounds(self._artificial + column, 0.0, np.inf)
+
+    def forbid(self, columns: NDArray[np.bool_]) -> None:
+        """Allow only the patterns that are not marked (branching)."""
+        for column, forbidden in enumerate(columns):
+            self._solver.changeColBounds(self._artificial + column, 0.0, 0.0 if forbidden else np.inf)
+
+    def integer(
+        self, time_limit_s: float, threads: int, seed: int, start: dict[int, float] | None, stop_at: float
+    ) -> dict[int, int] | None:
+        """Solve over whole GPUs with the patterns known so far.
+
+        Parameters
+        ----------
+        time_limit_s, threads, seed
+            Of the solver.
+        start
+            A known solution as counts by pattern.
+        stop_at
+            A value that is known to be optimal: the solver stops once it is reached.
+
+        Returns
+        -------
+        dict or None
+            GPUs of each pattern used, or ``None`` without a solution that covers everything.
+        """
+        import highspy
+
+        solver = highspy.Highs()
+        self._set(
+            solver,
+            output_flag=False,
+            threads=threads,
+            random_seed=seed,
+            time_limit=float(max(time_limit_s, 0.01)),
+            mip_rel_gap=0.0,
+            objective_target=float(stop_at),
+        )
+        solver.passModel(self._solver.getModel())
+        columns = solver.getNumCol()
+        index = np.arange(columns, dtype=np.int32)
+        solver.changeColsIntegrality(columns, index, np.full(columns, highspy.HighsVarType.kInteger))
+        if start:
+            value = np.zeros(columns)
+            for column, count in start.items():
+                value[self._artificial + column] = count
+            solver.setSolution(columns, index, value)
+        solver.run()
+        if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return None
+        counts = np.round(solver.getSolution().col_value).astype(int)
+        if counts[: self._artificial].any():
+            return None
+        return {int(c): int(counts[self._artificial + c]) for c in np.flatnonzero(counts[self._artificial :])}

@@ -1,0 +1,192 @@
+"""Exact pricing on one GPU type: the patterns worth adding to the master, or the proof that there are none."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.boxes import Takes, reachable_takes
+from formulations.colgen.choices import Choices, all_choices
+from formulations.colgen.search import Buffers, Found, Pairs, search_box
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MULTIPLIER_ROUNDS = 12
+NO_PAIRS = Pairs(np.zeros((0, 0), dtype=np.bool_), np.zeros((0, 2), dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Contents of one GPU.
+
+    Attributes
+    ----------
+    pool
+        Index of the GPU type in the instance's pool.
+    members
+        (Workload position in the instance, batch, rate in requests per second), in the order of the positions.
+    """
+
+    pool: int
+    members: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Result of one pricing call.
+
+    Attributes
+    ----------
+    bound
+        No pattern is worth more; infinite if boxes were left out.
+    patterns
+        Found, worth more than the threshold.
+    nodes
+        Visited.
+    """
+
+    bound: float
+    patterns: list[Pattern]
+    nodes: int
+
+
+@njit(cache=True)
+def _search_boxes(
+    tables: Tables,
+    choices: Choices,
+    takes: Takes,
+    order: Ints,
+    profit: Floats,
+    pairs: Pairs,
+    threshold: float,
+    multipliers: Floats,
+    rounds: int,
+    node_limit: int,
+    pattern_limit: int,
+    buffers: Buffers,
+    found: Found,
+    bounds: Floats,
+) -> int:
+    """Search boxes in ``order`` until ``found`` is full; writes each box's bound, returns the nodes visited."""
+    total_nodes = 0
+    for i in order:
+        bounds[i], nodes = search_box(
+            tables,
+            choices,
+            takes.box[i],
+            takes.units[i],
+            takes.l2[i],
+            takes.power[i],
+            profit,
+            pairs,
+            threshold,
+            multipliers[i],
+            rounds,
+            node_limit,
+            pattern_limit,
+            buffers,
+            found,
+        )
+        total_nodes += nodes
+        if found.count[0] >= len(found.value):
+            break
+    return total_nodes
+
+
+class Pricer:
+    """Exact pricing on one GPU type; keeps boxes, multipliers and buffers between calls.
+
+    Parameters
+    ----------
+    view
+        The instance from the GPU type.
+    pool
+        Index of the type in the instance's pool.
+    workloads, copy_of
+        Positions in the instance in pattern order; see ``Choices``.
+    """
+
+    def __init__(self, view: View, pool: int, workloads: Ints, copy_of: Ints) -> None:
+        self.pool = pool
+        self.workloads = workloads
+        self.tables = view.tables
+        self.choices = all_choices(view, workloads, copy_of)
+        self.takes = reachable_takes(self.tables, self.choices)
+        boxes, choices = self.takes.units.shape
+        self.most_residents = int(self.takes.box[:, 0].max()) if boxes else 0
+        self._buffers = Buffers(
+            np.zeros(choices),
+            np.zeros(choices, dtype=np.bool_),
+            np.empty((len(workloads) + 1, self.most_residents + 1, self.tables.share_units + 1)),
+        )
+        self._multipliers = np.zeros((boxes, 2))
+        self._heat = np.zeros(boxes)
+
+    def price(
+        self,
+        profit: Floats,
+        threshold: float,
+        node_limit: int,
+        pattern_limit: int = 50,
+        stop_after: int = 500,
+        pairs: Pairs = NO_PAIRS,
+    ) -> Priced:
+        """Search the boxes for patterns worth more than ``threshold``.
+
+        Parameters
+        ----------
+        profit
+            Of each choice of ``self.choices``.
+        threshold
+            At least 0.
+        node_limit, pattern_limit
+            Per box.
+        stop_after
+            Patterns in all; once reached, the other boxes are left out and the bound is infinite.
+        pairs
+            Branching decisions.
+        """
+        most = max(self.most_residents, 1)
+        found = Found(
+            np.zeros(1, dtype=np.int64),
+            np.zeros(stop_after, dtype=np.int64),
+            np.zeros((stop_after, most), dtype=np.int64),
+            np.zeros((stop_after, most), dtype=np.int64),
+            np.zeros(stop_after),
+        )
+        bounds = np.full(len(self.takes.box), np.inf)
+        # The boxes with the most to gain last time come first.
+        order = np.argsort(-self._heat, kind="stable")
+        nodes = _search_boxes(
+            self.tables,
+            self.choices,
+            self.takes,
+            order,
+            profit,
+            pairs,
+            threshold,
+            self._multipliers,
+            MULTIPLIER_ROUNDS,
+            node_limit,
+            pattern_limit,
+            self._buffers,
+            found,
+            bounds,
+        )
+        count = int(found.count[0])
+        self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
+        best_found = float(found.value[:count].max()) if count else threshold
+        bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
+        return Priced(bound, [self._pattern(found, row) for row in range(count)], int(nodes))
+
+    def _pattern(self, found: Found, row: int) -> Pattern:
+        size = int(found.size[row])
+        members = sorted(
+            (int(self.workloads[self.choices.workload[k]]), int(b), float(self.choices.rate_rps[k]))
+            for k, b in zip(found.choice[row, :size], found.batch[row, :size], strict=True)
+        )
+        return Pattern(self.pool, tuple(members))

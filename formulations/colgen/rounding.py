@@ -1,0 +1,51 @@
+"""Whole GPUs from the linear relaxation: diving with pricing, and the restricted master over integers."""
+
+import math
+
+import numpy as np
+
+from formulations.colgen.generation import Generation
+
+SURE = 0.999
+"""Weights at or above this are taken as whole."""
+
+
+def dive(generation: Generation, tolerance: float = 1e-3, node_limit: int = 2_000) -> dict[int, int] | None:
+    """Fix the largest weights one after another, generating patterns for what is left.
+
+    Parameters
+    ----------
+    generation
+        With its linear relaxation solved.
+    tolerance, node_limit
+        Of the pricing between two steps.
+
+    Returns
+    -------
+    dict or None
+        GPUs of each pattern, or ``None`` if time ran out or the pool did.
+    """
+    master, run = generation.master, generation.run
+    fixed: dict[int, float] = {}
+    try:
+        while run.remaining_s > 0.0:
+            relaxation = master.relax()
+            for pricer in generation.pricers:
+                priced = generation.price_at(pricer, relaxation, tolerance, node_limit)
+                generation.add(priced.patterns)
+            weight = master.relax().weight
+            open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])
+            part = open_weight - np.floor(open_weight + 1.0 - SURE)
+            whole = np.flatnonzero(open_weight >= SURE)
+            for column in whole:
+                fixed[int(column)] = fixed.get(int(column), 0.0) + math.floor(open_weight[column] + 1.0 - SURE)
+                master.fix(int(column), fixed[int(column)])
+            if part.max(initial=0.0) < 1.0 - SURE:
+                return {c: round(w) for c, w in enumerate(weight) if round(w) > 0}
+            column = int(np.argmax(part))
+            fixed[column] = fixed.get(column, 0.0) + 1.0
+            master.fix(column, fixed[column])
+        return None
+    finally:
+        for column in fixed:
+            master.release(column)

@@ -1,0 +1,130 @@
+"""The scheduler ``colgen``: certified bounds and near-optimal plans by column generation."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen.generation import Generation
+from formulations.colgen.plans import plan_of
+from formulations.colgen.rounding import dive
+from instances import Instance, Objective, Plan, PlanClass
+from instances.costs import next_cost
+
+GOOD_ENOUGH = 1e-4
+"""Relative gap between bound and relaxation at which ``goodput`` goes on to whole GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColGen:
+    """Column generation over GPU patterns (class ``spatial``).
+
+    Attributes
+    ----------
+    integer_fraction
+        Fraction of the remaining time that one solution of the restricted master over integers may take.
+    """
+
+    name: ClassVar[str] = "colgen"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT})
+
+    integer_fraction: float = 0.5
+
+    def warm(self) -> None:
+        """Import the solver and load the compiled kernels."""
+        import highspy  # noqa: F401
+
+        from instances.suites import suite
+
+        for instance in suite("smoke").build():
+            if instance.objective in self.objectives:
+                self.schedule(instance, Run())
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Bound by column generation, then round to whole GPUs until optimal or out of time."""
+        return _Solution(instance, run, self.integer_fraction).solve()
+
+
+class _Solution:
+    """One run: the generation, the best plan and the best bound so far."""
+
+    def __init__(self, instance: Instance, run: Run, integer_fraction: float) -> None:
+        self.instance = instance
+        self.run = run
+        self.integer_fraction = integer_fraction
+        self.generation = Generation(instance, run)
+        self.minimised = self.generation.minimised
+        self.counts: dict[int, int] | None = None
+        self.plan: Plan | None = None
+        self.value = math.inf  # of the minimised objective
+        self.reported = -math.inf
+
+    def solve(self) -> Outcome:
+        generation, run = self.generation, self.run
+        if self.minimised:
+            unservable = sorted(set(range(len(self.instance.workloads))) - set(generation.servable().tolist()))
+            if unservable:
+                asked = self.instance.workloads[unservable[0]]
+                reason = f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"
+                return Outcome(Status.INFEASIBLE, reason=reason)
+        generation.solve(self._bound_suffices)
+        if generation.relaxation is not None:
+            self._accept(dive(generation))
+            self._round()
+        return self._outcome()
+
+    def _round(self) -> None:
+        """Solve the restricted master over whole GPUs."""
+        if self._proven() or self.run.remaining_s <= 0.0:
+            return
+        known = None if self.counts is None else {c: float(n) for c, n in self.counts.items()}
+        limit_s = self.integer_fraction * self.run.remaining_s
+        target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
+        self._accept(self.generation.master.integer(limit_s, self.run.threads, self.run.seed, known, target))
+
+    def _bound_suffices(self) -> bool:
+        self._report_bound()
+        relaxation = self.generation.relaxation
+        assert relaxation is not None
+        if self.minimised:
+            # No plan built from patterns costs less than the relaxation: the bound cannot reach the next cost.
+            return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
+        return self.generation.bound <= -relaxation.value * (1.0 + GOOD_ENOUGH)
+
+    def _report_bound(self) -> None:
+        bound = self.generation.bound
+        better = bound if self.minimised else -bound
+        if math.isfinite(bound) and better > self.reported:
+            self.reported = better
+            self.run.report(bound=self._bound())
+
+    def _bound(self) -> Bound | None:
+        bound = self.generation.bound
+        return Bound(bound, True, PlanClass.SPATIAL) if math.isfinite(bound) else None
+
+    def _accept(self, counts: dict[int, int] | None) -> None:
+        """Keep a solution of the master if it is the best so far."""
+        if counts is None:
+            return
+        value = math.fsum(self.generation.master.costs[c] * n for c, n in counts.items())
+        if value < self.value:
+            self.value, self.counts = value, counts
+            self.plan = plan_of(self.generation, counts)
+            self.run.report(plan=self.plan)
+
+    def _proven(self) -> bool:
+        if self.plan is None:
+            return False
+        if self.minimised:
+            return self.value <= next_cost(self.generation.bound, self.instance) * (1.0 + 1e-9)
+        return -self.value >= self.generation.bound * (1.0 - 1e-9)
+
+    def _outcome(self) -> Outcome:
+        tally = self.generation.tally
+        statistics = {
+            "iterations": float(tally.iterations),
+            "nodes": float(tally.nodes),
+            "patterns": float(len(self.generation.master.patterns)),
+        }
+        status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self._proven() else Status.FEASIBLE
+        return Outcome(status, self.plan, self._bound(), statistics)

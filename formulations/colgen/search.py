@@ -1,0 +1,296 @@
+"""Find the patterns of one box that are worth more than a threshold, or prove that there are none."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.boxes import MARGIN, least_share
+from formulations.colgen.choices import Choices
+from formulations.colgen.relaxation import relax_box
+from instances.least_shares import raise_to_feasible
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+COMBINATION_LIMIT = 256
+"""Batch combinations tried for one set of residents; a set that resists them all counts as feasible in the bound."""
+
+
+class Found(NamedTuple):
+    """Patterns found, a row each.
+
+    Attributes
+    ----------
+    count
+        Patterns stored, shape (1,).
+    size
+        Residents of each, shape (patterns,).
+    choice, batch
+        Of each resident, shape (patterns, residents at most).
+    value
+        Sum of the residents' profits, shape (patterns,).
+    """
+
+    count: Ints
+    size: Ints
+    choice: Ints
+    batch: Ints
+    value: Floats
+
+
+class Pairs(NamedTuple):
+    """Branching decisions on pairs of workloads.
+
+    Attributes
+    ----------
+    apart
+        Whether no pattern may hold both, shape (workloads, workloads), or (0, 0) for no such decision.
+    together
+        Pairs of which a pattern holds both or neither, shape (pairs, 2).
+    """
+
+    apart: NDArray[np.bool_]
+    together: Ints
+
+
+class Buffers(NamedTuple):
+    """What a search writes to, allocated once: see ``relax_box``."""
+
+    worth: Floats
+    usable: NDArray[np.bool_]
+    table: Floats
+
+
+@njit(cache=True)
+def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
+    """Decide whether the chosen workloads, at their rates, fit on one GPU with some of their batches.
+
+    Parameters
+    ----------
+    tables, choices
+        Of the GPU type.
+    chosen
+        Choices, shape (residents,).
+    batch
+        Written where they fit, shape (residents,).
+
+    Returns
+    -------
+    int
+        1 if they fit, 0 if no batches make them fit, -1 if there were too many combinations to tell.
+    """
+    residents = len(chosen)
+    model = np.empty(residents, dtype=np.int64)
+    units = np.empty(residents, dtype=np.int64)
+    budget = np.empty(residents)
+    pick = np.empty(residents, dtype=np.int64)
+    for j in range(residents):
+        model[j] = choices.model[chosen[j]]
+        pick[j] = choices.option[chosen[j]]
+
+    # A fixed point from below over all batches at once: what acts on the GPU at least, whichever are taken.
+    l2_floor, power_floor = 0.0, 0.0
+    settled = False
+    while not settled:
+        l2, power, total = 0.0, 0.0, 0
+        for j in range(residents):
+            k = chosen[j]
+            own_units, own_l2, own_power = tables.share_units + 1, np.inf, np.inf
+            for o in range(choices.option[k], choices.option[k + 1]):
+                b, limit_ms = choices.batch[o], choices.budget_ms[o] * (1.0 + MARGIN)
+                u = least_share(
+                    tables, model[j], b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor
+                )
+                if u <= tables.share_units:
+                    if u < own_units:
+                        own_units, pick[j] = u, o
+                    own_l2 = min(own_l2, tables.l2_pct[model[j], b, u])
+                    own_power = min(own_power, tables.power_w[model[j], b, u])
+            total += own_units
+            l2 += own_l2
+            power += own_power
+        if total > tables.share_units:
+            return 0
+        settled = l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN)
+        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+
+    # First the batches that were best there, then all combinations.
+    combinations = 1
+    for j in range(residents):
+        combinations *= choices.option[chosen[j] + 1] - choices.option[chosen[j]]
+    for attempt in range(min(combinations, COMBINATION_LIMIT) + 1):
+        memory = 0.0
+        for j in range(residents):
+            batch[j], budget[j], units[j] = (
+                choices.batch[pick[j]],
+                choices.budget_ms[pick[j]],
+                choices.lower_units[pick[j]],
+            )
+            memory += tables.memory_mib[model[j], batch[j]]
+        if memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents):
+            return 1
+        if attempt == 0:
+            for j in range(residents):
+                pick[j] = choices.option[chosen[j]]
+            continue
+        for j in range(residents):
+            pick[j] += 1
+            if pick[j] < choices.option[chosen[j] + 1]:
+                break
+            pick[j] = choices.option[chosen[j]]
+    return 0 if combinations <= COMBINATION_LIMIT else -1
+
+
+@njit(cache=True)
+def _splits_pair(choices: Choices, chosen: Ints, together: Ints) -> bool:
+    for p in range(len(together)):
+        members = 0
+        for j in range(len(chosen)):
+            w = choices.workload[chosen[j]]
+            if w == together[p, 0] or w == together[p, 1]:
+                members += 1
+        if members == 1:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _joins_pair(choices: Choices, chosen: Ints, depth: int, workload: int, apart: NDArray[np.bool_]) -> bool:
+    if len(apart) > 0:
+        for j in range(depth):
+            if apart[choices.workload[chosen[j]], workload]:
+                return True
+    return False
+
+
+@njit(cache=True)
+def search_box(
+    tables: Tables,
+    choices: Choices,
+    box: Floats,
+    units: NDArray[np.int16],
+    l2: Floats,
+    power: Floats,
+    profit: Floats,
+    pairs: Pairs,
+    threshold: float,
+    multipliers: Floats,
+    rounds: int,
+    node_limit: int,
+    pattern_limit: int,
+    buffers: Buffers,
+    found: Found,
+) -> tuple[float, int]:
+    """Search one box, depth first over the workloads in order, bounded by the completion table.
+
+    Parameters
+    ----------
+    tables, choices
+        Of the GPU type.
+    box, units, l2, power
+        Rows of ``Takes``.
+    profit
+        Of each choice.
+    pairs
+        Branching decisions.
+    threshold, multipliers, rounds
+        See ``relax_box``.
+    node_limit, pattern_limit
+        The search stops after so many nodes, or patterns in this box.
+    buffers, found
+        Written.
+
+    Returns
+    -------
+    bound : float
+        No pattern of the box other than those found is worth more; ``threshold`` when the search was complete.
+    nodes : int
+        Visited.
+    """
+    residents, capacity = int(box[0]), tables.share_units
+    worth, usable, table = buffers
+    chosen = np.full(residents, -1, dtype=np.int64)  # the choice tried at each depth
+    bound, l2_cap, power_cap = relax_box(
+        choices.first,
+        box,
+        capacity,
+        units,
+        l2,
+        power,
+        profit,
+        threshold,
+        multipliers,
+        rounds,
+        worth,
+        usable,
+        table,
+        chosen,
+    )
+    if bound <= threshold:
+        return threshold, 0
+    offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
+    chosen[0] = -1
+    sum_worth = np.zeros(residents + 1)
+    sum_l2 = np.zeros(residents + 1)
+    sum_power = np.zeros(residents + 1)
+    left = np.full(residents + 1, capacity, dtype=np.int64)
+    batch = np.empty(residents, dtype=np.int64)
+    last_row = min(found.count[0] + pattern_limit, len(found.value))
+    undecided = threshold
+    nodes = 0
+    depth = 0
+    while depth >= 0:
+        chosen[depth] += 1
+        k, need = chosen[depth], residents - depth
+        # The table falls with the workload: from here on nothing completes to more than this.
+        if k >= len(profit) or (
+            sum_worth[depth] + table[choices.workload[k], need, left[depth]] + offset <= threshold
+        ):
+            depth -= 1
+            continue
+        w, u = choices.workload[k], units[k]
+        if (
+            not usable[k]
+            or u > left[depth]
+            or sum_worth[depth] + worth[k] + table[w + 1, need - 1, left[depth] - u] + offset <= threshold
+            or sum_l2[depth] + l2[k] > l2_cap
+            or sum_power[depth] + power[k] > power_cap
+        ):
+            continue
+        previous = choices.copy_of[w]
+        if previous >= 0 and (depth == 0 or choices.workload[chosen[depth - 1]] != previous):
+            continue
+        if _joins_pair(choices, chosen, depth, w, pairs.apart):
+            continue
+        nodes += 1
+        if nodes > node_limit:
+            return max(undecided, bound), nodes
+        if need > 1:
+            depth += 1
+            chosen[depth] = choices.first[w + 1] - 1
+            sum_worth[depth] = sum_worth[depth - 1] + worth[k]
+            sum_l2[depth] = sum_l2[depth - 1] + l2[k]
+            sum_power[depth] = sum_power[depth - 1] + power[k]
+            left[depth] = left[depth - 1] - u
+            continue
+        value = 0.0
+        for j in range(residents):
+            value += profit[chosen[j]]
+        if value <= threshold or _splits_pair(choices, chosen, pairs.together):
+            continue
+        decided = decide(tables, choices, chosen, batch)
+        if decided < 0:
+            undecided = max(undecided, value)
+        if decided <= 0:
+            continue
+        row = found.count[0]
+        found.size[row] = residents
+        found.choice[row, :residents], found.batch[row, :residents] = chosen, batch
+        found.value[row] = value
+        found.count[0] = row + 1
+        if row + 1 >= last_row:
+            return max(undecided, bound), nodes
+    return undecided, nodes

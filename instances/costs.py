@@ -1,0 +1,34 @@
+"""Costs that whole GPUs can have: a bound between two of them means the next one."""
+
+import math
+
+import numpy as np
+
+from instances.instance import Instance
+
+ROUNDING = 1e-6
+"""A bound this much (relatively) above a reachable cost still means that cost: it comes from sums of floats."""
+
+
+def next_cost(bound: float, instance: Instance) -> float:
+    """Return the least cost, at least ``bound``, that some set of whole GPUs of the pool has.
+
+    ``bound`` itself if even the whole pool costs less: then no plan exists.
+    """
+    target = bound * (1.0 - ROUNDING)
+    if target <= 0.0:
+        return 0.0
+    offers = [(pool.type.price_per_hour, pool.count) for pool in instance.gpus if pool.type.price_per_hour > 0.0]
+    sums = np.zeros(1)
+    for price, count in offers:
+        most = math.ceil(target / price) if count is None else min(count, math.ceil(target / price))
+        reached = (sums[:, None] + price * np.arange(most + 1)).ravel()
+        # Prices are multiples of a cent or so: equal sums differ in the last bits only.
+        _, first = np.unique(np.round(reached, 9), return_index=True)
+        sums = reached[first]
+        enough = sums >= target
+        if enough.any():
+            # Of the sums that suffice already, more GPUs only cost more.
+            sums = np.append(sums[~enough], sums[enough].min())
+    enough = sums >= target
+    return float(sums[enough].min()) if enough.any() else bound

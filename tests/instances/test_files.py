@@ -1,0 +1,345 @@
+"""Instance and plan files: what is read and written, and the published schemas."""
+
+import json
+import math
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import instances
+from instances import (
+    Application,
+    Gpulet,
+    GpuPool,
+    InputError,
+    Instance,
+    Job,
+    Objective,
+    PlacedGpu,
+    Plan,
+    SloRule,
+    Slot,
+    Workload,
+)
+from instances.catalogue import gpu_type
+from instances.files import (
+    MAX_BYTES,
+    embedded_instance,
+    instance_from_json,
+    instance_to_json,
+    plan_from_json,
+    plan_to_json,
+    read_instance,
+    read_json,
+    read_plan,
+    schemas,
+    text,
+    write_json,
+)
+
+INSTANCE_TEXT = """
+{"version": 1, "name": "my-mix", "objective": "cost", "slo_rule": "half-slo", "performance_model": "igniter",
+ "gpus": [{"type": "v100", "count": null}],
+ "workloads": [{"id": "w1", "model": "alexnet", "slo_ms": 15, "rate_rps": 500}]}
+"""
+PLAN_TEXT = """
+{"version": 1, "instance": "my-mix",
+ "gpus": [{"type": "v100", "gpulets": [{"share_units": 15, "duty_cycle_ms": null,
+            "slots": [{"workload": "w1", "batch": 4, "rate_rps": 500}]}]}]}
+"""
+INSTANCE = Instance(
+    name="my-mix",
+    objective=Objective.COST,
+    slo_rule=SloRule.HALF_SLO,
+    performance_model="igniter",
+    gpus=(GpuPool(gpu_type("v100")),),
+    workloads=(Workload("w1", "alexnet", 15.0, 500.0),),
+)
+PLAN = Plan("my-mix", (PlacedGpu("v100", (Gpulet(15, (Slot("w1", 4, 500.0),)),)),))
+
+
+def example(kind: str = "instance") -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(INSTANCE_TEXT if kind == "instance" else PLAN_TEXT)
+    return data
+
+
+def test_published_instance_example_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "mix.json"
+    path.write_text(INSTANCE_TEXT)
+    assert read_instance(path) == INSTANCE
+
+
+def test_published_plan_example_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(PLAN_TEXT)
+    assert read_plan(path) == (PLAN, None)
+
+
+def test_plan_with_embedded_instance_stands_alone(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    data = plan_to_json(PLAN, INSTANCE)
+    write_json(path, data)
+    assert read_plan(path) == (PLAN, INSTANCE)
+    assert plan_from_json(data) == PLAN
+    assert embedded_instance(data) == INSTANCE
+    assert embedded_instance(plan_to_json(PLAN)) is None
+
+
+@pytest.mark.parametrize("of", ["capacity", "goodput"])
+def test_throughput_is_one_of_two_objectives(of: str) -> None:
+    data = example() | {"objective": "throughput", "throughput_of": of}
+    instance = instance_from_json(data)
+    assert instance.objective is Objective(of)
+    assert (instance_to_json(instance)["objective"], instance_to_json(instance)["throughput_of"]) == ("throughput", of)
+
+
+def test_optional_fields_are_read() -> None:
+    data = example() | {
+        "latency_buffer": 1.1,
+        "seed": 7,
+        "provenance": "by hand",
+        "gpus": [{"type": "v100", "count": 3}],
+    }
+    data["workloads"][0]["arrivals"] = "azure"
+    data["workloads"].append({"id": "w2", "model": "vgg19", "slo_ms": 40, "rate_rps": 10})
+    data["applications"] = [{"id": "a1", "stages": ["w1", "w2"], "edges": [["w1", "w2"]], "slo_ms": 100}]
+    instance = instance_from_json(data)
+    assert (instance.latency_buffer, instance.seed, instance.provenance) == (1.1, 7, "by hand")
+    assert instance.gpus == (GpuPool(gpu_type("v100"), 3),)
+    assert instance.workloads[0] == Workload("w1", "alexnet", 15.0, 500.0, "azure")
+    assert instance.applications == (Application("a1", ("w1", "w2"), (("w1", "w2"),), 100.0),)
+
+
+def test_colocation_needs_jobs_only() -> None:
+    data = example() | {"objective": "colocation"}
+    del data["workloads"]
+    weights = {"batch_weights": [1, 3], "interarrival_weights": [0.5, 0.5]}
+    data["jobs"] = [{"id": "j1", "model": "resnet50", "batches": [4, 8], "interarrival_ms": [0, 20.5]} | weights]
+    assert instance_from_json(data).jobs == (Job("j1", "resnet50", (4, 8), (1.0, 3.0), (0.0, 20.5), (0.5, 0.5)),)
+
+
+def test_whole_numbers_become_the_floats_that_fields_are() -> None:
+    decimal = example()
+    decimal["workloads"][0] |= {"slo_ms": 15.0, "rate_rps": 500.0}
+    assert instance_from_json(example()).fingerprint == instance_from_json(decimal).fingerprint
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "line 1, column 1: not valid JSON: expecting value"),
+        (
+            b'{\n "version": 1,,}',
+            "line 2, column 15: not valid JSON: expecting property name enclosed in double quotes",
+        ),
+        (b'{"name": "\xff"}', "is not UTF-8 text (byte 10); save it as UTF-8"),
+        (b"[" * 100_000, "is nested too deeply; instance and plan files have fewer than ten levels"),
+        (
+            b'{"version": 1' + b"0" * 5000 + b"}",
+            "has a number of thousands of digits; expected numbers of ordinary size",
+        ),
+        (b'{"a": [0, {"b": 1, "c": {}, "b": 2}]}', "a[1].b: occurs twice; a key may occur once"),
+        (b'{"a": {"x": 1, "x": 2}, "a": {"y": 1, "y": 2}}', "a: occurs twice; a key may occur once (and 1 more)"),
+    ],
+)
+def test_text_that_is_no_json(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "mix.json"
+    path.write_bytes(content)
+    for read in (read_instance, read_plan):
+        with pytest.raises(InputError) as caught:
+            read(path)
+        assert str(caught.value) == f"{path}: {problem}"
+
+
+@pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_literals_that_are_no_numbers(tmp_path: Path, literal: str) -> None:
+    path = tmp_path / "mix.json"
+    path.write_text(INSTANCE_TEXT.replace("15,", f"{literal},"))
+    with pytest.raises(InputError, match=r"slo_ms: is -?(NaN|Infinity); expected a finite number greater than 0$"):
+        read_instance(path)
+
+
+def test_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / "mix.json"
+    path.write_text(INSTANCE_TEXT, encoding="utf-8-sig")
+    assert read_instance(path) == INSTANCE
+
+
+def test_large_file_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "mix.json"
+    with path.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(InputError, match="is larger than 64 MiB, the most that is read"):
+        read_instance(path)
+
+
+def test_endless_stream_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "MAX_BYTES", 2**20)
+    with pytest.raises(InputError, match=r"^/dev/zero: is larger than 1 MiB"):
+        read_json(Path("/dev/zero"))
+
+
+def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, problem in [
+        (tmp_path, "Is a directory"),
+        (tmp_path / "absent.json", "No such file or directory"),
+        (tmp_path / "a\0b", "no file can have this name"),
+        (tmp_path / "line\nbreak", "No such file or directory"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            read_instance(path)
+        assert str(caught.value).endswith(f": cannot be read: {problem}")
+        assert str(caught.value).isprintable()
+
+
+def test_written_file_is_readable_by_people(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "plan.json"
+    write_json(path, plan_to_json(PLAN, INSTANCE))
+    assert path.read_text() == (
+        "{\n"
+        '  "version": 1,\n'
+        '  "instance": {\n'
+        '    "version": 1,\n'
+        '    "name": "my-mix",\n'
+        '    "objective": "cost",\n'
+        '    "slo_rule": "half-slo",\n'
+        '    "performance_model": "igniter",\n'
+        '    "gpus": [{"type": "v100", "count": null}],\n'
+        '    "workloads": [{"id": "w1", "model": "alexnet", "slo_ms": 15.0, "rate_rps": 500.0}]\n'
+        "  },\n"
+        '  "gpus": [\n'
+        "    {\n"
+        '      "type": "v100",\n'
+        '      "gpulets": [\n'
+        '        {"share_units": 15, "duty_cycle_ms": null, '
+        '"slots": [{"workload": "w1", "batch": 4, "rate_rps": 500.0}]}\n'
+        "      ]\n"
+        "    }\n"
+        "  ]\n"
+        "}\n"
+    )
+
+
+def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_json(path, [1])
+    with pytest.raises(InputError, match="cannot be written as JSON"):
+        write_json(path, {"x": math.nan})
+    with pytest.raises(InputError, match="cannot be written as JSON"):
+        write_json(path, {"x": "\ud800"})
+    assert read_json(path) == [1]
+    write_json(path, {"y": 2})
+    assert read_json(path) == {"y": 2}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_written_file_has_ordinary_permissions(tmp_path: Path) -> None:
+    ordinary = tmp_path / "ordinary"
+    ordinary.touch()
+    write_json(tmp_path / "plan.json", {})
+    assert stat.S_IMODE((tmp_path / "plan.json").stat().st_mode) == stat.S_IMODE(ordinary.stat().st_mode)
+
+
+def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "plan.json", tmp_path / "a\0b"):
+        with pytest.raises(InputError, match="cannot be written: ") as caught:
+            write_json(path, {})
+        assert str(caught.value).isprintable()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+# What a file cannot carry
+
+
+def test_changed_gpu_type_is_not_lost_silently() -> None:
+    cheaper = replace(gpu_type("v100"), price_per_hour=0.01)
+    instance = replace(INSTANCE, gpus=(GpuPool(cheaper),))
+    with pytest.raises(InputError, match=r'^instance: gpus\[0\].type: "v100" is not as in the catalogue'):
+        instance_to_json(instance)
+    with pytest.raises(InputError, match=r'^instance: gpus\[0\].type: unknown GPU type "v101"'):
+        instance_to_json(replace(INSTANCE, gpus=(GpuPool(replace(cheaper, name="v101")),)))
+    with pytest.raises(InputError):
+        plan_to_json(PLAN, instance)
+
+
+def test_instance_out_of_range_is_not_written() -> None:
+    with pytest.raises(InputError, match=r"^instance: workloads\[0\].rate_rps: is NaN"):
+        instance_to_json(replace(INSTANCE, workloads=(replace(INSTANCE.workloads[0], rate_rps=math.nan),)))
+    with pytest.raises(InputError, match=r"^instance: workloads: is empty"):
+        instance_to_json(replace(INSTANCE, workloads=()))
+
+
+def test_instance_that_a_file_would_change_is_not_written() -> None:
+    listed: Any = list(INSTANCE.workloads)
+    with pytest.raises(InputError, match='"my-mix" has values of the wrong type: a file would change them'):
+        instance_to_json(replace(INSTANCE, workloads=listed))
+
+
+def test_plan_embeds_only_its_own_instance() -> None:
+    with pytest.raises(InputError, match=r'^plan: instance: the plan answers "my-mix", not "other"$'):
+        plan_to_json(PLAN, replace(INSTANCE, name="other"))
+
+
+def test_broken_plan_is_kept_as_evidence() -> None:
+    broken = Plan("my-mix", (PlacedGpu("v100", (Gpulet(0, (Slot("w1", -1, 500.0),)),)),))
+    with pytest.raises(InputError):
+        plan_from_json(json.loads(json.dumps(plan_to_json(broken))))
+
+
+def test_numpy_numbers_are_written_as_plain_ones() -> None:
+    units: Any = np.int64(15)
+    batch: Any = np.int32(4)
+    plan = Plan("my-mix", (PlacedGpu("v100", (Gpulet(units, (Slot("w1", batch, np.float64(500)),)),)),))
+    assert json.dumps(plan_to_json(plan)) == json.dumps(plan_to_json(PLAN))
+
+
+# Schemas
+
+SCHEMA_FOLDER = Path(instances.__file__).parent / "schema"
+REGENERATE = (
+    'the schema files are out of date; run: python -c "from pathlib import Path; from instances.files import *; '
+    "[write_json(Path(f'instances/schema/{name}.schema.json'), schema) for name, schema in schemas().items()]\""
+)
+
+
+@pytest.mark.parametrize("name", ["instance", "plan"])
+def test_schema_files_are_up_to_date(name: str) -> None:
+    assert json.loads((SCHEMA_FOLDER / f"{name}.schema.json").read_text()) == schemas()[name], REGENERATE
+
+
+@pytest.mark.parametrize("name", ["instance", "plan"])
+def test_schemas_document_every_field(name: str) -> None:
+    schema: Any = schemas()[name]
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    for kind in (schema, *schema["$defs"].values()):
+        assert kind["additionalProperties"] is False
+        assert kind["title"]
+        assert kind["description"]
+        for key, field in kind["properties"].items():
+            assert field["title"]
+            assert field["description"], key
+            if key.endswith("_ms"):
+                assert "milliseconds" in field["description"]
+            if key.endswith("_rps"):
+                assert "requests per second" in field["description"]
+
+
+def test_schema_examples_are_the_published_ones() -> None:
+    found: Any = schemas()
+    assert found["instance"]["examples"] == [example()]
+    assert found["plan"]["examples"] == [example("plan")]
+
+
+def test_pydantic_is_loaded_only_with_files() -> None:
+    code = "import sys, instances, instances.catalogue; sys.exit('pydantic' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

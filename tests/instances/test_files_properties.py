@@ -1,0 +1,222 @@
+"""Whatever is written is read back unchanged, and whatever is read is accepted or refused in one line."""
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from instances import (
+    Application,
+    Gpulet,
+    GpuPool,
+    InputError,
+    Instance,
+    Job,
+    Objective,
+    PlacedGpu,
+    Plan,
+    SloRule,
+    Slot,
+    Workload,
+)
+from instances.catalogue import gpu_type
+from instances.files import (
+    embedded_instance,
+    instance_from_json,
+    instance_to_json,
+    plan_from_json,
+    plan_to_json,
+    read_instance,
+    read_plan,
+    schemas,
+    write_json,
+)
+
+names = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=20)
+positive = st.floats(0, exclude_min=True, allow_nan=False, allow_infinity=False)
+whole = st.integers(1, 2**31 - 1)
+models = st.sampled_from(sorted(gpu_type("v100").models))
+
+
+@st.composite
+def job_lists(draw: st.DrawFn) -> list[Job]:
+    jobs = []
+    for job_id in draw(st.lists(names, min_size=1, max_size=3, unique=True)):
+        batches = draw(st.lists(whole, min_size=1, max_size=3))
+        gaps = draw(st.lists(st.floats(0, 1e9), min_size=1, max_size=3))
+        weights = st.floats(1e-3, 1e3)
+        of_batches = draw(st.lists(weights, min_size=len(batches), max_size=len(batches)))
+        of_gaps = draw(st.lists(weights, min_size=len(gaps), max_size=len(gaps)))
+        jobs.append(Job(job_id, draw(models), tuple(batches), tuple(of_batches), tuple(gaps), tuple(of_gaps)))
+    return jobs
+
+
+@st.composite
+def applications(draw: st.DrawFn, ids: list[str]) -> Application:
+    stages = draw(st.permutations(ids))[: draw(st.integers(1, len(ids)))]
+    forward = [(before, after) for i, before in enumerate(stages) for after in stages[i + 1 :]]
+    edges = draw(st.lists(st.sampled_from(forward), max_size=4)) if forward else []
+    return Application(draw(names), tuple(stages), tuple(edges), draw(positive))
+
+
+@st.composite
+def random_instances(draw: st.DrawFn) -> Instance:
+    objective = draw(st.sampled_from(Objective))
+    colocation = objective is Objective.COLOCATION
+    ids = draw(st.lists(names, min_size=0 if colocation else 1, max_size=4, unique=True))
+    rows = (Workload(i, draw(models), draw(positive), draw(positive), draw(st.none() | names)) for i in ids)
+    graphs = draw(st.lists(applications(ids), max_size=2, unique_by=lambda a: a.id)) if ids else []
+    return Instance(
+        name=draw(names),
+        objective=objective,
+        slo_rule=draw(st.sampled_from(SloRule)),
+        performance_model="igniter",
+        gpus=(GpuPool(gpu_type("v100"), draw(st.none() | whole)),),
+        workloads=tuple(rows),
+        applications=tuple(graphs),
+        jobs=tuple(draw(job_lists())) if colocation else (),
+        latency_buffer=draw(positive),
+        seed=draw(st.none() | st.integers(0, 2**63 - 1)),
+        provenance=draw(names | st.just("") | st.just("two\n\tlines")),
+    )
+
+
+@st.composite
+def random_plans(draw: st.DrawFn, name: str) -> Plan:
+    slots = st.builds(Slot, names, whole, positive)
+    alone = st.builds(Gpulet, whole, st.tuples(slots), st.none() | positive)
+    in_turns = st.builds(Gpulet, whole, st.lists(slots, min_size=2, max_size=3).map(tuple), positive)
+    gpus = st.builds(PlacedGpu, names, st.lists(alone | in_turns, max_size=3).map(tuple))
+    return Plan(name, tuple(draw(st.lists(gpus, max_size=3))))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@settings(deadline=None)
+@given(instance=random_instances(), data=st.data())
+def test_files_change_nothing(folder: Path, instance: Instance, data: st.DataObject) -> None:
+    write_json(folder / "instance.json", instance_to_json(instance))
+    read = read_instance(folder / "instance.json")
+    assert read == instance
+    assert read.fingerprint == instance.fingerprint
+    plan = data.draw(random_plans(instance.name))
+    embedded = data.draw(st.sampled_from([None, instance]))
+    write_json(folder / "plan.json", plan_to_json(plan, embedded))
+    assert read_plan(folder / "plan.json") == (plan, embedded)
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([0, 1, 2, 10**400, 10**4000, "v100", "cost", "w1", "embedded", "named"])
+    | st.floats()
+    | st.text(st.characters(), max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(), max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+INSTANCE: Any = schemas()["instance"]
+PLAN: Any = schemas()["plan"]
+MIX, PLACED = INSTANCE["examples"][0], PLAN["examples"][0]
+W2 = {"id": "w2", "model": "vgg19", "slo_ms": 40, "rate_rps": 10}
+APPLICATION = {"id": "a1", "stages": ["w1", "w2"], "edges": [["w1", "w2"]], "slo_ms": 100}
+JOB = {
+    "id": "j1",
+    "model": "resnet50",
+    "batches": [4, 8],
+    "batch_weights": [1, 3],
+    "interarrival_ms": [0, 20.5],
+    "interarrival_weights": [0.5, 0.5],
+}
+VALID = [
+    MIX,
+    MIX
+    | {
+        "objective": "throughput",
+        "throughput_of": "goodput",
+        "workloads": [*MIX["workloads"], W2],
+        "applications": [APPLICATION],
+    },
+    MIX | {"objective": "colocation", "jobs": [JOB]},
+    PLACED,
+    PLACED | {"instance": MIX},
+]
+
+
+def refusal(read: Callable[..., object], *arguments: object) -> str | None:
+    try:
+        read(*arguments)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def test_mutations_start_from_valid_data() -> None:
+    assert [refusal(instance_from_json, data) for data in VALID[:3]] == [None] * 3
+    assert [refusal(plan_from_json, data) for data in VALID[3:]] == [None] * 2
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> object:
+    """Draw a valid document in which one to three values are replaced, removed, renamed or repeated."""
+    data: Any = deepcopy(draw(st.sampled_from(VALID)))
+    for _ in range(draw(st.integers(1, 3))):
+        places = [(container, key) for container in containers(data) for key in keys(container)]
+        if not places:
+            break
+        container, key = draw(st.sampled_from(places))
+        match draw(st.sampled_from(["replace", "remove", "rename", "repeat"])):
+            case "remove":
+                del container[key]
+            case "rename" if isinstance(container, dict):
+                container[draw(st.text(st.characters(), max_size=8))] = container.pop(key)
+            case "repeat" if isinstance(container, list):
+                container.append(deepcopy(container[key]))
+            case _:
+                container[key] = draw(anything)
+    return data
+
+
+def containers(data: Any) -> list[Any]:
+    if not isinstance(data, dict | list):
+        return []
+    return [data, *(one for key in keys(data) for one in containers(data[key]))]
+
+
+def keys(container: Any) -> list[Any]:
+    return list(container) if isinstance(container, dict) else list(range(len(container)))
+
+
+@settings(deadline=None, max_examples=400)
+@given(anything | mutated())
+def test_no_data_does_anything_but_be_read_or_be_refused_in_one_line(data: object) -> None:
+    for read in (instance_from_json, plan_from_json, embedded_instance):
+        refused = refusal(read, data, "mix.json")
+        assert refused is None or (refused.startswith("mix.json: ") and refused.isprintable())
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.binary(max_size=40),
+    st.sampled_from([json.dumps(valid) for valid in VALID]),
+    st.integers(0, 300),
+    st.integers(0, 20),
+)
+def test_no_text_does_anything_but_be_read_or_be_refused_in_one_line(
+    folder: Path, inserted: bytes, whole_text: str, start: int, length: int
+) -> None:
+    path = folder / "text.json"
+    path.write_bytes(whole_text.encode()[:start] + inserted + whole_text.encode()[start + length :])
+    for read in (read_instance, read_plan):
+        refused = refusal(read, path)
+        assert refused is None or (refused.startswith(f"{path}: ") and refused.isprintable())

@@ -21,7 +21,7 @@ soak: .venv/installed
 	$(BIN)/pytest -m soak
 
 bench: .venv/installed
-	$(BIN)/pytest tests/benchmarks --benchmark-only
+	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -7,10 +7,13 @@ import resource
 import signal
 import sys
 from multiprocessing import forkserver
+from pathlib import Path
 
 MIB = 2**20
 
-_PR_SET_PDEATHSIG = 1
+SAFE_PATH_MARK = "bench.preload"
+"""Value of ``PYTHONSAFEPATH`` that is meant for the forkserver alone, which removes it again."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 
 THREAD_VARIABLES = (
@@ -24,12 +27,13 @@ THREAD_VARIABLES = (
 
 
 def leave_forkserver() -> None:
-    """Start a session and process group of its own, and let go of the forkserver.
+    """Start a session and process group of its own, take signals again, and let go of the forkserver.
 
     The forkserver ends when the last copy of its "alive" descriptor is closed. Every child inherits one: a worker that
     kept it would keep the forkserver alive after the bench was killed.
     """
     os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
     server = vars(forkserver._forkserver)
     alive = server.get("_forkserver_alive_fd")
     if isinstance(alive, int):
@@ -37,22 +41,10 @@ def leave_forkserver() -> None:
         server["_forkserver_alive_fd"] = None
 
 
-def die_with_forkserver() -> None:
-    """Have the kernel kill this process when the forkserver ends, as it does when the bench does.
-
-    A second line behind ``bench.warden``: it needs no thread of this process to run, but spares the children.
-    """
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent ends, so that ``kill_tree`` finds them below this process."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def redirect_output(log: int) -> None:
@@ -61,8 +53,8 @@ def redirect_output(log: int) -> None:
     os.dup2(log, 2)
     # The streams that came through the fork may be closed or replaced; lines are passed on at once, since a killed
     # process flushes nothing.
-    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115, PTH123
-    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115, PTH123
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     faulthandler.enable(sys.stderr)
 
 
@@ -77,19 +69,37 @@ def limit_threads(threads: int) -> None:
     if "numba" in sys.modules:
         from numba.core import config
 
-        config.reload_config()
+        config.reload_config()  # type: ignore[no-untyped-call] # numba has no type information
 
 
 def limit_memory(limit_mb: float | None) -> None:
     """Cap the address space of this process and of each of its children; no core files either.
 
     The soft limit only: the worker lifts it again to report that it was reached.
+
+    Raises
+    ------
+    MemoryError
+        If the process is larger already: whatever ran then would fail in odd ways.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if limit_mb is not None:
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = int(limit_mb * MIB)
-        resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    if limit_mb is None:
+        return
+    mapped_mb = _address_space_mb()
+    if mapped_mb is not None and mapped_mb > limit_mb:
+        raise MemoryError(f"a worker takes {mapped_mb:.0f} MiB of address space before it loads a scheduler")
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = int(limit_mb * MIB)
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _address_space_mb() -> float | None:
+    """Return what this process has mapped, in MiB, where the system tells."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return None
+    return pages * resource.getpagesize() / MIB
 
 
 def lift_memory_limit() -> None:

@@ -3,26 +3,27 @@
 import fcntl
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver, get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from types import ModuleType
 
+from bench.enclosure import SAFE_PATH_MARK
 from bench.messages import LineReader, Message
 from bench.process_tree import kill_tree
 from bench.warden import Warden
-from instances import InputError
 
 LOG_TAIL_BYTES = 4096
 """Of what a run printed, this much is kept."""
 
 _PIECE_BYTES = 2**16
 _LOG_PIPE_BYTES = 2**20
-_LOG_PIECES = 32
+_PIECES = 32
 _JOIN_S = 5.0
 
 WorkerMain = Callable[[Connection, Connection, Connection], None]
@@ -42,20 +43,13 @@ def forkserver_context() -> ForkServerContext:
 def start_forkserver() -> None:
     """Have the forkserver load what it preloads, in the background."""
     forkserver_context()
-    # Folders of the user's working directory called "instances" or "bench" must not be taken for our packages.
-    before = os.environ.get("PYTHONSAFEPATH")
-    if before is None:
-        os.environ["PYTHONSAFEPATH"] = "bench.preload"
-    try:
+    with _clean_start():
         forkserver.ensure_running()
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
 
 
 def start_warden() -> Warden:
     """Start the process that kills the workers should the bench die."""
-    with _main_module_hidden():
+    with _clean_start():
         return Warden(forkserver_context())
 
 
@@ -83,7 +77,7 @@ class Worker:
         # Not a daemon: those may not have children, and schedulers may.
         self._process = context.Process(target=main, args=(their_inbox, their_outbox, their_log), name="bench worker")
         try:
-            with _main_module_hidden():
+            with _clean_start():
                 self._process.start()
         finally:
             for theirs in (their_inbox, their_outbox, their_log):
@@ -111,32 +105,32 @@ class Worker:
 
         Raises
         ------
-        EOFError
-            If no more can come: the process ended or closed its side.
         InputError
             If something arrived that is no message.
         """
         self._read_log()
-        if self._outbox not in self.readable:
-            raise EOFError
-        with suppress(BlockingIOError):
-            data = os.read(self._outbox.fileno(), 16 * _PIECE_BYTES)
-            if not data:
-                self.readable.remove(self._outbox)
-                raise EOFError
-            return self._reader.feed(data)
-        return []
+        return [message for piece in self._pieces(self._outbox) for message in self._reader.feed(piece)]
+
+    @property
+    def silent(self) -> bool:
+        """Whether no more messages can come: the process ended or closed its side."""
+        return self._outbox not in self.readable
 
     def _read_log(self) -> None:
-        if self._log not in self.readable:
-            return
+        for piece in self._pieces(self._log):
+            self._tail = (self._tail + piece)[-LOG_TAIL_BYTES:]
+
+    def _pieces(self, pipe: Connection) -> Iterator[bytes]:
+        """Yield what can be read from ``pipe`` without waiting, but not for ever if it comes faster than we read."""
         with suppress(BlockingIOError):
-            for _ in range(_LOG_PIECES):  # not for ever: it may print faster than we read
-                data = os.read(self._log.fileno(), _PIECE_BYTES)
-                if not data:
-                    self.readable.remove(self._log)
+            for _ in range(_PIECES):
+                if pipe not in self.readable:
                     return
-                self._tail = (self._tail + data)[-LOG_TAIL_BYTES:]
+                piece = os.read(pipe.fileno(), _PIECE_BYTES)
+                if not piece:
+                    self.readable.remove(pipe)
+                    return
+                yield piece
 
     @property
     def log_tail(self) -> str:
@@ -175,18 +169,27 @@ class Worker:
 
 
 @contextmanager
-def _main_module_hidden() -> Iterator[None]:
-    """Keep new processes from importing the program that started the bench.
+def _clean_start() -> Iterator[None]:
+    """Keep what surrounds the bench from new processes.
 
-    ``multiprocessing`` would run it again in every worker in case the target was defined there. Ours never is, and for
-    the command line that would be a third of a second per run.
+    The program that started it: ``multiprocessing`` would run that again in every worker in case the target was defined
+    there. Ours never is, and for the command line that would be a third of a second per run.
+
+    Folders of the working directory that happen to be called ``instances`` or ``bench``: the forkserver would take them
+    for our packages.
+
+    Ctrl-C and SIGTERM, which terminals and ``timeout`` send to the whole process group: only the bench decides what
+    they mean. The forkserver inherits that they are blocked; ``leave_forkserver`` lets workers have them again.
     """
     main = sys.modules["__main__"]
+    resource_tracker.ensure_running()  # it would unblock the signals if it were started below
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+    safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-__all__ = ["InputError", "Warden", "Worker", "forkserver_context", "start_forkserver", "start_warden"]
+        if safe_path == SAFE_PATH_MARK:
+            del os.environ["PYTHONSAFEPATH"]
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

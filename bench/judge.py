@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from dataclasses import asdict, dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from instances.interference import gpu_time_ms
 from instances.view import View
 
 RATE_TOLERANCE = 1e-9
-"""Relative slack on sums of rates alone, for parts of a split workload that do not add up to the last bit."""
+"""Relative slack on rates alone, for parts of a split workload that do not add up to the last bit and for cycles of
+exactly ``1000 b / r``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,7 @@ def _judge_gpulet(
             # D + t_inf <= SLO and r <= 1000 b / D
             budget = (float(view.slo_ms[w]) - cycle_ms) / buffer - (t_inf - t_gpu)
             period_ms = cycle_ms
-            if slot.rate_rps * cycle_ms > 1000.0 * slot.batch:
+            if slot.rate_rps * cycle_ms > 1000.0 * slot.batch * (1.0 + RATE_TOLERANCE):
                 most = 1000.0 * slot.batch / cycle_ms
                 message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s, the cycle serves {most:g}"
                 found.append(Violation("rate", position, slot.workload, most, slot.rate_rps, message))
@@ -373,14 +375,13 @@ def _goodput_rps(plan: Plan, instance: Instance, violations: list[Violation]) ->
 
 def _busy_pct(plan: Plan, slots: list[SlotVerdict], units: dict[str, int]) -> list[float]:
     """Share times busy fraction of every gpulet, in percent of its GPU; the slots of a cycle add up."""
-    busy = {}
+    busy: dict[int, list[float]] = defaultdict(list)
     for slot in slots:
-        busy[slot.gpu, slot.workload] = slot.busy
-    return [
-        100.0
-        * gpulet.share_units
-        / units[gpu.type]
-        * min(1.0, math.fsum(busy.get((position, slot.workload), 0.0) for slot in gpulet.slots))
-        for position, gpu in enumerate(plan.gpus)
-        for gpulet in gpu.gpulets
-    ]
+        busy[slot.gpu].append(slot.busy)
+    found = []
+    for position, gpu in enumerate(plan.gpus):
+        in_order = iter(busy[position])  # none where a batch has no figures
+        for gpulet in gpu.gpulets:
+            fraction = min(1.0, math.fsum(islice(in_order, len(gpulet.slots))))
+            found.append(100.0 * gpulet.share_units / units[gpu.type] * fraction)
+    return found

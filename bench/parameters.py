@@ -15,7 +15,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a scheduler: its name, its type in words, and its value as JSON (``None`` where it must be given)."""
+    """A parameter of a scheduler: its name, its type, and its value as JSON (``None`` where it must be given)."""
 
     name: str
     type: str
@@ -58,9 +58,9 @@ def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: 
     for field in overrides:
         if field not in known:
             raise unknown_name(f"--param {name}.{field}", "parameter", field, list(known))
-    for field in known.values():
-        if _required(field) and field.name not in overrides:
-            raise InputError(f"--param {name}.{field.name}", f"{name} cannot run without it: it has no default")
+    for field, definition in known.items():
+        if _required(definition) and field not in overrides:
+            raise InputError(f"--param {name}.{field}", f"{name} cannot run without it: it has no default")
     hints = get_type_hints(scheduler)
     values = {
         field: parse_value(text, hints[field], f"--param {name}.{field}={text}") for field, text in overrides.items()

@@ -14,7 +14,7 @@ JsonObject = Mapping[str, Any]
 
 
 class Termination(StrEnum):
-    """How a run ended, as the harness saw it."""
+    """How a run ended, as the harness saw it. Interrupted runs are never stored: they run again next time."""
 
     FINISHED = "finished"
     WALL_LIMIT = "wall_limit"

@@ -90,7 +90,9 @@ class Task:
     @cached_property
     def code_hash(self) -> str:
         """SHA-256 over the sources of the harness and of the packages the schedulers are in."""
-        return sources_hash([*OWN_PACKAGES, *(stage.target.partition(":")[0].partition(".")[0] for stage in self.stages)])
+        return sources_hash(
+            [*OWN_PACKAGES, *(stage.target.partition(":")[0].partition(".")[0] for stage in self.stages)]
+        )
 
     @cached_property
     def key(self) -> str:

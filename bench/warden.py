@@ -1,13 +1,13 @@
 """A process that outlives the bench by a moment: when the bench is gone, however it died, it kills the workers.
 
-A thread in the worker could not: a scheduler that spins in C holds the interpreter lock. The kernel's death signal could
-not alone: it reaches the worker but not the worker's children.
+A thread in the worker could not: a scheduler that spins in C holds the interpreter lock. The kernel's parent-death
+signal could not: it kills the worker alone, and then nobody knows any more which processes were its children.
 """
 
 import os
 import signal
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerContext
 
 from bench.enclosure import leave_forkserver
 from bench.process_tree import kill_tree
@@ -16,28 +16,37 @@ _JOIN_S = 5.0
 
 
 class Warden:
-    """The bench's side: tells the warden which workers there are."""
+    """The bench's side: tells the warden which workers there are, and starts another if it is killed."""
 
     def __init__(self, context: ForkServerContext) -> None:
-        inbox, self._outbox = context.Pipe(duplex=False)
-        self._process: ForkServerProcess = context.Process(target=watch, args=(inbox,), name="bench warden")
+        self._context = context
+        self._guarded: set[int] = set()
+        self._start()
+
+    def _start(self) -> None:
+        inbox, self._outbox = self._context.Pipe(duplex=False)
+        self._process = self._context.Process(target=watch, args=(inbox,), name="bench warden")
         self._process.start()
         inbox.close()
 
     def guard(self, worker: int) -> None:
         """Have ``worker`` killed if the bench dies."""
+        self._guarded.add(worker)
         self._tell(f"+{worker}\n")
 
     def release(self, worker: int) -> None:
         """Forget ``worker``: it is gone."""
+        self._guarded.discard(worker)
         self._tell(f"-{worker}\n")
 
     def _tell(self, line: str) -> None:
         try:
             os.write(self._outbox.fileno(), line.encode())
-        except BrokenPipeError:
-            # Somebody killed the warden. Runs go on; the kernel's death signal still covers the workers themselves.
-            return
+        except BrokenPipeError:  # somebody killed the warden
+            self._outbox.close()
+            self._start()
+            for worker in self._guarded:
+                os.write(self._outbox.fileno(), f"+{worker}\n".encode())
 
     def close(self) -> None:
         """End the warden; it kills what it still guards."""
@@ -51,7 +60,7 @@ def watch(inbox: Connection) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     workers: set[int] = set()
-    with open(inbox.fileno(), encoding="ascii", closefd=False) as lines:  # noqa: PTH123 - a descriptor, not a path
+    with open(inbox.fileno(), encoding="ascii", closefd=False) as lines:
         for line in lines:
             worker = int(line[1:])
             if line[0] == "+":

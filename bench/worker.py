@@ -1,4 +1,4 @@
-"""Inside the worker process: one run, from loading the scheduler to reporting its outcome. The parent has the last word.
+"""Inside the worker process: one run, from loading the scheduler to reporting its outcome.
 
 Everything is told to the parent as lines of JSON (``bench.messages``), each with a ``type``:
 
@@ -18,7 +18,6 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict
 from math import isfinite
 from multiprocessing.connection import Connection
 
@@ -28,7 +27,7 @@ from bench.messages import MAX_BYTES, Message, encode
 from bench.parameters import instantiate
 from bench.row import Termination
 from bench.task import Task
-from instances import Plan
+from instances import Plan, PlanClass
 from instances.files import plan_to_json
 
 TRACEBACK_FRAMES = 8
@@ -56,7 +55,6 @@ class SkippedError(Exception):
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Be a worker: receive one task, run it, report, wait to be killed."""
     enclosure.leave_forkserver()
-    enclosure.die_with_forkserver()
     enclosure.adopt_orphans()
     enclosure.redirect_output(log.fileno())
     log.close()
@@ -66,15 +64,13 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     except EOFError:  # the bench is gone
         return
     enclosure.limit_threads(task.threads)
-    enclosure.limit_memory(task.memory_limit_mb)
-
     report = Report(outbox.fileno())
     try:
-        last = _run(task, report)
+        enclosure.limit_memory(task.memory_limit_mb)
+        report.send(_run(task, report))
     except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever a scheduler raises is a result
-        last = _ended(error, task) | {"decision_s": report.elapsed_s}
-    enclosure.lift_memory_limit()
-    report.send(last)
+        elapsed_s = report.elapsed_s
+        report.send(_ended(error, task) | {"decision_s": elapsed_s})
     wait_to_be_killed(inbox)
 
 
@@ -109,8 +105,16 @@ class Report:
         return self._start
 
     def send(self, message: Message) -> None:
-        """Send a message, whole."""
-        line = memoryview(encode(message | {"peak_memory_mb": enclosure.peak_memory_mb()}))
+        """Send a message, whole.
+
+        Raises
+        ------
+        RefusedError
+            If it holds something that JSON cannot, is too large, or comes from a fork of the worker.
+        """
+        if os.getpid() != self._process:
+            raise RefusedError("a process that the scheduler forked tried to report")
+        line = memoryview(_line(message | {"peak_memory_mb": enclosure.peak_memory_mb()}))
         with self._one_at_a_time:
             while line:
                 line = line[os.write(self._outbox, line) :]
@@ -124,16 +128,14 @@ class Report:
             If it is neither. A solver's callback may swallow that: the run ends as ``invalid_plan`` all the same.
         """
         try:
-            if os.getpid() != self._process:
-                raise RefusedError("report() was called in another process than schedule()")
             message = {"type": "report", "t_s": self.elapsed_s, **_result(plan, bound)}
+            if plan is not None or message["bound"] is not None:
+                self.send(message)
         except RefusedError as error:
             self.refusal = self.refusal or f"report: {error}"
             raise
         if plan is not None:
             self.plan = plan
-        if plan is not None or message["bound"] is not None:
-            self.send(message)
 
 
 def _run(task: Task, report: Report) -> Message:
@@ -163,7 +165,7 @@ def _run(task: Task, report: Report) -> Message:
         "decision_s": decision_s,
         "status": outcome.status.value,
         "statistics": _statistics(outcome),
-        "reason": outcome.reason,
+        "reason": _shortened(str(outcome.reason or "")),
         **_result(outcome.plan, outcome.bound),
     }
     if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and report.plan is None and outcome.plan is None:
@@ -176,14 +178,18 @@ def _schedule(task: Task, schedulers: Sequence[Scheduler], start: float, report:
     plan: Plan | None = None
     for position, (stage, scheduler) in enumerate(zip(task.stages, schedulers, strict=True)):
         run = Run(start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report)
-        outcome: object = scheduler.schedule(task.instance, run)
-        if not isinstance(outcome, Outcome):
-            raise RefusedError(f"{stage.name} returned a {type(outcome).__name__}; expected an Outcome")
-        if not isinstance(outcome.status, Status):
-            raise RefusedError(f"{stage.name}: status is {outcome.status!r:.60}; expected a Status")
+        outcome = _checked(scheduler.schedule(task.instance, run), stage.name)
         if position + 1 < len(schedulers):
             report(outcome.plan, outcome.bound)
             plan = outcome.plan or report.plan
+    return outcome
+
+
+def _checked(outcome: object, name: str) -> Outcome:
+    if not isinstance(outcome, Outcome):
+        raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")
+    if not isinstance(outcome.status, Status):
+        raise RefusedError(f"{name}: status is a {type(outcome.status).__name__}; expected a Status")
     return outcome
 
 
@@ -193,27 +199,40 @@ def _result(plan: object, bound: object) -> Message:
     Raises
     ------
     RefusedError
-        If one of them is something else or holds something that JSON cannot.
+        If one of them is something else, or made of something else.
     """
     if plan is not None and not isinstance(plan, Plan):
         raise RefusedError(f"a {type(plan).__name__} is no Plan")
     if bound is not None and not isinstance(bound, Bound):
         raise RefusedError(f"a {type(bound).__name__} is no Bound")
     try:
-        result = {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
-        size = len(encode(result))
-    except Exception as error:  # noqa: BLE001 - a plan made of anything can fail in any way
+        return {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
+    except Exception as error:  # a plan made of anything can fail in any way
         raise RefusedError(f"cannot be written down: {_one_line(error)}") from error
-    if size > MAX_BYTES:
-        raise RefusedError(f"a plan of {size} bytes as JSON; at most {MAX_BYTES} are accepted")
-    return result
+
+
+def _line(message: Message) -> bytes:
+    try:
+        line = encode(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RefusedError(f"cannot be written down: {_one_line(error)}") from error
+    if len(line) > MAX_BYTES:
+        raise RefusedError(f"takes {len(line)} bytes as JSON; at most {MAX_BYTES} are accepted")
+    return line
 
 
 def _bound(bound: Bound | None) -> Message | None:
     """Return a bound as JSON values; an infinite one says nothing and counts as none."""
     if bound is None or not isfinite(bound.value):
         return None
-    return asdict(bound)
+    return {
+        "value": float(bound.value),
+        "certified": bool(bound.certified),
+        "plan_class": PlanClass(bound.plan_class).value,
+        "allowed_shares": None if bound.allowed_shares is None else [int(units) for units in bound.allowed_shares],
+        "slots_per_gpulet": int(bound.slots_per_gpulet),
+        "max_batch": None if bound.max_batch is None else int(bound.max_batch),
+    }
 
 
 def _statistics(outcome: Outcome) -> dict[str, float | None]:
@@ -260,6 +279,11 @@ def tells_of_memory(text: str) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return type and message of an exception on one line of at most 500 characters."""
-    text = " ".join("".join(traceback.format_exception_only(error)).split())
-    return text if len(text) <= 500 else text[:497] + "..."
+    """Return type and message of an exception on one line."""
+    return _shortened("".join(traceback.format_exception_only(error)))
+
+
+def _shortened(text: str) -> str:
+    """Return ``text`` on one line of at most 500 characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= 500 else line[:497] + "..."

@@ -90,7 +90,8 @@ class DemandItems:
         """
         workload = np.arange(len(view.rate_rps), dtype=np.int64)
         if view.instance.objective is Objective.GOODPUT:
-            share_of_rate = 1.0 - GOODPUT_STEP * np.arange(round(1.0 / GOODPUT_STEP))
+            steps = round(1.0 / GOODPUT_STEP)
+            share_of_rate = np.arange(steps, 0, -1) / steps
             return cls._at_rates(view, workload, view.rate_rps[:, None] * share_of_rate[None, :])
         parts = _parts(view, workload)
         return cls._at_rates(view, np.repeat(workload, parts), np.repeat(view.rate_rps / parts, parts)[:, None])

@@ -67,7 +67,8 @@ def _place(
                     chosen_units[: count + 1] = there_units[: count + 1]
                     if growth == lower[w, c]:
                         break  # nobody grew: no later GPU is strictly better
-            if target < 0 and opened < available:  # lines 13-14: opened at r_lower, unchecked
+            # Lines 13-14: opened at r_lower, its time unchecked
+            if target < 0 and opened < available and memory <= tables.memory_limit_mib:
                 target = opened
                 opened += 1
                 chosen_units[0] = lower[w, c]

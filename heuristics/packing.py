@@ -9,6 +9,7 @@ from bench.api import Outcome, Status
 from heuristics.demand_items import DemandItems, UnservableError, placed_gpus
 from instances import GpuPool, Instance, Objective, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
+from instances.spare_shares import throughput_rps
 from instances.view import View
 
 Ints = NDArray[np.int64]
@@ -47,12 +48,13 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         column, resident, units, residents = pack(view, items, _available(pool, len(items.workload)))
         left_out = int(np.count_nonzero(column < 0))
         if left_out and instance.objective is not Objective.GOODPUT:
-            reasons.append(f"{left_out} of {len(column)} do not fit on {pool.count} GPUs of type {pool.type.name}")
+            offered = "any number of" if pool.count is None else pool.count
+            reasons.append(f"{left_out} of {len(column)} do not fit on {offered} GPUs of type {pool.type.name}")
             continue
         gpus = placed_gpus(view, items, column, resident, units, residents)
         if spend_spare and instance.objective is Objective.CAPACITY:
             gpus = tuple(with_spare_spent(view, gpu) for gpu in gpus)
-        worth = _worth(instance, pool, gpus)
+        worth = _worth(view, pool, gpus)
         if best is None or worth > best[0]:
             best = (worth, gpus)
     if best is None:
@@ -65,11 +67,25 @@ def _available(pool: GpuPool, items: int) -> int:
     return items if pool.count is None else min(pool.count, items)
 
 
-def _worth(instance: Instance, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:
+def _worth(view: View, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:
     """Larger is better."""
-    if instance.objective is Objective.COST:
+    if view.instance.objective is Objective.COST:
         return -pool.type.price_per_hour * len(gpus)
+    if view.instance.objective is Objective.CAPACITY:
+        return sum(_throughput_rps(view, gpu) for gpu in gpus)
     return sum(slot.rate_rps for gpu in gpus for gpulet in gpu.gpulets for slot in gpulet.slots)
+
+
+def _throughput_rps(view: View, gpu: PlacedGpu) -> float:
+    """What the slots of one GPU can do together."""
+    placed = [(gpulet.share_units, slot) for gpulet in gpu.gpulets for slot in gpulet.slots]
+    total: float = throughput_rps(
+        view.tables,
+        view.model[[view.instance.workload_index[slot.workload] for _, slot in placed]],
+        np.array([slot.batch for _, slot in placed], dtype=np.int64),
+        np.array([units for units, _ in placed], dtype=np.int64),
+    )
+    return total
 
 
 def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:

@@ -51,7 +51,8 @@ def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count
     Parameters
     ----------
     workload_dual
-        ``rho``, what a pattern is charged for holding a workload of each class.
+        ``rho``, what a pattern is charged for holding a workload of each class; at least 0 unless every workload must
+        be placed.
     copies, count
         Workloads of each class, GPUs of each type.
     best_worth

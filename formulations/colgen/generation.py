@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import cost_bound, value_bound
+from formulations.colgen.capacity import CapacityPricer, Filled
 from formulations.colgen.master import Cover, Master, Relaxation
 from formulations.colgen.pricer import NO_PAIRS, Pattern, Priced, Pricer
 from formulations.colgen.search import Pairs
@@ -19,13 +20,11 @@ from instances.view import View
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FIRST_TOLERANCE, LAST_TOLERANCE = 0.02, 1e-6
+FIRST_TOLERANCE = 0.02
 """A pattern is looked for when it gains at least this fraction of a GPU's worth; halved whenever none does."""
 
-FIRST_NODE_LIMIT, LAST_NODE_LIMIT = 2_000, 200_000_000
-PATTERNS_PER_CALL = 500
-PATTERNS_PER_BOX = 10
-PULL = 0.0
+FIRST_NODE_LIMIT = 2_000
+PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 SEED_FILL, SEED_PATTERNS = 0.95, 3_000
 
 
@@ -38,40 +37,114 @@ class Tally:
 
 
 class Generation:
-    """Master and pricers of one instance.
+    """Master and pricers of one instance; one subclass for each objective.
 
     Parameters
     ----------
     instance
-        Objective ``cost`` or ``goodput``.
+        What is to be placed.
     run
         Its terms.
     """
 
+    last_tolerance = 1e-6
+    last_node_limit = 200_000_000
+
     def __init__(self, instance: Instance, run: Run) -> None:
         self.instance = instance
         self.run = run
-        self.minimised = instance.objective is Objective.COST
         self.views = [View.of(instance, pool.type) for pool in instance.gpus]
         self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
         self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
-        order, copy_of, self.class_of = identical_workloads(instance)
+        self.order, self.copy_of, self.class_of = identical_workloads(instance)
         self.copies = np.bincount(self.class_of).astype(np.float64)
-        self.pricers = [Pricer(view, t, order, copy_of) for t, view in enumerate(self.views)]
-        least = self.copies if self.minimised else np.zeros_like(self.copies)
-        most = np.full_like(self.copies, np.inf) if self.minimised else self.copies
-        artificial = 10.0 * float(self.price.max()) if self.minimised else 0.0
-        self.master = Master(Cover(self.class_of, least, most, self.count, artificial), run.threads)
-        self.bound = 0.0 if self.minimised else math.inf
+        self.master = Master(self.cover(), run.threads)
         self.relaxation: Relaxation | None = None
+        self.bound = self.trivial_bound
         self.tally = Tally()
-        self._centre: Relaxation | None = None
-        self._seed_master()
 
-    def _seed_master(self) -> None:
-        """Start with each workload alone, and with what fills a GPU if everyone pays for its least share."""
+    # What an objective decides ----------------------------------------------------------------------------------
+
+    trivial_bound: float
+    """The bound before anything is known."""
+
+    def cover(self) -> Cover:
+        """What the master asks for."""
+        raise NotImplementedError
+
+    def cost_of(self, pattern: Pattern) -> float:
+        """Cost of a pattern in the minimised master."""
+        raise NotImplementedError
+
+    def seed(self) -> None:
+        """Give the master patterns to start from."""
+        raise NotImplementedError
+
+    def price_at(
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, pairs: Pairs = NO_PAIRS
+    ) -> list[Priced]:
+        """Look, on every GPU type, for patterns that gain at the given duals by more than the tolerance."""
+        raise NotImplementedError
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        """Bound on the objective from duals and a bound on the worth of every pattern at them."""
+        raise NotImplementedError
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Worth above which a pattern of a pool gains: what its GPU costs and its pool charges, and the tolerance."""
+        raise NotImplementedError
+
+    # What they share --------------------------------------------------------------------------------------------
+
+    @property
+    def minimised(self) -> bool:
+        """Whether the instance's own objective is minimised, as the master's always is."""
+        return self.instance.objective.minimised
+
+    def add(self, patterns: list[Pattern]) -> int:
+        """Add patterns to the master; how many were new."""
+        return sum(self.master.add(pattern, self.cost_of(pattern)) for pattern in patterns)
+
+    def solve(self, finished: Callable[[], bool]) -> None:
+        """Generate patterns until none gains, time is up or ``finished()`` says that the bound is good enough."""
+        tolerance, node_limit = FIRST_TOLERANCE, FIRST_NODE_LIMIT
+        while self.run.remaining_s > 0.0:
+            self.relaxation = self.master.relax()
+            priced = self.price_at(self.relaxation, tolerance, node_limit)
+            self.tally.iterations += 1
+            self.tally.nodes += sum(p.nodes for p in priced)
+            new = sum(self.add(p.patterns) for p in priced)
+            best_worth = np.array([p.bound for p in priced])
+            if np.isfinite(best_worth).all():
+                found = self.dual_bound(self.relaxation, best_worth)
+                self.bound = max(self.bound, found) if self.minimised else min(self.bound, found)
+            if finished():
+                return
+            if new:
+                continue
+            cut_short = any(
+                p.bound > self.threshold(t, self.relaxation, tolerance) * (1.0 + 1e-12) for t, p in enumerate(priced)
+            )
+            if cut_short and node_limit < self.last_node_limit:
+                node_limit *= 10
+            elif tolerance > self.last_tolerance:
+                tolerance /= 2.0
+            else:
+                return
+
+
+class _SpatialGeneration(Generation):
+    """What ``cost`` and ``goodput`` share: exact pricing over (workload, rate) choices at least shares."""
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        super().__init__(instance, run)
+        self.pricers = [Pricer(view, t, self.order, self.copy_of) for t, view in enumerate(self.views)]
+        self.seed()
+
+    def seed(self) -> None:
+        """Start with each choice alone, and with what fills a GPU if everyone pays for its least share."""
         for pricer in self.pricers:
-            choices = pricer.choices
+            choices, full = pricer.choices, pricer.tables.share_units
             first = choices.option[:-1]
             alone = [
                 Pattern(pricer.pool, ((int(pricer.workloads[choices.workload[k]]), int(choices.batch[o]), rate),))
@@ -79,108 +152,168 @@ class Generation:
             ]
             self.add([pattern for pattern in alone if self._runs_alone(pattern)])
             if self.minimised and len(first):
-                share = np.minimum.reduceat(choices.lower_units, first) / (SEED_FILL * pricer.tables.share_units)
+                share = np.minimum.reduceat(choices.lower_units, first) / (SEED_FILL * full)
                 self.add(pricer.price(share, 1.0, FIRST_NODE_LIMIT, stop_after=SEED_PATTERNS).patterns)
 
     def _runs_alone(self, pattern: Pattern) -> bool:
-        """Whether a single resident fits with its own power (its least share alone does not look at it)."""
-        residents = [Resident(*member) for member in pattern.members]
-        return fit_gpu(self.views[pattern.pool], residents) is not None
-
-    def cost_of(self, pattern: Pattern) -> float:
-        """Cost of a pattern in the minimised master."""
-        if self.minimised:
-            return float(self.price[pattern.pool])
-        return -math.fsum(rate for _, _, rate in pattern.members)
-
-    def add(self, patterns: list[Pattern]) -> int:
-        """Add patterns to the master; how many were new."""
-        return sum(self.master.add(pattern, self.cost_of(pattern)) for pattern in patterns)
-
-    def servable(self) -> Ints:
-        """Workloads that some GPU type serves alone, ascending positions."""
-        served = [p.workloads[np.unique(p.choices.workload)] for p in self.pricers]
-        return np.unique(np.concatenate(served)) if served else np.array([], dtype=np.int64)
-
-    def solve(self, finished: Callable[[], bool], pairs: Pairs = NO_PAIRS) -> None:
-        """Generate patterns until none gains, time is up or ``finished()`` says that the bound is good enough."""
-        tolerance, node_limit, pull = FIRST_TOLERANCE, FIRST_NODE_LIMIT, PULL
-        while self.run.remaining_s > 0.0:
-            self.relaxation = self.master.relax()
-            duals = self.relaxation
-            if self._centre is not None and pull > 0.0:
-                duals = replace(
-                    duals,
-                    workload_dual=pull * self._centre.workload_dual + (1.0 - pull) * duals.workload_dual,
-                    pool_dual=pull * self._centre.pool_dual + (1.0 - pull) * duals.pool_dual,
-                )
-            priced = [self.price_at(p, duals, tolerance, node_limit, pairs) for p in self.pricers]
-            self.tally.iterations += 1
-            self.tally.nodes += sum(p.nodes for p in priced)
-            new = sum(self.add(p.patterns) for p in priced)
-            if all(math.isfinite(p.bound) for p in priced) and pairs is NO_PAIRS:
-                self._improve_bound(priced, duals)
-            if finished():
-                return
-            if self._gains(priced, self.relaxation):
-                pull = PULL
-                continue
-            if pull > 0.0:
-                pull = 0.0 if pull < 0.2 else pull / 2  # the pulled duals asked for patterns that gain nothing
-                continue
-            cut_short = any(
-                p.bound > self._threshold(t, duals, tolerance) * (1.0 + 1e-12) for t, p in enumerate(priced)
-            )
-            if cut_short and node_limit < LAST_NODE_LIMIT:
-                node_limit *= 10
-            elif tolerance > LAST_TOLERANCE:
-                tolerance /= 2.0
-            else:
-                return
-
-    def _threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Worth that a pattern must exceed: its own cost, the charge of its pool, and the tolerance."""
-        base = self.price[pool] if self.minimised else 0.0
-        scale = self.price[pool] if self.minimised else abs(relaxation.value) / max(1.0, float(self.count.sum()))
-        return float(base - relaxation.pool_dual[pool] + tolerance * scale)
+        """Whether a single resident fits with its own power, which its least share alone does not look at."""
+        return fit_gpu(self.views[pattern.pool], [Resident(*member) for member in pattern.members]) is not None
 
     def price_at(
-        self, pricer: Pricer, relaxation: Relaxation, tolerance: float, node_limit: int, pairs: Pairs = NO_PAIRS
-    ) -> Priced:
-        """Look for patterns that gain at the given duals by more than the tolerance."""
-        return pricer.price(
-            self.profit(pricer, relaxation.workload_dual),
-            self._threshold(pricer.pool, relaxation, tolerance),
-            node_limit,
-            pattern_limit=PATTERNS_PER_BOX,stop_after=PATTERNS_PER_CALL,
-            pairs=pairs,
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, pairs: Pairs = NO_PAIRS
+    ) -> list[Priced]:
+        return [
+            pricer.price(
+                self._profit(pricer, relaxation.workload_dual),
+                self.threshold(pricer.pool, relaxation, tolerance),
+                node_limit,
+                PATTERNS_PER_BOX,
+                PATTERNS_PER_CALL,
+                pairs,
+            )
+            for pricer in self.pricers
+        ]
+
+    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        raise NotImplementedError
+
+    def _dual_of_choice(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        return workload_dual[self.class_of[pricer.workloads[pricer.choices.workload]]]
+
+
+class CostGeneration(_SpatialGeneration):
+    """``cost``: cover every workload at its full rate with the cheapest GPUs."""
+
+    trivial_bound = 0.0
+
+    def cover(self) -> Cover:
+        free = np.full_like(self.copies, np.inf)
+        return Cover(self.class_of, self.copies, free, self.count, artificial_cost=10.0 * float(self.price.max()))
+
+    def cost_of(self, pattern: Pattern) -> float:
+        return float(self.price[pattern.pool])
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
+
+    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        return self._dual_of_choice(pricer, workload_dual)
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
+
+    def unservable(self) -> list[int]:
+        """Workloads that no GPU type serves at their full rate, ascending positions."""
+        served = {
+            pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1
+        }
+        classes = {int(self.class_of[w]) for w in served}
+        return [w for w in range(len(self.class_of)) if int(self.class_of[w]) not in classes]
+
+
+class GoodputGeneration(_SpatialGeneration):
+    """``goodput``: serve the most requests, workloads in part or not at all."""
+
+    trivial_bound = math.inf
+
+    def cover(self) -> Cover:
+        free = np.full_like(self.copies, -np.inf)
+        return Cover(self.class_of, free, self.copies, self.count, artificial_cost=0.0)
+
+    def cost_of(self, pattern: Pattern) -> float:
+        return -math.fsum(rate for _, _, rate in pattern.members)
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
+        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
+
+    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        return pricer.choices.rate_rps + self._dual_of_choice(pricer, workload_dual)
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)
+
+
+class CapacityGeneration(Generation):
+    """``capacity``: place every workload once, for the most throughput."""
+
+    trivial_bound = math.inf
+    last_tolerance = 1e-4
+    last_node_limit = 20_000
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        self._throughput: dict[Pattern, float] = {}
+        super().__init__(instance, run)
+        self.pricers = [CapacityPricer(view, t) for t, view in enumerate(self.views)]
+        self.seed()
+
+    def cover(self) -> Cover:
+        # Far above the throughput that any placement could give up for the sake of another.
+        most_rps = 1000.0 * max(
+            float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
+            for view in self.views
         )
+        return Cover(self.class_of, self.copies, self.copies, self.count, artificial_cost=10.0 * most_rps)
 
-    def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        """Worth of each choice at the given duals."""
-        workload = pricer.workloads[pricer.choices.workload]
-        dual = workload_dual[self.class_of[workload]]
-        return dual if self.minimised else pricer.choices.rate_rps + dual
+    def cost_of(self, pattern: Pattern) -> float:
+        return -self._throughput[pattern]
 
-    def _gains(self, priced: list[Priced], relaxation: Relaxation) -> bool:
-        """Whether some pattern improves the master at its own duals."""
-        for p in priced:
-            for pattern in p.patterns:
-                worth = sum(relaxation.workload_dual[self.class_of[w]] for w, _, _ in pattern.members)
-                if worth + relaxation.pool_dual[pattern.pool] > self.cost_of(pattern) * (1+1e-9)+1e-9:
-                    return True
-        return False
+    def seed(self) -> None:
+        """Start with each workload alone and with GPUs filled first fit."""
+        for pricer, view in zip(self.pricers, self.views, strict=True):
+            least = pricer.least_units()
+            open_gpus: list[tuple[list[int], int]] = []
+            for w in np.argsort(-least, kind="stable").tolist():
+                self._add_filled(pricer, (w,))
+                for members, used in open_gpus:
+                    if used + least[w] <= view.tables.share_units and self._add_filled(pricer, (*members, w)):
+                        members.append(w)
+                        open_gpus = [(m, u + int(least[w]) if m is members else u) for m, u in open_gpus]
+                        break
+                else:
+                    open_gpus.append(([w], int(least[w])))
 
-    def _improve_bound(self, priced: list[Priced], duals: Relaxation) -> None:
-        best_worth = np.array([p.bound for p in priced])
-        dual = duals.workload_dual
-        before = self.bound
-        if self.minimised:
-            self.bound = max(self.bound, cost_bound(dual, self.copies, best_worth, self.price, self.count))
-        else:
-            self.bound = min(self.bound, value_bound(-dual, self.copies, best_worth, self.count))
-        if self.bound != before:
-            self._centre = duals
+    def _add_filled(self, pricer: CapacityPricer, workloads: tuple[int, ...]) -> bool:
+        filled = pricer.fill(tuple(sorted(workloads)))
+        if filled is None:
+            return False
+        self.add([self._pattern(filled)])
+        return True
+
+    def _pattern(self, filled: Filled) -> Pattern:
+        rates = [self.instance.workloads[w].rate_rps for w in filled.workload]
+        pattern = Pattern(filled.pool, tuple(zip(filled.workload, filled.batch, rates, strict=True)))
+        self._throughput[pattern] = filled.throughput_rps
+        return pattern
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
+        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
+
+    def price_at(
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, pairs: Pairs = NO_PAIRS
+    ) -> list[Priced]:
+        priced = []
+        charge = -relaxation.workload_dual[self.class_of]
+        for pricer in self.pricers:
+            threshold = self.threshold(pricer.pool, relaxation, tolerance)
+            precision = threshold + relaxation.pool_dual[pricer.pool]
+            bound, filled = pricer.price(charge, threshold, precision, node_limit, self.run.remaining_s)
+            priced.append(Priced(bound, [self._pattern(f) for f in filled], pricer.examined))
+        return priced
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)
+
+
+def generation_for(instance: Instance, run: Run) -> Generation:
+    """Return the generation for the instance's objective."""
+    kinds: dict[Objective, type[Generation]] = {
+        Objective.COST: CostGeneration,
+        Objective.GOODPUT: GoodputGeneration,
+        Objective.CAPACITY: CapacityGeneration,
+    }
+    return kinds[instance.objective](instance, run)
 
 
 def identical_workloads(instance: Instance) -> tuple[Ints, Ints, Ints]:

@@ -73,11 +73,12 @@ class Master:
             self._solver.addRow(float(least), float(most), 0, empty, np.array([]))
         for count in cover.pool_count:
             self._solver.addRow(-np.inf, float(count), 0, empty, np.array([]))
-        # One artificial column per class keeps every restricted master feasible.
-        for row, least in enumerate(cover.least):
-            cost = cover.artificial_cost if least > 0 else 0.0
-            self._solver.addCol(cost, 0.0, float(least), 1, np.array([row], dtype=np.int32), np.ones(1))
-        self._artificial = len(cover.least)
+        # An artificial column for each class that must be covered keeps every restricted master feasible.
+        required = np.flatnonzero(cover.least > 0.0)
+        for row in required:
+            index = np.array([row], dtype=np.int32)
+            self._solver.addCol(cover.artificial_cost, 0.0, float(cover.least[row]), 1, index, np.ones(1))
+        self._artificial = len(required)
 
     @staticmethod
     def _set(target: Any, /, **options: object) -> None:
@@ -102,9 +103,12 @@ class Master:
         solution = self._solver.getSolution()
         dual = np.array(solution.row_dual)
         classes = len(self._cover.least)
+        # Signs that only rounding can produce would make a bound invalid.
+        workload_dual = np.where(np.isinf(self._cover.most), np.maximum(dual[:classes], 0.0), dual[:classes])
+        workload_dual = np.where(np.isinf(self._cover.least), np.minimum(workload_dual, 0.0), workload_dual)
         return Relaxation(
             float(self._solver.getInfo().objective_function_value),
-            dual[:classes],
+            workload_dual,
             np.minimum(dual[classes:], 0.0),
             np.array(solution.col_value)[self._artificial :],
         )

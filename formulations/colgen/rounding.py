@@ -30,8 +30,7 @@ def dive(generation: Generation, tolerance: float = 1e-3, node_limit: int = 2_00
     try:
         while run.remaining_s > 0.0:
             relaxation = master.relax()
-            for pricer in generation.pricers:
-                priced = generation.price_at(pricer, relaxation, tolerance, node_limit)
+            for priced in generation.price_at(relaxation, tolerance, node_limit):
                 generation.add(priced.patterns)
             weight = master.relax().weight
             open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.colgen.generation import Generation
+from formulations.colgen.generation import CostGeneration, generation_for
 from formulations.colgen.plans import plan_of
 from formulations.colgen.rounding import dive
 from instances import Instance, Objective, Plan, PlanClass
@@ -26,7 +26,7 @@ class ColGen:
     """
 
     name: ClassVar[str] = "colgen"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT})
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
 
     integer_fraction: float = 0.5
 
@@ -52,7 +52,7 @@ class _Solution:
         self.instance = instance
         self.run = run
         self.integer_fraction = integer_fraction
-        self.generation = Generation(instance, run)
+        self.generation = generation_for(instance, run)
         self.minimised = self.generation.minimised
         self.counts: dict[int, int] | None = None
         self.plan: Plan | None = None
@@ -61,8 +61,8 @@ class _Solution:
 
     def solve(self) -> Outcome:
         generation, run = self.generation, self.run
-        if self.minimised:
-            unservable = sorted(set(range(len(self.instance.workloads))) - set(generation.servable().tolist()))
+        if isinstance(generation, CostGeneration):
+            unservable = generation.unservable()
             if unservable:
                 asked = self.instance.workloads[unservable[0]]
                 reason = f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"

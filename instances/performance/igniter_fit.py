@@ -74,7 +74,7 @@ def fit_active_time(
     def project(k4: float) -> tuple[Floats, Floats]:
         scale = 1.0 / (share_pct + k4)
         design = np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)])
-        linear: Floats = np.linalg.lstsq(design, active_ms, rcond=None)[0]
+        linear = np.asarray(np.linalg.lstsq(design, active_ms, rcond=None)[0], np.float64)
         return linear, design @ linear - active_ms
 
     # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.

@@ -134,7 +134,7 @@ NAME = "text of 1 to 200 printable characters"
         # missing fields
         ("objective", ABSENT, 'objective: is missing; expected one of "cost", "throughput", "scale", "colocation"'),
         ("slo_rule", ABSENT, 'slo_rule: is missing; expected one of "half-slo", "assembly", "duty-cycle", "p99"'),
-        ("performance_model", ABSENT, "performance_model: is missing; known: igniter"),
+        ("performance_model", ABSENT, "performance_model: is missing; known: "),
         ("gpus", ABSENT, "gpus: is missing; expected a list of at least 1: the GPU pool, one entry per type"),
         ("workloads", ABSENT, "workloads: is empty; expected at least one workload"),
         (

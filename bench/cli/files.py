@@ -1,0 +1,76 @@
+"""Files that commands write: whole or not at all, under names that any file system takes."""
+
+import re
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from instances import InputError
+
+if TYPE_CHECKING:
+    from bench.row import Row
+    from instances import Instance
+
+_NAME_LENGTH = 60
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, creating the folder where needed.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    temporary = path.parent / f".{token_hex(8)}.tmp"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from None
+    except ValueError:
+        raise InputError(str(path), "cannot be written: no file can have this name") from None
+
+
+def make_folder(folder: Path, option: str) -> None:
+    """Make the folder of ``option`` now rather than find out after the runs that it cannot be made.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made or written into.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{token_hex(8)}.tmp"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"{option} {folder}", f"cannot be written into: {error.strerror}") from None
+
+
+def write_plan(path: Path, row: "Row", instance: "Instance") -> None:
+    """Write the plan of ``row`` with its instance inside, so that the file stands alone.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    from instances.files import plan_from_json, plan_to_json, write_json
+
+    write_json(path, plan_to_json(plan_from_json(row.plan), instance))
+
+
+def plan_file_name(row: "Row") -> str:
+    """Return a name that no other run's plan has: names of instances may hold any character, or differ in one."""
+    parts = (_safe(row.instance), _safe(row.scheduler), f"s{row.seed}", row.key[:12])
+    return f"{'--'.join(parts)}.json"
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+@-]", "_", name).lstrip(".-")[:_NAME_LENGTH] or "_"

@@ -1,0 +1,25 @@
+"""An instance for people."""
+
+from bench.cli.selection import pool_in_words
+from bench.cli.tables import table
+from bench.cli.terminal import one_line, show
+from instances import Instance
+
+
+def show_instance(instance: Instance) -> None:
+    """Show an instance with its workloads or jobs."""
+    show(
+        one_line(f"{instance.name}: {instance.objective} on {pool_in_words(instance)}"),
+        *([one_line(f"  {instance.provenance}")] if instance.provenance else []),
+        f"  rule {instance.slo_rule}, model {one_line(instance.performance_model)}, "
+        f"latency buffer {instance.latency_buffer:g}, {len(instance.workloads)} workloads",
+        "",
+    )
+    if instance.workloads:
+        rows = [[w.id, w.model, f"{w.slo_ms:g} ms", f"{w.rate_rps:g} req/s"] for w in instance.workloads]
+        show(table(["workload", "model", ">SLO", ">rate"], rows), "")
+    if instance.applications:
+        applications = [[a.id, list(a.stages), f"{a.slo_ms:g} ms"] for a in instance.applications]
+        show(table(["application", "stages", ">SLO"], applications), "")
+    if instance.jobs:
+        show(table(["job", "model", "batches"], [[j.id, j.model, list(j.batches)] for j in instance.jobs]), "")

@@ -1,0 +1,74 @@
+"""A plan as a picture in text: every GPU with its gpulets side by side, one line each."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bench.cli.terminal import draws_unicode, one_line
+from instances import Instance, PlacedGpu, Plan
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_COLUMNS = ("GPU", "share", "", "workload", "model", "batch", "rate", "cycle")
+_RIGHT = ("", "batch", "rate")
+_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
+_WIDEST, _NARROWEST = 56, 10
+_BESIDE_THE_BAR = 65
+"""Terminal columns that all but the bar need where names are short."""
+
+
+def plan_picture(plan: Plan, instance: Instance) -> "Table":
+    """Return a picture of ``plan``: bars are shares of the GPU, in the order of the plan."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus)]
+    widths = [max((len(cells[column]) for lines in gpus for _, cells in lines), default=0) for column in range(8)]
+    picture = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name, width in zip(_COLUMNS, widths, strict=True):
+        picture.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True, min_width=width)
+    for lines in gpus:
+        for colour, (gpu_name, bar, *cells) in lines:
+            picture.add_row(gpu_name, Text(bar, style=colour), *cells)
+        picture.add_section()
+    return picture
+
+
+def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[tuple[str, list[str]]]:
+    """Yield the colour and the cells of every slot, and of the share that is left."""
+    pool = instance.pool(gpu.type)
+    units = pool.type.share_units if pool is not None else max(1, gpu.share_units)
+    full, free = ("█", "░") if draws_unicode() else ("#", ".")
+    name, start = f"{position} {one_line(gpu.type)}", 0
+    for number, gpulet in enumerate(gpu.gpulets):
+        bar, share = _bar(start, gpulet.share_units, units, full), _percent(gpulet.share_units, units)
+        cycle = "" if gpulet.duty_cycle_ms is None else f"{gpulet.duty_cycle_ms:g} ms"
+        start += gpulet.share_units
+        for slot in gpulet.slots:
+            index = instance.workload_index.get(slot.workload)
+            model = "-" if index is None else one_line(instance.workloads[index].model)
+            served = [one_line(slot.workload), model, str(slot.batch), f"{slot.rate_rps:,.5g} req/s", cycle]
+            yield _COLOURS[number % len(_COLOURS)], [name, bar, share, *served]
+            name = bar = share = cycle = ""  # slots that take turns share them
+    if start < units:
+        left = units - start
+        yield "dim", [name, _bar(start, left, units, free), _percent(left, units), "free", "", "", "", ""]
+
+
+def _bar(start: int, width: int, units: int, block: str) -> str:
+    scale = min(1.0, _bar_width() / units)
+    first, end = round(start * scale), round((start + width) * scale)
+    return " " * first + block * max(1, end - first)
+
+
+def _bar_width() -> int:
+    if not sys.stdout.isatty():
+        return _WIDEST
+    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns - _BESIDE_THE_BAR))
+
+
+def _percent(part: int, units: int) -> str:
+    return f"{100.0 * part / units:.1f} %"

@@ -1,0 +1,136 @@
+"""``bench profile``: from measurements to catalogue entries."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bench.cli.options import examples
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from instances import GpuType
+
+EXAMPLES = (
+    "bench profile fit profile.json -o v100.toml",
+    'bench profile fit t4.json -o t4.toml --price-per-hour 0.526 --memory-mib 15360 --source "our T4"',
+)
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def profile(context: typer.Context) -> None:
+    """From measurements to catalogue entries."""
+    from bench.cli.terminal import emit
+
+    if context.invoked_subcommand is None:
+        emit(context.get_help() + "\n", sys.stdout)
+
+
+@app.command("fit", epilog=examples(EXAMPLES))
+def fit(
+    profile_file: Annotated[Path, typer.Argument(metavar="PROFILE", help="Light profile, as JSON.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write; otherwise standard output.")
+    ] = None,
+    price_per_hour: Annotated[
+        float | None,
+        typer.Option("--price-per-hour", metavar="P", help="In dollars; otherwise that of the catalogue's entry."),
+    ] = None,
+    memory_mib: Annotated[
+        float | None,
+        typer.Option("--memory-mib", metavar="M", help="Device memory; otherwise that of the catalogue's entry."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="TEXT", help="Whose measurements these are; default: the file.")
+    ] = None,
+) -> None:
+    """Fit the iGniter model to a light profile and write a catalogue file, with its residuals."""
+    from bench.cli.files import write_text
+    from bench.cli.terminal import emit, show
+    from instances.catalogue import gpu_type_to_toml
+    from instances.files import read_json
+
+    measured = read_json(profile_file)
+    known = _catalogued(measured, profile_file)
+    price = _given(price_per_hour, "--price-per-hour", known.price_per_hour if known else None)
+    memory = _given(memory_mib, "--memory-mib", known.memory_mib if known else None)
+    gpu = _fitted(measured, profile_file, source or profile_file.name, memory, price)
+    text = gpu_type_to_toml(gpu)
+    if output is None:
+        emit(text, sys.stdout)
+        show(*_residuals(gpu), stream=sys.stderr)
+    else:
+        write_text(output, text)
+        show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *_residuals(gpu))
+
+
+def _catalogued(profile: Any, file: Path) -> "GpuType | None":
+    """Return the catalogue's entry of the GPU that a profile is of, if there is one."""
+    from instances import InputError
+    from instances.catalogue import gpu_type, gpu_type_names
+
+    gpu = profile.get("gpu") if isinstance(profile, dict) else None
+    if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
+        raise InputError(f"{file}: gpu.name", "is missing; a light profile names its GPU there")
+    name = gpu["name"].lower()
+    return gpu_type(name) if name in gpu_type_names() else None
+
+
+def _given(value: float | None, option: str, default: float | None) -> float:
+    """Return an option's value, or what the catalogue says."""
+    from math import inf
+
+    from instances import InputError
+
+    chosen = default if value is None else value
+    if chosen is None:
+        raise InputError(option, "is missing; a profile does not tell it, nor does the catalogue for this GPU")
+    if not 0.0 < chosen < inf:
+        raise InputError(option, f"{chosen:g}; expected a finite number greater than 0")
+    return chosen
+
+
+def _fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> "GpuType":
+    """Fit ``profile``; whatever is wrong with it is an ``InputError`` about ``file``."""
+    import math
+    import warnings
+    from dataclasses import asdict
+
+    from instances import InputError
+    from instances.performance.igniter_fit import fit_profile
+
+    try:
+        with warnings.catch_warnings():  # of a fit through garbage, whose figures are refused below
+            warnings.simplefilter("ignore")
+            gpu = fit_profile(profile, source, memory_mib, price_per_hour)
+    except InputError as error:
+        raise InputError(f"{file}: {error.where}", error.problem) from None
+    except (ArithmeticError, AttributeError, IndexError, StopIteration, TypeError, ValueError) as error:
+        raise InputError(str(file), f"is no light profile: {type(error).__name__} {error}".rstrip()) from None
+    for model in gpu.models.values():
+        numbers = (*model.k, *model.power, *model.l2, model.alpha_cache, *model.provenance.residual.values())
+        if not all(map(math.isfinite, numbers)):
+            raise InputError(f"{file}: models.{model.name}", "no finite coefficients fit these samples")
+    if not all(map(math.isfinite, asdict(gpu.hardware).values())):
+        raise InputError(f"{file}: gpu", "no finite coefficients fit these samples")
+    return gpu
+
+
+def _residuals(gpu: "GpuType") -> "list[Table | str]":
+    from bench.cli.tables import table
+
+    hardware = [[quantity, f"{value:.3g}"] for quantity, value in gpu.provenance.residual.items()]
+    quantities = list(next(iter(gpu.models.values())).provenance.residual) if gpu.models else []
+    models = [
+        [model.name, *(f"{100.0 * model.provenance.residual[quantity]:.2f} %" for quantity in quantities)]
+        for model in gpu.models.values()
+    ]
+    return [
+        table(["residual of the hardware fit", ">largest"], hardware),
+        "",
+        table(["relative error of the fit", *(f">{quantity}" for quantity in quantities)], models),
+    ]

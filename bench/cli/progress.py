@@ -1,0 +1,113 @@
+"""What is told while tasks run: a live table on a terminal, a line per finished run elsewhere."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from math import fsum
+from typing import Self
+
+from bench.cli.tables import clock, objective_of, result, seconds, worth
+from bench.cli.terminal import one_line, say
+from bench.ledger import Ledger
+from bench.row import Row
+from bench.runner import Listener, run_tasks
+from bench.task import Task
+
+
+class Progress(Listener):
+    """Counts runs and tells of each on standard error.
+
+    Attributes
+    ----------
+    rows
+        Of the runs that ended and of those the ledger had, by key.
+    reused
+        How many the ledger had.
+    """
+
+    def __init__(self, tasks: Sequence[Task], jobs: int) -> None:
+        self.rows: dict[str, Row] = {}
+        self.reused = 0
+        self._left = {task.key: task for task in tasks}
+        self._total = len(self._left)
+        self._jobs = jobs
+        self._wall_s: dict[str, list[float]] = defaultdict(list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop telling."""
+
+    def skipped(self, task: Task, row: Row) -> None:
+        """Count a run that the ledger had."""
+        if task.key not in self.rows:
+            self.reused += 1
+            self._count(task, row)
+
+    def finished(self, task: Task, row: Row) -> None:
+        """Count a run that ended, and tell of it."""
+        self._wall_s[task.scheduler].append(row.wall_s)
+        self._count(task, row)
+        self.tell(f"[{len(self.rows) - self.reused}/{self._total - self.reused}] {headline(row)}{self._eta_in_words()}")
+
+    def tell(self, line: str) -> None:
+        """Show a line."""
+        say(line)
+
+    def _count(self, task: Task, row: Row) -> None:
+        self.rows[task.key] = row
+        self._left.pop(task.key, None)
+
+    def eta_s(self) -> float | None:
+        """Estimate the seconds that are left from the runs that ended, each scheduler's own where there are some."""
+        means = {scheduler: fsum(times) / len(times) for scheduler, times in self._wall_s.items()}
+        if not means:
+            return None
+        typical = fsum(means.values()) / len(means)
+        return fsum(means.get(task.scheduler, typical) for task in self._left.values()) / self._jobs
+
+    def _eta_in_words(self) -> str:
+        eta_s = self.eta_s()
+        if not self._left or eta_s is None or eta_s < 1.0:
+            return ""
+        return f", about {f'{eta_s:.0f} s' if eta_s < 60.0 else clock(eta_s)} left"
+
+
+def headline(row: Row) -> str:
+    """Return a run and its result in one line."""
+    told = [f"{result(row)}: {row.reason}" if row.failed or row.termination == "skipped" else result(row)]
+    if row.value is not None:
+        told.append(worth(row.value, objective_of(row)))
+    if row.gpus_used is not None:
+        told.append(f"{row.gpus_used} GPU{'s' * (row.gpus_used != 1)}")
+    if row.violations:
+        told.append(f"{row.violations} violation{'s' * (row.violations != 1)}")
+    if row.decision_s is not None:
+        told.append(seconds(row.decision_s))
+    return one_line(f"{row.instance}, {row.scheduler}, seed {row.seed}: {', '.join(told)}")
+
+
+def run_with_progress(tasks: Sequence[Task], ledger: Ledger, jobs: int) -> tuple[list[Row], int, bool]:
+    """Run ``tasks`` and tell how it goes on standard error.
+
+    Returns
+    -------
+    rows, reused, interrupted
+        The rows in the order of ``tasks``, how many of them the ledger had, and whether Ctrl-C came first: then only
+        the rows that there are.
+    """
+    if sys.stderr.isatty():
+        from bench.cli.live import LiveTable
+
+        progress: Progress = LiveTable(tasks, jobs)
+    else:
+        progress = Progress(tasks, jobs)
+    interrupted = False
+    try:
+        with progress:
+            run_tasks(tasks, ledger, jobs, progress)
+    except KeyboardInterrupt:
+        interrupted = True
+    keys = dict.fromkeys(task.key for task in tasks)
+    return [progress.rows[key] for key in keys if key in progress.rows], progress.reused, interrupted

@@ -1,0 +1,145 @@
+"""``bench run``: instances times schedulers times seeds, each in a process of its own, every result a row."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
+
+if TYPE_CHECKING:
+    from bench.gap import Gap
+    from bench.row import Row
+    from instances import Instance
+
+EXAMPLES = (
+    "bench run --instances smoke --schedulers igniter,ffd+",
+    "bench run --instances 64gpu-cost,mix.json,folder/ --time-limit 60",
+    "bench run --instances igniter-12 --schedulers igniter,cpsat@igniter --param igniter.spend_spare=no",
+    "bench run --instances smoke --format json --plans plans/ > rows.json",
+)
+
+INTERRUPTED = 130
+
+TimeLimitOption = Annotated[
+    float, typer.Option("--time-limit", metavar="S", help="Seconds that a scheduler may take for one run.")
+]
+MemoryLimitOption = Annotated[
+    float,
+    typer.Option("--memory-limit", metavar="GB", help="Address space of a run; the imports alone may take 2 GB."),
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", metavar="N", min=1, help="That a scheduler and its solver may use.")
+]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time; default: cores / threads.")
+]
+
+
+def run(
+    instances: Annotated[
+        list[str],
+        typer.Option(
+            "--instances", metavar="NAME|FILE|DIR[,...]", help="Suites, instances, files, folders of *.json files."
+        ),
+    ],
+    schedulers: Annotated[
+        str | None,
+        typer.Option(
+            "--schedulers",
+            metavar="A,B,C@START",
+            help="C@START: C goes on from START's plan. Default: all that can solve the instance.",
+        ),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="A.NAME=VALUE", help="A scheduler's parameter; may be repeated."),
+    ] = None,
+    time_limit: TimeLimitOption = 10.0,
+    memory_limit: MemoryLimitOption = 8.0,
+    threads: ThreadsOption = 1,
+    seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="One run for each.")] = "0",
+    jobs: JobsOption = None,
+    ledger_file: LedgerOption = DEFAULT_LEDGER,
+    plans: Annotated[
+        Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan there, with its instance inside.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Run schedulers on instances and put the results into the ledger.
+
+    Runs that the ledger has already are not run again. After Ctrl-C the same command goes on with the rest.
+
+    A name goes before a file or folder called the same: write ./NAME for those.
+
+    Exit code 1 means that a run failed: it crashed, raised, ran out of memory or gave no valid plan. Reaching the
+    time limit, finding nothing or breaking a constraint are results.
+    """
+    from bench.cli.files import make_folder
+    from bench.cli.progress import run_with_progress
+    from bench.cli.selection import find_instances
+    from bench.cli.tables import run_table
+    from bench.cli.tasks import Limits, default_jobs, parse_seeds, plan_tasks
+    from bench.cli.terminal import print_json, say, show
+    from bench.gap import ledger_gaps
+    from bench.ledger import Ledger
+
+    limits = Limits(time_limit, memory_limit, threads)
+    chosen_seeds = parse_seeds(seeds)
+    chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
+    found = find_instances(instances, "--instances")
+    if plans is not None:
+        make_folder(plans, "--plans")
+    with Ledger(ledger_file, create=True) as ledger:
+        tasks, notes = plan_tasks(found, chosen, parameters or [], chosen_seeds, limits)
+        for note in notes:
+            say(note)
+        rows, reused, interrupted = run_with_progress(tasks, ledger, jobs or default_jobs(threads))
+        gaps = ledger_gaps(rows, ledger)
+        if plans is not None:
+            _write_plans(rows, plans, found)
+    if form is Format.JSON:
+        print_json([row_json(row, gaps) for row in rows])
+    else:
+        show(run_table(rows, gaps, len(chosen_seeds) > 1))
+    say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger_file})")
+    if interrupted:
+        say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; the same command runs the rest")
+        raise typer.Exit(INTERRUPTED)
+    if tell_failures(rows, ledger_file):
+        raise typer.Exit(1)
+
+
+def row_json(row: "Row", gaps: Mapping[str, "Gap"]) -> dict[str, object]:
+    """Return a row as JSON data, with its gaps."""
+    gap = gaps[row.key]
+    return row.to_json() | {"gap": gap.gap, "own_gap": gap.own_gap}
+
+
+def tell_failures(rows: Sequence["Row"], ledger_file: Path) -> int:
+    """Say for each failed run what failed, why, and where to read on; return how many there are."""
+    from bench.cli.tables import short
+    from bench.cli.terminal import say
+
+    ledger = "" if ledger_file == DEFAULT_LEDGER else f" --ledger {ledger_file}"
+    failed = [row for row in rows if row.failed]
+    for row in failed:
+        say(
+            f"failed: {row.instance}, {row.scheduler}, seed {row.seed}: {row.termination}: {row.reason}"
+            f" (bench show {short(row)}{ledger})"
+        )
+    return len(failed)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _write_plans(rows: Sequence["Row"], folder: Path, instances: Sequence["Instance"]) -> None:
+    from bench.cli.files import plan_file_name, write_plan
+
+    by_name = {instance.name: instance for instance in instances}
+    for row in rows:
+        if row.plan is not None:
+            write_plan(folder / plan_file_name(row), row, by_name[row.instance])

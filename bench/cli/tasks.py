@@ -1,0 +1,120 @@
+"""From what the command line says to the tasks of a run."""
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.inspection import SchedulerInfo, inspect_schedulers
+from bench.parameters import parse_overrides
+from bench.registry import Entry, entries, parse_spec
+from bench.task import Task
+from instances import InputError, Instance
+
+_MIB_PER_GB = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What every run may take."""
+
+    time_limit_s: float
+    memory_limit_gb: float
+    threads: int
+
+    def __post_init__(self) -> None:
+        for option, value, unit in (
+            ("--time-limit", self.time_limit_s, "seconds"),
+            ("--memory-limit", self.memory_limit_gb, "GB"),
+        ):
+            if not 0.0 < value < math.inf:
+                raise InputError(option, f"{value:g}; expected a finite number of {unit} greater than 0")
+
+    def task(self, instance: Instance, infos: Sequence[SchedulerInfo], seed: int) -> Task:
+        """Return the task of one run under these limits."""
+        stages = tuple(info.stage for info in infos)
+        return Task(instance, stages, seed, self.time_limit_s, self.memory_limit_gb * _MIB_PER_GB, threads=self.threads)
+
+
+def default_jobs(threads: int) -> int:
+    """Return how many runs of ``threads`` threads the cores of this machine take at a time."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, cores // threads)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds in ``0,1,2``, each once.
+
+    Raises
+    ------
+    InputError
+        If one is no whole number of at least 0.
+    """
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        if not part.strip().isdecimal():
+            raise InputError("--seeds", f'"{part.strip()}" is no seed; expected whole numbers such as 0,1,2')
+        seeds[int(part)] = None
+    return list(seeds)
+
+
+def plan_tasks(
+    instances: Sequence[Instance],
+    schedulers: Sequence[str] | None,
+    parameters: Sequence[str],
+    seeds: Sequence[int],
+    limits: Limits,
+) -> tuple[list[Task], list[str]]:
+    """Return the runs of every instance, scheduler and seed, and a line for each scheduler that is left out.
+
+    Parameters
+    ----------
+    instances
+        To solve.
+    schedulers
+        ``name`` or ``name@start``; ``None`` for all that can solve an instance's objective.
+    parameters
+        ``name.parameter=value``.
+    seeds, limits
+        Of every run.
+
+    Raises
+    ------
+    InputError
+        For an unknown scheduler or parameter, and when there is nothing to run.
+    """
+    known = entries()
+    specs: dict[str, tuple[Entry, ...]] = (
+        {name: (entry,) for name, entry in known.items()}
+        if schedulers is None
+        else {spec: parse_spec(spec, known) for spec in schedulers}
+    )
+    stages = {entry.name: entry for stages in specs.values() for entry in stages}
+    infos = inspect_schedulers(list(stages.values()), _overrides(parameters, known, stages))
+    notes = []
+    if schedulers is None:
+        broken = [name for name in specs if infos[name].error]
+        notes = [f"{name} is left out, it cannot be used: {infos[name].error}" for name in broken]
+        specs = {name: specs[name] for name in specs if name not in broken}
+    tasks = []
+    for instance in instances:
+        able = [[infos[entry.name] for entry in spec] for spec in specs.values()]
+        if schedulers is None:
+            able = [[info] for (info,) in able if instance.objective in info.objectives]
+            if not able:
+                notes.append(f"{instance.name} is left out: no scheduler solves {instance.objective}")
+        tasks += [limits.task(instance, spec, seed) for spec in able for seed in seeds]
+    if not tasks:
+        raise InputError("--schedulers", "; ".join(notes) or "names no scheduler")
+    return tasks, notes
+
+
+def _overrides(
+    parameters: Sequence[str], known: Mapping[str, Entry], used: Mapping[str, Entry]
+) -> dict[str, dict[str, str]]:
+    overrides = parse_overrides(parameters, list(known))
+    for name in overrides:
+        if name not in used:
+            raise InputError(f"--param {name}", f'"{name}" is not among the schedulers of this run: {", ".join(used)}')
+    return overrides

@@ -1,0 +1,116 @@
+"""How far a plan may be from the best one: the gap to the best certified bound that applies to it.
+
+Computed when rows are read, never stored: a bound found tomorrow improves the gap of a plan found today.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.ledger import Ledger
+from bench.row import JsonObject, Row
+from instances import InputError, Instance, PlanClass
+
+ROUNDING = 1e-6
+"""A bound this much (relatively) above a reachable cost still means that cost: it comes from sums of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Gap to the best certified bound known, and to the run's own bound; ``None`` where there is none."""
+
+    gap: float | None = None
+    own_gap: float | None = None
+
+
+def relative_gap(value: float, bound: float) -> float:
+    """Return ``|value - bound| / max(|value|, |bound|)``, and 0 where both are 0."""
+    scale = max(abs(value), abs(bound))
+    return abs(value - bound) / scale if scale > 0.0 else 0.0
+
+
+def next_cost(bound: float, instance: Instance) -> float:
+    """Return the least cost, at least ``bound``, that some set of whole GPUs of the pool has.
+
+    ``bound`` itself if even the whole pool costs less: then no plan exists.
+    """
+    target = bound * (1.0 - ROUNDING)
+    if target <= 0.0:
+        return 0.0
+    offers = [(pool.type.price_per_hour, pool.count) for pool in instance.gpus if pool.type.price_per_hour > 0.0]
+    sums = np.zeros(1)
+    for price, count in offers:
+        most = math.ceil(target / price) if count is None else min(count, math.ceil(target / price))
+        reached = (sums[:, None] + price * np.arange(most + 1)).ravel()
+        # Prices are multiples of a cent or so: equal sums differ in the last bits only.
+        _, first = np.unique(np.round(reached, 9), return_index=True)
+        sums = reached[first]
+        enough = sums >= target
+        if enough.any():
+            # Of the sums that suffice already, more GPUs only cost more.
+            sums = np.append(sums[~enough], sums[enough].min())
+    enough = sums >= target
+    return float(sums[enough].min()) if enough.any() else bound
+
+
+def gaps(rows: Sequence[Row], bounds: Iterable[Row], instance: Instance | None) -> dict[str, Gap]:
+    """Return the gaps of ``rows``, all of one instance, by key.
+
+    Parameters
+    ----------
+    rows
+        Whose gaps are asked for. Only feasible plans have one.
+    bounds
+        Rows of the same instance whose certified bounds count.
+    instance
+        For rounding the bounds of ``cost``; ``None`` leaves them unrounded, which is weaker but not wrong.
+    """
+    certified = [row for row in bounds if row.bound is not None and row.bound_certified]
+    return {row.key: _gap(row, certified, instance) for row in rows}
+
+
+def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
+    """Return the gaps of ``rows``, by key, with every certified bound in ``ledger``."""
+    by_instance: dict[str, list[Row]] = {}
+    for row in rows:
+        by_instance.setdefault(row.instance_hash, []).append(row)
+    found: dict[str, Gap] = {}
+    for fingerprint, group in by_instance.items():
+        try:
+            instance = ledger.instance(fingerprint)
+        except InputError:  # the catalogue has changed since
+            instance = None
+        found |= gaps(group, ledger.rows(instance_hash=fingerprint, bound_certified=True), instance)
+    return found
+
+
+def _gap(row: Row, certified: Sequence[Row], instance: Instance | None) -> Gap:
+    if not row.feasible or row.value is None or row.plan is None:
+        return Gap()
+    minimised = row.objective == "cost"
+
+    def rounded(bound: float) -> float:
+        return next_cost(bound, instance) if minimised and instance is not None else bound
+
+    applicable = [other.bound for other in certified if other.bound is not None and _covers(other.bound_scope, row)]
+    best = (max(applicable) if minimised else min(applicable)) if applicable else None
+    return Gap(
+        gap=None if best is None else relative_gap(row.value, rounded(best)),
+        own_gap=None if row.bound is None else relative_gap(row.value, rounded(row.bound)),
+    )
+
+
+def _covers(scope: JsonObject | None, row: Row) -> bool:
+    """Whether a bound of ``scope`` holds for the plan of ``row``."""
+    if scope is None or row.plan is None or row.plan_class is None:
+        return False
+    gpulets = [gpulet for gpu in row.plan["gpus"] for gpulet in gpu["gpulets"]]
+    allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
+    return (
+        PlanClass(scope["plan_class"]).contains(row.plan_class)
+        and (allowed is None or {gpulet["share_units"] for gpulet in gpulets} <= set(allowed))
+        and all(len(gpulet["slots"]) <= scope["slots_per_gpulet"] for gpulet in gpulets)
+        and (max_batch is None or all(slot["batch"] <= max_batch for gpulet in gpulets for slot in gpulet["slots"]))
+    )

@@ -1,0 +1,71 @@
+"""Where a row comes from: versions, CPU, load, commit. No host names, user names or paths: rows are for publishing."""
+
+import os
+import platform
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from bench.code_version import distribution_version, solver_versions
+from bench.row import JsonObject
+from bench.task import Task
+
+
+def provenance(task: Task, load_average: float | None) -> JsonObject:
+    """Return the provenance of a run of ``task`` that started under ``load_average`` (of one minute)."""
+    return {
+        "schedulers": [
+            {"name": stage.name, "distribution": stage.distribution or None, "version": stage.version or None}
+            for stage in task.stages
+        ],
+        "code": task.code_hash,
+        **_host(),
+        "load_average": load_average,
+    }
+
+
+def load_average() -> float | None:
+    """Return the host's load of the last minute, where the system tells."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
+
+
+@cache
+def _host() -> dict[str, object]:
+    return {
+        "gpushare_bench": distribution_version("gpushare-bench"),
+        "python": platform.python_version(),
+        "packages": dict(solver_versions()),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        **_commit(),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _commit() -> dict[str, object]:
+    """Return the commit of the checkout this code runs from, and whether files differ from it."""
+    checkout = Path(__file__).parents[1]
+    git = shutil.which("git")
+    if git is None or not (checkout / ".git").exists():
+        return {"commit": None, "dirty": None}
+
+    def ask(*arguments: str) -> str | None:
+        # No lock: somebody may be committing at this moment.
+        command = [git, "--no-optional-locks", "-C", str(checkout), *arguments]
+        answer = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False)  # noqa: S603
+        return answer.stdout.strip() if answer.returncode == 0 else None
+
+    changes = ask("status", "--porcelain")
+    return {"commit": ask("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}

@@ -1,0 +1,309 @@
+"""The runner: every task in a process of its own, under limits that are enforced, and every result in the ledger.
+
+One thread watches all workers. A worker ends by being killed with all it started, also after a good result, so that
+nothing it left behind outlives its run.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.connection import wait
+from types import FrameType
+
+from bench import worker
+from bench.isolation import Worker, start_forkserver, start_warden
+from bench.ledger import Ledger
+from bench.provenance import load_average
+from bench.record import Incumbent, Record
+from bench.row import Row, Termination
+from bench.scoring import Start, score
+from bench.task import Task
+from bench.warden import Warden
+from instances import InputError
+from instances.files import instance_to_json
+from instances.one_gpu import warm_kernels
+
+GRACE_S = 1.0
+"""Time beyond the limit after which a run is killed; a scheduler that watches its deadline returns within it."""
+
+STARTUP_LIMIT_S = 120.0
+"""For a scheduler's imports and ``warm``, which the time limit does not include."""
+
+_DYING_S = 1.0
+
+
+class Listener:
+    """What the runner tells while it runs. Does nothing; override what is of interest."""
+
+    def started(self, task: Task) -> None:
+        """A worker was given ``task``."""
+
+    def incumbent(self, task: Task, incumbent: Incumbent) -> None:
+        """The scheduler reported a plan or a bound, not judged yet."""
+
+    def finished(self, task: Task, row: Row) -> None:
+        """The run ended, however, and its row is in the ledger."""
+
+    def skipped(self, task: Task, row: Row) -> None:
+        """The ledger had the row already."""
+
+    def interrupted(self, tasks: Sequence[Task]) -> None:
+        """Ctrl-C or SIGTERM stopped these runs; no row is kept of them, so that they run again next time."""
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    ledger: Ledger | None,
+    jobs: int | None = None,
+    listener: Listener | None = None,
+    *,
+    grace_s: float = GRACE_S,
+    startup_limit_s: float = STARTUP_LIMIT_S,
+) -> list[Row]:
+    """Run ``tasks``, ``jobs`` at a time, and return their rows in the order of ``tasks``.
+
+    Parameters
+    ----------
+    tasks
+        To run. Those whose key the ledger has are not run again; equal tasks are run once.
+    ledger
+        Takes each row when its run ends; ``None`` keeps them in memory only.
+    jobs
+        Runs at a time; the number of cores that this process may use if not given.
+    listener
+        Is told what happens.
+    grace_s, startup_limit_s
+        Time beyond the time limit before a run is killed, and time for imports and ``warm``.
+
+    Raises
+    ------
+    InputError
+        If the ledger cannot store one of the instances, or cannot be written.
+    KeyboardInterrupt
+        On Ctrl-C or SIGTERM, after all workers were killed. What had ended before is in the ledger.
+    """
+    jobs = jobs if jobs is not None else usable_cores()
+    if jobs < 1:
+        raise InputError("jobs", f"{jobs}; expected at least 1")
+    if ledger is not None:
+        for instance in {task.instance.fingerprint: task.instance for task in tasks}.values():
+            instance_to_json(instance)  # refused now rather than after the run
+    bench = _Bench(ledger, jobs, listener or Listener(), grace_s, startup_limit_s)
+    rows = bench.known_rows(tasks)
+    waiting = {task.key: task for task in tasks if task.key not in rows}
+    if waiting:
+        rows |= bench.run(waiting.values())
+    return [rows[task.key] for task in tasks]
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass
+class _Active:
+    """A run whose worker lives."""
+
+    record: Record
+    worker: Worker
+    start: Start
+    asked_at: float
+    """On the monotonic clock."""
+    startup_limit_s: float
+
+    @property
+    def kill_at(self) -> float:
+        """When the run is killed, on the monotonic clock."""
+        started = self.record.clock_started
+        if started is None:
+            return self.asked_at + self.startup_limit_s
+        return started + self.record.task.time_limit_s + self.record.grace_s
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Since the clock started."""
+        started = self.record.clock_started
+        return None if started is None else time.monotonic() - started
+
+
+@dataclass
+class _Bench:
+    ledger: Ledger | None
+    jobs: int
+    listener: Listener
+    grace_s: float
+    startup_limit_s: float
+    active: list[_Active] = field(default_factory=list)
+    unscored: deque[tuple[Task, Generator[None, None, Row]]] = field(default_factory=deque)
+    rows: dict[str, Row] = field(default_factory=dict)
+
+    def known_rows(self, tasks: Sequence[Task]) -> dict[str, Row]:
+        """Return the rows that the ledger has already, and tell the listener."""
+        keys = self.ledger.keys() if self.ledger is not None else set()
+        rows: dict[str, Row] = {}
+        for task in tasks:
+            if self.ledger is not None and task.key in keys:
+                (rows[task.key],) = self.ledger.rows(key=task.key)
+                self.listener.skipped(task, rows[task.key])
+        return rows
+
+    def run(self, tasks: Iterable[Task]) -> dict[str, Row]:
+        """Run ``tasks`` and return their rows by key."""
+        waiting = deque(tasks)
+        with _interruption() as interrupted:
+            start_forkserver()
+            warm_kernels()  # the judge's, while the forkserver is loading
+            warden = start_warden()
+            try:
+                while (waiting or self.active or self.unscored) and not interrupted:
+                    while waiting and len(self.active) < self.jobs and not interrupted:
+                        self._start(waiting.popleft(), warden)
+                    self._look(interrupted.wakeup)
+                    self._end_overdue()
+                    self._score_a_little()
+                if interrupted:
+                    self._interrupt()
+            finally:
+                self._kill_all()
+                warden.close()
+        if interrupted:
+            raise KeyboardInterrupt
+        return self.rows
+
+    def _start(self, task: Task, warden: Warden) -> None:
+        start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
+        asked_at = time.monotonic()
+        process = Worker(worker.main, warden)
+        self.active.append(_Active(Record(task, self.grace_s), process, start, asked_at, self.startup_limit_s))
+        process.order(task)
+        self.listener.started(task)
+
+    def _look(self, wakeup: int) -> None:
+        """Wait until a worker says something, one is due to be killed, or there is something to score."""
+        sources = [wakeup]
+        for run in self.active:
+            sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
+        due = min((run.kill_at for run in self.active), default=time.monotonic())
+        ready = set(wait(sources, 0.0 if self.unscored else max(0.0, due - time.monotonic())))
+        for run in list(self.active):
+            died = run.worker.sentinel in ready
+            if died or any(pipe.fileno() in ready for pipe in run.worker.readable):
+                self._read(run, died)
+
+    def _read(self, run: _Active, died: bool) -> None:
+        record = run.record
+        try:
+            for message in run.worker.messages():
+                incumbent = record.take(message)
+                if incumbent is not None:
+                    self.listener.incumbent(record.task, incumbent)
+        except InputError as error:
+            record.end(Termination.CRASHED, str(error))
+        if (died or run.worker.silent) and not record.ended:
+            exit_code = run.worker.exit_code(_DYING_S)
+            record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s)
+        if record.ended:
+            self._end(run)
+
+    def _end_overdue(self) -> None:
+        for run in [run for run in self.active if run.kill_at <= time.monotonic()]:
+            peak_mb = run.worker.peak_memory_mb()
+            run.record.peak_memory_mb = max(filter(None, (peak_mb, run.record.peak_memory_mb)), default=None)
+            elapsed_s = run.elapsed_s
+            if elapsed_s is None:
+                run.record.end_in_startup(run.startup_limit_s)
+            else:
+                run.record.end_at_limit(elapsed_s)
+            self._end(run)
+
+    def _end(self, run: _Active) -> None:
+        """Remove the worker and queue the run for the judge."""
+        self.active.remove(run)
+        run.worker.end()
+        run.record.wall_s = time.monotonic() - run.asked_at
+        run.record.log_tail = run.worker.log_tail
+        self.unscored.append((run.record.task, score(run.record, run.start)))
+
+    def _score_a_little(self) -> None:
+        """Judge one plan; store the row if it was the last of its run."""
+        if not self.unscored:
+            return
+        task, scoring = self.unscored[0]
+        try:
+            next(scoring)
+        except StopIteration as scored:
+            self.unscored.popleft()
+            self._store(task, scored.value)
+
+    def _store(self, task: Task, row: Row) -> None:
+        if self.ledger is not None and not self.ledger.add(row, task.instance):
+            (row,) = self.ledger.rows(key=row.key)  # another bench was faster: its row is the one
+        self.rows[row.key] = row
+        self.listener.finished(task, row)
+
+    def _interrupt(self) -> None:
+        """Give up the runs under way, keep those that had ended."""
+        tasks = [run.record.task for run in self.active]
+        self._kill_all()
+        while self.unscored:
+            self._score_a_little()
+        self.listener.interrupted(tasks)
+
+    def _kill_all(self) -> None:
+        while self.active:
+            self.active.pop().worker.end()
+
+
+class _Interruption:
+    """Whether Ctrl-C or SIGTERM has come; ``wakeup`` is a descriptor that becomes readable then."""
+
+    def __init__(self, wakeup: int) -> None:
+        self.wakeup = wakeup
+        self.came = False
+
+    def __bool__(self) -> bool:
+        return self.came
+
+
+@contextmanager
+def _interruption() -> Iterator[_Interruption]:
+    """Note Ctrl-C and SIGTERM instead of letting them strike anywhere: a half-stored row is worse than a late exit.
+
+    The second time the usual handling is back. Outside the main thread signals are left alone, and so is Ctrl-C where
+    whoever started us has it ignored.
+    """
+    wakeup, ring = os.pipe()
+    state = _Interruption(wakeup)
+    before: dict[signal.Signals, int | Callable[[int, FrameType | None], object]] = {}
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        state.came = True
+        os.write(ring, b"!")
+        restore()
+
+    def restore() -> None:
+        while before:
+            signal.signal(*before.popitem())
+
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(signum)
+                if handler is not signal.SIG_IGN and handler is not None:
+                    before[signum] = handler
+                    signal.signal(signum, note)
+        yield state
+    finally:
+        restore()
+        os.close(wakeup)
+        os.close(ring)

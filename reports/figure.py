@@ -1,0 +1,74 @@
+"""What a figure is: what it shows, which runs it needs, and how it is drawn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Runs that a figure draws: every instance with every scheduler and seed.
+
+    Attributes
+    ----------
+    instances
+        Suites and instances by name, separated by commas.
+    schedulers
+        By name, in the order in which the figure shows them.
+    seeds
+        Of the runs.
+    quick
+        Fewer or smaller instances for a first look, named likewise; ``None`` where the figure is quick as it is.
+    """
+
+    instances: str
+    schedulers: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+    quick: str | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that makes these runs."""
+        return (
+            f"bench run --instances {self.instances} --schedulers {','.join(self.schedulers)}"
+            f" --seeds {','.join(map(str, self.seeds))}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a paper, redrawn from the ledger.
+
+    Attributes
+    ----------
+    name
+        As in ``bench figures NAME``; also of its files.
+    title
+        One line.
+    paper
+        The figure that it reproduces.
+    shows
+        What the paper's figure shows.
+    look_for
+        What to look for in ours.
+    cost
+        What making its runs takes.
+    needs
+        Its runs.
+    draw
+        Draws the rows of its runs into a folder and returns the files. Runs that failed are named on the figure. Raises
+        ``InputError`` when none of its runs is among the rows.
+    """
+
+    name: str
+    title: str
+    paper: str
+    shows: str
+    look_for: str
+    cost: str
+    needs: tuple[Need, ...]
+    draw: "Callable[[Sequence[Row], Path], list[Path]]"

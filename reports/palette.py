@@ -1,0 +1,83 @@
+"""Who looks how: one colour, marker and line per scheduler, and one colour per DNN model, in every figure.
+
+The colours are Okabe and Ito's, which people with any colour vision tell apart; some are made lighter or darker, so
+that the built-in schedulers, and likewise the models, also differ in a grey print.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY_BLUE = "#56B4E9"
+GREEN = "#009E73"
+YELLOW = "#F0E442"
+VERMILLION = "#D55E00"
+PURPLE = "#CC79A7"
+DEEP_BLUE = "#005C94"
+
+ALARM = "#B00020"
+"""Edges and hatches of whatever breaks its SLO: hatched, so that it shows in grey as well."""
+
+ALARM_HATCH = "/////"
+ALARM_EDGE = 1.2
+
+QUIET = "#6E6E6E"
+"""Small print and guides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a scheduler is drawn; ``marker`` and ``line`` in Matplotlib's notation."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+_BUILT_IN = {
+    "igniter": Look(DEEP_BLUE, "o", "-"),
+    "ffd+": Look(ORANGE, "s", "--"),
+    "ffd++": Look(GREEN, "^", "-."),
+    "cpsat": Look(BLACK, "D", ":"),
+}
+
+_MODELS = {"alexnet": "#F7F097", "resnet50": "#A8D8F4", "vgg19": "#EBAE3A", "ssd": PURPLE}
+
+_SPARE_COLOURS = (VERMILLION, PURPLE, SKY_BLUE, "#8C5A00", "#7F7F7F", "#56377D")
+_SPARE_MARKERS = ("v", "P", "X", "<", ">", "p", "h", "d")
+_SPARE_LINES = ("-", "--", "-.", ":")
+
+
+def scheduler_look(scheduler: str) -> Look:
+    """Return the look of a scheduler; of one that the palette does not know, by its name alone."""
+    if scheduler in _BUILT_IN:
+        return _BUILT_IN[scheduler]
+    colour, marker, line = sha256(scheduler.encode()).digest()[:3]
+    return Look(
+        _SPARE_COLOURS[colour % len(_SPARE_COLOURS)],
+        _SPARE_MARKERS[marker % len(_SPARE_MARKERS)],
+        _SPARE_LINES[line % len(_SPARE_LINES)],
+    )
+
+
+def model_colour(model: str) -> str:
+    """Return the fill colour of a DNN model, on which black text is legible; of an unknown one, by its name alone."""
+    if model in _MODELS:
+        return _MODELS[model]
+    return pale(_SPARE_COLOURS[sha256(model.encode()).digest()[0] % len(_SPARE_COLOURS)])
+
+
+def pale(colour: str) -> str:
+    """Return ``#RRGGBB`` mixed with white, light enough to carry a hatch or black text."""
+    channels = (int(colour[position : position + 2], 16) for position in (1, 3, 5))
+    return "#" + "".join(f"{round(0.4 * channel + 0.6 * 255):02X}" for channel in channels)
+
+
+def lightness(colour: str) -> float:
+    """Return how light ``#RRGGBB`` looks, 0 (black) to 100 (white): CIE L*, which is what a grey print keeps."""
+    luminance = 0.0
+    for weight, position in ((0.2126, 1), (0.7152, 3), (0.0722, 5)):
+        value = int(colour[position : position + 2], 16) / 255.0
+        luminance += weight * (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4)
+    return 116.0 * luminance ** (1.0 / 3.0) - 16.0 if luminance > 0.008856 else 903.3 * luminance

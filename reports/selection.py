@@ -1,0 +1,114 @@
+"""Which rows a figure draws, and what it says of those that it cannot draw."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from instances.errors import InputError
+from instances.instance import Instance
+from instances.suites import SUITES
+from reports.figure import Need
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+
+@cache
+def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
+    """Return by name the instances that ``needs`` name, those for a first look included, in the order of the suites."""
+    named = {name for need in needs for text in (need.instances, need.quick) if text for name in text.split(",")}
+    return {
+        instance.name: instance
+        for suite in SUITES.values()
+        for instance in suite.build()
+        if suite.name in named or instance.name in named
+    }
+
+
+def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "list[Row]":
+    """Return the rows of this figure's instances: of each run the latest, in the order of ``needs``.
+
+    Parameters
+    ----------
+    figure
+        Its name, for the error.
+    rows
+        From the ledger, oldest first.
+    needs
+        Of the figure. Other schedulers come last, by name.
+
+    Raises
+    ------
+    InputError
+        If there is none; says what to run.
+    """
+    known = instances_of(needs)
+    latest = {
+        (row.scheduler, row.instance, row.seed): row
+        for row in rows
+        # A file may call another instance the same.
+        if row.instance in known and row.instance_hash == known[row.instance].fingerprint
+    }
+    if not latest:
+        commands = "` and `".join(need.command for need in needs)
+        raise InputError(figure, f"no run to draw; make its runs with `{commands}`")
+    schedulers, instances = _schedulers(needs), list(known)
+
+    def place(row: "Row") -> tuple[int, str, int, int]:
+        named = schedulers.index(row.scheduler) if row.scheduler in schedulers else len(schedulers)
+        return named, row.scheduler, instances.index(row.instance), row.seed
+
+    return sorted(latest.values(), key=place)
+
+
+def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "tuple[dict[str, Row], list[str]]":
+    """Return per scheduler the row whose plan a figure draws, the first seed's that has one, and what to say beside it.
+
+    Raises
+    ------
+    InputError
+        As ``own_rows``, whose parameters these are.
+    """
+    own = own_rows(figure, rows, needs)
+    plans: dict[str, Row] = {}
+    for row in own:
+        if row.plan is not None:
+            plans.setdefault(row.scheduler, row)
+    notes = gaps(own, [row for row in own if row.scheduler not in plans], needs)
+    for scheduler, row in plans.items():
+        unmarked = (row.violations or 0) - len(row.violation_details)  # the ledger keeps only the first ones
+        if unmarked > 0:
+            notes.append(f"{scheduler}: {unmarked} more violations are not marked.")
+    return plans, notes
+
+
+def gaps(rows: "Sequence[Row]", fruitless: "Iterable[Row]", needs: tuple[Need, ...]) -> list[str]:
+    """Return what a figure says about what it does not show.
+
+    Parameters
+    ----------
+    rows, needs
+        Of the figure; names the schedulers that are needed and were not run.
+    fruitless
+        Those of the rows that give it nothing to draw; names them and why.
+    """
+    lines = []
+    missing = [scheduler for scheduler in _schedulers(needs) if all(row.scheduler != scheduler for row in rows)]
+    if missing:
+        lines.append(f"Not run: {', '.join(missing)}.")
+    where: dict[str, list[str]] = {}
+    for row in fruitless:
+        where.setdefault(f"{row.scheduler} ({_cause(row)})", []).append(row.instance)
+    if where:
+        named = (f"{who} on {', '.join(dict.fromkeys(names))}" for who, names in where.items())
+        lines.append(f"Without a result: {'; '.join(named)}.")
+    return lines
+
+
+def _schedulers(needs: Iterable[Need]) -> list[str]:
+    return list(dict.fromkeys(scheduler for need in needs for scheduler in need.schedulers))
+
+
+def _cause(row: "Row") -> str:
+    """Return why a run gave nothing, in a few words: how it ended, or what the scheduler says of itself."""
+    return str(row.status if row.termination == "finished" else row.termination).replace("_", " ")

@@ -1,0 +1,97 @@
+"""What the harness tests share: an instance in no time, tasks for the schedulers of ``rogue_schedulers``."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.api import Status
+from bench.row import Row, Termination, columns
+from bench.task import Stage, Task
+from instances import Instance
+from instances.files import instance_from_json
+
+# Workers import the rogue schedulers by name, from the path that they inherit.
+sys.path.append(str(Path(__file__).parent))
+
+TaskFactory = Callable[..., Task]
+
+
+def _instance(name: str = "mix", objective: str = "cost", **fields: object) -> Instance:
+    return instance_from_json(
+        {
+            "version": 1,
+            "name": name,
+            "objective": objective,
+            "slo_rule": "half-slo",
+            "performance_model": "igniter",
+            "gpus": [{"type": "v100", "count": None}],
+            "workloads": [
+                {"id": "w1", "model": "alexnet", "slo_ms": 15, "rate_rps": 50},
+                {"id": "w2", "model": "resnet50", "slo_ms": 60, "rate_rps": 20},
+            ],
+            **fields,
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def make_instance() -> Callable[..., Instance]:
+    """Make a variant of a small instance: two workloads that each fit on half a V100."""
+    return _instance
+
+
+@pytest.fixture(scope="session")
+def instance() -> Instance:
+    return _instance()
+
+
+@pytest.fixture(scope="session")
+def make_task(instance: Instance) -> TaskFactory:
+    """Make a task from a spec over class names of ``rogue_schedulers``; parameters are those of the last to run."""
+
+    def make(
+        spec: str, on: Instance = instance, *, parameters: dict[str, object] | None = None, **terms: object
+    ) -> Task:
+        names = list(reversed(spec.split("@")))
+        given = [{}] * (len(names) - 1) + [{field: str(value) for field, value in (parameters or {}).items()}]
+        stages = tuple(Stage(n, f"rogue_schedulers:{n}", overrides=o) for n, o in zip(names, given, strict=True))
+        return Task(on, stages, **{"time_limit_s": 20.0, **terms})  # type: ignore[arg-type]
+
+    return make
+
+
+_BLANK: dict[str, object] = {
+    **dict.fromkeys(column.name for column in columns()),
+    "key": "00ff",
+    "instance": "mix",
+    "instance_hash": "hash",
+    "scheduler": "s",
+    "parameters": {"s": {"width": 3}},
+    "seed": 0,
+    "source": "plan",
+    "status": Status.FEASIBLE,
+    "termination": Termination.FINISHED,
+    "reason": "",
+    "objective": "cost",
+    "slo_rule": "half-slo",
+    "performance_model": "igniter",
+    "violation_details": [],
+    "overhead_s": 0.02,
+    "wall_s": 0.5,
+    "overshoot_s": 0.0,
+    "time_limit_s": 10.0,
+    "threads": 1,
+    "started_at": "2024-01-02T03:04:05.678+00:00",
+    "statistics": {"nodes": 3.0, "ratio": None},
+    "trajectory": [],
+    "log_tail": "",
+    "provenance": {"python": "3.11"},
+}
+
+
+@pytest.fixture(scope="session")
+def make_row() -> Callable[..., Row]:
+    """Make a row of a run without a plan, with other values as given."""
+    return lambda **values: Row(**{**_BLANK, **values})  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""Watching processes from outside."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def survivors(pids: Iterable[int], patience_s: float = 10.0) -> list[int]:
+    """Return those of ``pids`` that are still alive when patience ends; at once when none is."""
+    pids = list(pids)
+    until(lambda: not any(map(alive, pids)), patience_s)
+    return [pid for pid in pids if alive(pid)]
+
+
+def until(condition: Callable[[], bool], patience_s: float = 60.0) -> bool:
+    """Look again and again until ``condition`` holds; return whether it does."""
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def mapped(pid: int) -> str:
+    """Return the names of the files that a process has loaded."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return ""
+
+
+def group(leader: int) -> set[int]:
+    """Return the processes in a process group."""
+    return {pid for pid, group, _ in _processes() if group == leader}
+
+
+def sessions(leaders: Iterable[int]) -> list[int]:
+    """Return the processes in the sessions of ``leaders``."""
+    leaders = set(leaders)
+    return [pid for pid, _, session in _processes() if session in leaders and alive(pid)]
+
+
+def _processes() -> Iterator[tuple[int, int, int]]:
+    """Yield (process, group, session)."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        yield int(process.name), int(stat[2]), int(stat[3])

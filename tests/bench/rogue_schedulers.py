@@ -1,0 +1,311 @@
+"""Schedulers for testing the harness: one that behaves, and one for every way not to."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numba
+import numpy as np
+
+from bench.api import Bound, Outcome, Run, Status
+from instances import Instance, Objective, Plan, spatial_gpu
+
+
+def good_plan(instance: Instance, units: int = 20) -> Plan:
+    """Every workload on a GPU of its own."""
+    gpu = instance.gpus[0].type.name
+    return Plan(instance.name, tuple(spatial_gpu(gpu, [(w.id, units, 1, w.rate_rps)]) for w in instance.workloads))
+
+
+def wait_for_ever() -> None:
+    while True:
+        signal.pause()
+
+
+@dataclass(frozen=True)
+class Base:
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
+    name: ClassVar[str] = "base"
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
+class Honest(Base):
+    """Returns a plan and a bound.
+
+    This second paragraph is not for lists.
+    """
+
+    units: int = 20
+    scale: float | None = None
+    mode: str = "plain"
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise ValueError(f"units is {self.units}; expected at least 1")
+
+    def warm(self) -> None:
+        print("warming")
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        run.report(good_plan(instance, self.units), Bound(3.0, certified=True))
+        run.report(bound=Bound(4.0, certified=True))
+        return Outcome(Status.OPTIMAL, good_plan(instance, self.units), Bound(6.0, certified=True), {"nodes": 3})
+
+
+@dataclass(frozen=True)
+class EchoStart(Base):
+    """Returns the plan it was given, and says how it was called."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        statistics = {
+            "started": float(run.start is not None),
+            "seed": run.seed,
+            "threads": run.threads,
+            "openmp_threads": float(os.environ["OMP_NUM_THREADS"]),
+            "numba_threads": numba.config.NUMBA_NUM_THREADS,
+            "remaining_s": run.remaining_s,
+        }
+        return Outcome(Status.FEASIBLE if run.start else Status.UNKNOWN, run.start, statistics=statistics)
+
+
+@dataclass(frozen=True)
+class Sleeper(Base):
+    """Reports a plan and a bound, then never returns; ignores what can be ignored."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        run.report(good_plan(instance), Bound(5.0, certified=False))
+        wait_for_ever()
+        raise AssertionError
+
+
+@dataclass(frozen=True)
+class SlowToWarm(Base):
+    def warm(self) -> None:
+        wait_for_ever()
+
+
+@dataclass(frozen=True)
+class Hogger(Base):
+    """Waits in C with the interpreter lock held, after noting its pid."""
+
+    pids: str = os.devnull
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        run.report(good_plan(instance))
+        Path(self.pids).write_text(str(os.getpid()))
+        spin = ctypes.PyDLL(None).pause  # PyDLL keeps the lock; pause() returns on signals only
+        while True:
+            spin()
+
+
+@dataclass(frozen=True)
+class Parent(Base):
+    """Starts children, in its group, in a session of its own and without a parent of its own, and notes their pids."""
+
+    pids: str = ""
+    finish: bool = False
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        sleep = ["sh", "-c", "trap '' TERM; sleep 1000"]
+        children = [os.getpid(), subprocess.Popen(sleep).pid, subprocess.Popen(sleep, start_new_session=True).pid]
+        children.append(int(subprocess.check_output(["sh", "-c", "setsid sleep 1000 >&2 & echo $!"])))
+        partial = Path(self.pids + ".partial")
+        partial.write_text(" ".join(map(str, children)))
+        partial.rename(self.pids)
+        if not self.finish:
+            wait_for_ever()
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
+class Allocator(Base):
+    """Takes memory until there is none, in Python or in an array."""
+
+    array: bool = False
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        run.report(good_plan(instance))
+        if self.array:
+            np.ones((2**20, 2**20))
+        held = []
+        while True:
+            held.append(bytearray(2**26))
+
+
+@dataclass(frozen=True)
+class Aborter(Base):
+    """Dies the way C++ does when an allocation fails."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
+        os.abort()
+
+
+@dataclass(frozen=True)
+class Raiser(Base):
+    odd: bool = False
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        print("about to fail")
+        if self.odd:
+            raise LookupError("half a pair: \udc80 " + "and so on " * 100)
+        raise LookupError("no such\nthing")
+
+
+@dataclass(frozen=True)
+class Quitter(Base):
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        sys.exit(3)
+
+
+@dataclass(frozen=True)
+class Crasher(Base):
+    how: str = "segfault"
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        run.report(good_plan(instance))
+        match self.how:
+            case "segfault":
+                ctypes.string_at(0)
+            case "exit":
+                os._exit(7)
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang-up":
+                os.closerange(3, 256)
+                wait_for_ever()
+        raise AssertionError
+
+
+@dataclass(frozen=True)
+class Printer(Base):
+    """Prints far more than anybody wants to keep, then fails."""
+
+    megabytes: int = 100
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        line = b"x" * 1023 + b"\n"
+        for _ in range(self.megabytes):
+            os.write(1, line * 1024)
+        print("the last line")
+        raise RuntimeError("done printing")
+
+
+def _garbage(kind: str, instance: Instance) -> object:
+    good = good_plan(instance)
+    gpu, w = instance.gpus[0].type.name, instance.workloads[0]
+    match kind:
+        case "none":
+            return None
+        case "text":
+            return "a plan"
+        case "no plan":
+            return Outcome(Status.OPTIMAL)
+        case "plan is text":
+            return Outcome(Status.FEASIBLE, "a plan")  # type: ignore[arg-type]
+        case "status is text":
+            return Outcome("splendid", good)  # type: ignore[arg-type]
+        case "gpus are text":
+            return Outcome(Status.FEASIBLE, Plan(instance.name, ("gpu",)))  # type: ignore[arg-type]
+        case "bound is a number":
+            return Outcome(Status.FEASIBLE, good, 3.0)  # type: ignore[arg-type]
+        case "statistics are text":
+            return Outcome(Status.FEASIBLE, good, statistics={"nodes": "many"})  # type: ignore[dict-item]
+        case "negative share":
+            return Outcome(Status.FEASIBLE, Plan(instance.name, (spatial_gpu(gpu, [(w.id, -4, 1, w.rate_rps)]),)))
+        case "NaN":
+            return Outcome(Status.FEASIBLE, Plan(instance.name, (spatial_gpu(gpu, [(w.id, 4, 1, float("nan"))]),)))
+        case "other instance":
+            return Outcome(Status.FEASIBLE, Plan("another", good.gpus))
+        case "unknown workload":
+            return Outcome(Status.FEASIBLE, Plan(instance.name, (spatial_gpu(gpu, [("nobody", 4, 1, 1.0)]),)))
+    raise ValueError(kind)
+
+
+@dataclass(frozen=True)
+class Garbage(Base):
+    kind: str = "none"
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        return _garbage(self.kind, instance)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Swallower(Base):
+    """Reports nonsense where exceptions are swallowed, as in a solver's callback."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        try:
+            run.report("nonsense")  # type: ignore[arg-type]
+        except Exception:  # noqa: BLE001 - what it is here to do
+            print("swallowed")
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
+class ArrayPlan(Base):
+    """Leaves NumPy's numbers in its plan, and says of nothing what it is worth."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        gpu = instance.gpus[0].type.name
+        rows = [[(w.id, np.int64(20), np.int32(1), np.float64(w.rate_rps))] for w in instance.workloads]
+        plan = Plan(instance.name, tuple(spatial_gpu(gpu, row) for row in rows))
+        bound = Bound(float("-inf"), certified=True)
+        return Outcome(Status.FEASIBLE, plan, bound, {"nodes": np.int64(3), "ratio": float("inf")})
+
+
+@dataclass(frozen=True)
+class Flood(Base):
+    """Reports very often; every plan uses one GPU less than the one before."""
+
+    reports: int = 2000
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        plan = good_plan(instance)
+        for number in range(self.reports):
+            run.report(plan)
+            run.report(bound=Bound(float(number), certified=True))
+        return Outcome(Status.FEASIBLE, plan)
+
+
+@dataclass(frozen=True)
+class Gated(Base):
+    """Notes that it began, and with seeds from 3 on waits, spinning, until a file exists."""
+
+    log: str = os.devnull
+    gate: str = ""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        with Path(self.log).open("a") as log:
+            log.write(f"{os.getpid()} {run.seed}\n")
+        while run.seed >= 3 and not Path(self.gate).exists():
+            pass
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
+class ForkedReport(Base):
+    """Forks, and the child goes on as if it were the worker."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        child = os.fork()
+        if child == 0:
+            return Outcome(Status.FEASIBLE, None)
+        os.waitpid(child, 0)
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
+class Needy(Base):
+    size: int = field()
+    """Has no default."""

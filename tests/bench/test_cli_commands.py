@@ -1,0 +1,367 @@
+"""The commands that run no scheduler, and what every command says to wrong input."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bench.cli.app import main
+from instances import PlanClass
+from instances.catalogue import gpu_type, gpu_type_from_toml
+from instances.files import instance_to_json, read_instance, schemas, write_json
+from instances.generate import FAMILIES, generate
+from instances.suites import SUITES
+
+Call = Callable[..., SimpleNamespace]
+
+PLAN = {
+    "version": 1,
+    "instance": "igniter-3",
+    "gpus": [
+        {
+            "type": "v100",
+            "gpulets": [
+                {"share_units": 4, "slots": [{"workload": "W1", "batch": 4, "rate_rps": 500}]},
+                {"share_units": 12, "slots": [{"workload": "W2", "batch": 8, "rate_rps": 400}]},
+                {"share_units": 15, "slots": [{"workload": "W3", "batch": 6, "rate_rps": 200}]},
+            ],
+        }
+    ],
+}
+"""iGniter's own plan, Table 1."""
+
+
+@pytest.fixture
+def call(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., SimpleNamespace]:
+    """Run the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> SimpleNamespace:
+        code = main(arguments)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
+
+    return run
+
+
+# generate
+
+
+def test_generate_writes_the_instance_that_python_draws(call: Call, tmp_path: Path) -> None:
+    done = call("generate", "igniter-mix", "--size", "7", "--seed", "3", "-o", "new/mix.json")
+    assert (done.code, done.out) == (0, "")
+    assert read_instance(tmp_path / "new/mix.json") == generate("igniter-mix", 7, 3)
+
+
+def test_generate_prints_the_same_without_a_file(call: Call, tmp_path: Path) -> None:
+    arguments = ["generate", "heavy-mix", "--size", "5", "--objective", "capacity", "--gpus", "4", "--name", "mine"]
+    printed = json.loads(call(*arguments).out)
+    call(*arguments, "-o", "mine.json")
+    assert printed == json.loads((tmp_path / "mine.json").read_text())
+    assert (printed["name"], printed["throughput_of"], printed["gpus"][0]["count"]) == ("mine", "capacity", 4)
+
+
+def test_generate_lists_its_families(call: Call) -> None:
+    assert [entry["name"] for entry in json.loads(call("generate", "--list", "--format", "json").out)] == list(FAMILIES)
+    assert all(name in call("generate", "--list").out for name in FAMILIES)
+
+
+# schema
+
+
+@pytest.mark.parametrize("kind", ["instance", "plan"])
+def test_schema_prints_what_the_files_are_checked_against(call: Call, kind: str) -> None:
+    assert json.loads(call("schema", kind).out) == schemas()[kind]
+
+
+# verify
+
+
+def test_verify_judges_the_published_plan_against_the_instance_it_names(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", PLAN)
+    done = call("verify", "plan.json", "--format", "json")
+    verdict = json.loads(done.out)
+    assert done.code == 0
+    assert verdict["feasible"] is True
+    assert verdict["violations"] == []
+    assert verdict["gpus_used"] == 1
+    assert verdict["value"] == pytest.approx(3.06)
+    assert verdict["fragments_pct"] == pytest.approx(22.5)
+    assert verdict["plan_class"] == str(PlanClass.SPATIAL)
+
+
+def test_verify_shows_the_plan_with_shares_and_batches(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", PLAN)
+    shown = call("verify", "plan.json").out
+    assert "feasible: plan for igniter-3" in shown
+    assert "3.06 $/h on 1 GPU" in shown
+    (line,) = (line for line in shown.splitlines() if " W3 " in line)
+    assert line.split()[:5] == ["█" * 15, "37.5", "%", "W3", "vgg19"]
+
+
+def infeasible() -> dict[str, object]:
+    plan = json.loads(json.dumps(PLAN))
+    plan["gpus"][0]["gpulets"][0]["share_units"] = 1
+    return plan  # type: ignore[no-any-return]
+
+
+def test_an_infeasible_plan_is_a_result_unless_strict(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", infeasible())
+    done = call("verify", "plan.json", "--format", "json")
+    verdict = json.loads(done.out)
+    assert (done.code, verdict["feasible"]) == (0, False)
+    assert {violation["workload"] for violation in verdict["violations"]} == {"W1"}
+    assert call("verify", "plan.json", "--strict").code == 1
+    assert "W1: GPU time" in call("verify", "plan.json").out
+
+
+def test_verify_takes_the_instance_from_a_file_and_a_plan_that_embeds_it(call: Call, tmp_path: Path) -> None:
+    call("show", "igniter-3", "-o", "three.json")
+    write_json(tmp_path / "plan.json", PLAN)
+    beside = call("verify", "plan.json", "three.json", "--format", "json")
+    write_json(tmp_path / "alone.json", PLAN | {"instance": json.loads((tmp_path / "three.json").read_text())})
+    alone = call("verify", "alone.json", "--format", "json")
+    assert beside.code == alone.code == 0
+    assert json.loads(beside.out) == json.loads(alone.out)
+
+
+# list and show
+
+
+def test_list_instances_names_every_instance_of_every_suite_once(call: Call) -> None:
+    listed = {entry["name"]: entry for entry in json.loads(call("list", "instances", "--format", "json").out)}
+    assert set(listed) == {instance.name for suite in SUITES.values() for instance in suite.build()}
+    assert listed["igniter-3"]["suites"] == ["igniter-3", "smoke"]
+    assert listed["64gpu-goodput"] == {
+        "name": "64gpu-goodput",
+        "suite": "64gpu",
+        "suites": ["64gpu"],
+        "objective": "goodput",
+        "workloads": 160,
+        "pool": "64 v100",
+        "provenance": "generated: family overload-mix, 160 workloads, seed 1",
+    }
+
+
+@pytest.mark.parametrize("kind", ["instances", "suites", "gpus", "figures"])
+def test_lists_for_people_hold_the_names_of_lists_for_programs(call: Call, kind: str) -> None:
+    entries = json.loads(call("list", kind, "--format", "json").out)
+    shown = call("list", kind)
+    assert shown.code == 0
+    assert entries
+    assert all(f"{entry['name']} " in shown.out for entry in entries)
+
+
+def test_show_writes_an_instance_as_a_file(call: Call, tmp_path: Path) -> None:
+    assert call("show", "64gpu-pool", "-o", "pool.json").code == 0
+    instance = read_instance(tmp_path / "pool.json")
+    assert instance.fingerprint == SUITES["64gpu"].build()[1].fingerprint
+    assert json.loads(call("show", "pool.json", "--format", "json").out)["name"] == "64gpu-pool"
+
+
+def test_show_takes_text_from_files_literally(call: Call, tmp_path: Path) -> None:
+    call("generate", "igniter-mix", "--size", "1", "--name", "[red]mix[/red] :smile: é", "-o", "mix.json")
+    shown = call("show", "mix.json").out
+    assert shown.startswith("[red]mix[/red] :smile: é: cost on any v100\n")
+
+
+# profile
+
+
+def light_profile(**gpu: object) -> dict[str, object]:
+    """A profile that a known model produces: 11 configurations of one model on a GPU of four share units."""
+    batches, shares = [1, 2, 4], [25, 50, 100]
+    active = [[(2.0 * b + 10.0) / (s + 5.0) + 0.5 for s in shares] for b in batches]
+    latency = [[a + 0.1 for a in row] for row in active]
+    ability = [[1000.0 * b / a for a in row] for b, row in zip(batches, active, strict=True)]
+    return {
+        "gpu": {
+            "name": "toy",
+            "max_frequency_mhz": 1000,
+            "max_power_w": 300,
+            "idle_power_w": 50,
+            "pcie_bytes_per_ms": 1e7,
+            "share_unit_pct": 25,
+            "identical_alexnet_colocated_1_to_5": {
+                "power_w": [100, 180, 260, 300, 300],
+                "frequency_mhz": [1000, 1000, 1000, 960, 880],
+                "scheduling_delay_ms_per_kernel": [0.001, 0.002, 0.004, 0.006, 0.008],
+            },
+            **gpu,
+        },
+        "profiled_batches": batches,
+        "profiled_shares_pct": shares,
+        "models": {
+            "alexnet": {
+                "input_bytes": 600000,
+                "output_bytes": 4000,
+                "kernels": 20,
+                "scheduling_delay_alone_ms": 0.1,
+                "gpu_latency_ms[batch][share]": latency,
+                "power_w[batch][share]": [[50 + 20 + 0.01 * q for q in row] for row in ability],
+                "frequency_mhz[batch][share]": [[1000.0] * 3] * 3,
+                "l2_util_pct_at_diagonal": [0.002 * ability[i][i] + 1.0 for i in range(3)],
+                "two_identical_colocated": {
+                    "active_time_ms_alone": 1.0,
+                    "active_time_ms_colocated": 1.1,
+                    "frequency_mhz_colocated": 1000.0,
+                    "l2_util_pct_of_corunner": 10.0,
+                },
+            }
+        },
+    }
+
+
+def test_profile_fit_writes_a_catalogue_file_with_its_source(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "toy.json", light_profile())
+    options = ["--price-per-hour", "1.5", "--memory-mib", "8000", "--source", "our toy"]
+    done = call("profile", "fit", "toy.json", "-o", "new/toy.toml", *options)
+    assert done.code == 0
+    assert "alexnet" in done.out
+    gpu = gpu_type_from_toml(tomllib.loads((tmp_path / "new/toy.toml").read_text()), "toy.toml")
+    assert (gpu.name, gpu.share_units, gpu.price_per_hour, gpu.memory_mib) == ("toy", 4, 1.5, 8000.0)
+    assert gpu.provenance.source == "our toy"
+    assert gpu.models["alexnet"].k == pytest.approx((0.0, 2.0, 10.0, 5.0, 0.5), abs=1e-3)
+    printed = call("profile", "fit", "toy.json", *options)
+    assert printed.out == (tmp_path / "new/toy.toml").read_text()
+    assert "alexnet" in printed.err
+
+
+def test_profile_fit_takes_price_and_memory_from_the_catalogue_where_it_knows_the_gpu(
+    call: Call, tmp_path: Path
+) -> None:
+    write_json(tmp_path / "v100.json", light_profile(name="V100"))
+    assert call("profile", "fit", "v100.json", "-o", "v100.toml").code == 0
+    gpu = gpu_type_from_toml(tomllib.loads((tmp_path / "v100.toml").read_text()), "v100.toml")
+    assert (gpu.price_per_hour, gpu.memory_mib) == (gpu_type("v100").price_per_hour, gpu_type("v100").memory_mib)
+
+
+# wrong input: exit code 2, one line on standard error, nothing on standard output
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of things that are wrong in one way each."""
+    (tmp_path / "broken.json").write_text('{"a":')
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    write_json(tmp_path / "plan.json", PLAN)
+    write_json(tmp_path / "other.json", PLAN | {"instance": "nowhere"})
+    write_json(tmp_path / "toy.json", light_profile())
+    short = light_profile()
+    short["models"]["alexnet"]["power_w[batch][share]"] = [[1.0]]  # type: ignore[index]
+    write_json(tmp_path / "short.json", short)
+    write_json(tmp_path / "nothing.json", light_profile(share_unit_pct=0))
+    for name in ("a", "b"):
+        write_json(
+            tmp_path / f"twins/{name}.json", instance_to_json(generate("igniter-mix", 2, ord(name), name="twin"))
+        )
+    return tmp_path
+
+
+WRONG = [
+    ("runn", "No such command 'runn'. Did you mean 'run'?"),
+    ("run", "--instances: is missing"),
+    ("run --instnces smoke", '--instnces: no such option; did you mean "--instances"?'),
+    ("run --instances smoke extra", "extra"),
+    ("run --instances ,", "--instances: names no instance"),
+    ("run --instances smok", '--instances: unknown suite, instance or file "smok"; did you mean "smoke"?'),
+    ("run --instances igniter-3,64gpu-cots", 'did you mean "64gpu-cost"?'),
+    ("run --instances missing.json", "missing.json: cannot be read: No such file or directory"),
+    ("run --instances broken.json", "broken.json: line 1, column 6: not valid JSON"),
+    ("run --instances list.json", "list.json: "),
+    ("run --instances empty", 'folder "empty" holds no *.json files'),
+    ("run --instances twins", 'twins/a.json and twins/b.json are different instances called "twin"; rename one'),
+    ("run --instances smoke --schedulers ignitr", '--schedulers: unknown scheduler "ignitr"; did you mean "igniter"?'),
+    ("run --instances smoke --schedulers igniter@", "lacks a name"),
+    ("run --instances smoke --param igniter", "--param: "),
+    ("run --instances smoke --param ignitr.a=1", '--param: unknown scheduler "ignitr"; did you mean "igniter"?'),
+    ("run --instances smoke --schedulers igniter --param ffd+.a=1", "is not among the schedulers of this run: igniter"),
+    (
+        "run --instances smoke --schedulers igniter --param igniter.spend_spar=1",
+        '--param igniter.spend_spar: unknown parameter "spend_spar"; did you mean "spend_spare"?',
+    ),
+    ("run --instances smoke --schedulers igniter --param igniter.spend_spare=maybe", "no true or false"),
+    ("run --instances smoke --format xml", "--format: 'xml' is not one of 'table', 'json'"),
+    ("run --instances smoke --time-limit -1", "--time-limit: -1; expected a finite number of seconds greater than 0"),
+    ("run --instances smoke --time-limit inf", "--time-limit: inf; expected a finite number"),
+    ("run --instances smoke --time-limit soon", "--time-limit: "),
+    ("run --instances smoke --memory-limit 0", "--memory-limit: 0; expected a finite number of GB greater than 0"),
+    ("run --instances smoke --threads 0", "--threads: "),
+    ("run --instances smoke --jobs -2", "--jobs: "),
+    ("run --instances smoke --seeds 0,x", '--seeds: "x" is no seed; expected whole numbers such as 0,1,2'),
+    ("run --instances smoke --seeds -1", '--seeds: "-1" is no seed'),
+    ("run --instances smoke --ledger file/x.sqlite", "file/x.sqlite: cannot be used as a ledger"),
+    ("run --instances smoke --ledger broken.json", "broken.json: is no ledger"),
+    ("run --instances smoke --plans file", "--plans file: cannot be written into"),
+    ("list", "is missing"),
+    ("list thing", 'unknown kind "thing"'),
+    ("list suites --format yaml", "--format: "),
+    ("show", "results/ledger.sqlite: no such ledger; `bench run` writes one"),
+    ("show 64gpu-cots", 'unknown instance or run "64gpu-cots"; did you mean "64gpu-cost"?'),
+    ("show abcdef", "results/ledger.sqlite: no such ledger"),
+    ("show --plan", "--plan: needs exactly one name"),
+    ("show 64gpu -o x.json", '"64gpu" is 4 instances'),
+    ("verify", "PLAN: is missing"),
+    ("verify missing.json", "missing.json: cannot be read"),
+    ("verify broken.json", "broken.json: line 1, column 6"),
+    ("verify plan.json igniter-12", 'made for "igniter-3", judged against "igniter-12"'),
+    ("verify plan.json smoke", '"smoke" is 4 instances; name one, such as "igniter-3"'),
+    ("verify other.json", 'other.json: instance: unknown suite, instance or file "nowhere"'),
+    ("generate", "FAMILY: is missing; one of igniter-mix"),
+    ("generate igniter-mx --size 3", 'unknown instance family "igniter-mx"; did you mean "igniter-mix"?'),
+    ("generate igniter-mix", "--size: is missing"),
+    ("generate igniter-mix --size 0", "--size: "),
+    ("generate igniter-mix --size 3 --seed -1", "--seed: "),
+    ("generate igniter-mix --size 3 --objective cst", 'unknown objective "cst"; did you mean "cost"?'),
+    ("generate igniter-mix --size 3 --objective goodput", "--gpus: is missing; goodput is about a pool"),
+    ("generate igniter-mix --size 3 -o file/x.json", "file/x.json: cannot be written"),
+    ("profile fit", "PROFILE: is missing"),
+    ("profile fit broken.json", "broken.json: line 1, column 6"),
+    ("profile fit list.json", "list.json: gpu.name: is missing"),
+    ("profile fit toy.json", "--price-per-hour: is missing"),
+    ("profile fit toy.json --price-per-hour 1", "--memory-mib: is missing"),
+    ("profile fit toy.json --price-per-hour -1 --memory-mib 1", "--price-per-hour: -1; expected a finite number"),
+    ("profile fit short.json --price-per-hour 1 --memory-mib 1", "short.json: profile: models.alexnet: expected 9"),
+    ("profile fit nothing.json --price-per-hour 1 --memory-mib 1", "nothing.json: is no light profile"),
+    ("profile fit toy.json --price-per-hour 1 --memory-mib 1 -o file/x.toml", "file/x.toml: cannot be written"),
+    ("figures igniter-fig1", 'unknown figure "igniter-fig1"'),
+    ("schema", "is missing"),
+    ("schema pln", 'unknown file "pln"; did you mean "plan"?'),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), WRONG)
+def test_wrong_input_is_one_line_and_exit_code_2(call: Call, folder: Path, line: str, expected: str) -> None:
+    done = call(*line.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    assert expected in done.err
+
+
+def test_what_a_terminal_would_obey_is_escaped(call: Call) -> None:
+    done = call("run", "--instances", "two\nlines \x1b[31m")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert r"two\nlines \x1b[31m" in done.err
+
+
+def test_names_that_no_file_can_have_are_refused_as_well(call: Call) -> None:
+    assert call("run", "--instances", "x" * 5000).code == 2
+    assert call("show", "x" * 5000).code == 2
+
+
+def test_bugs_are_not_taken_for_wrong_input(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("instances.files.schemas", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        call("schema", "plan")

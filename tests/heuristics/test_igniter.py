@@ -1,0 +1,569 @@
+"""iGniter and its first-fit baselines: the published plans, Alg. 1 in plain Python, and what every plan keeps to."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from bench.api import Outcome, Run, Scheduler, Status
+from bench.judge import judge
+from heuristics.demand_items import appropriate_batch, lower_bound_share
+from heuristics.first_fit import FfdPlus, FfdPlusPlus
+from heuristics.igniter import IGniter
+from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.generate import FAMILIES
+from instances.suites import suite
+from instances.view import View
+from tests.instances import reference
+from tests.instances.reference import Tenant
+
+V100 = gpu_type("v100")
+CASES = json.loads((Path(__file__).parents[1] / "fixtures" / "igniter_plans.json").read_text())["cases"]
+EVERY = [IGniter(), FfdPlus(), FfdPlusPlus()]
+AWARE = [IGniter(), FfdPlusPlus()]
+
+Demand = tuple[str, float, float]
+
+
+def instance(
+    demands: Iterable[Demand],
+    objective: Objective = Objective.COST,
+    gpus: int | None = None,
+    pools: tuple[GpuPool, ...] | None = None,
+) -> Instance:
+    workloads = tuple(Workload(f"w{i}", model, slo, rate) for i, (model, slo, rate) in enumerate(demands))
+    return Instance("mix", objective, SloRule.HALF_SLO, "igniter", pools or (GpuPool(V100, gpus),), workloads)
+
+
+def planned(scheduler: Scheduler, problem: Instance) -> Plan:
+    outcome = scheduler.schedule(problem, Run())
+    assert outcome.status is Status.FEASIBLE, outcome.reason
+    assert outcome.plan is not None
+    return outcome.plan
+
+
+def contents(plan: Plan) -> list[list[tuple[str, int, int]]]:
+    """Per GPU, in order of placement: workload, share units, batch."""
+    return [
+        [(slot.workload, gpulet.share_units, slot.batch) for gpulet in gpu.gpulets for slot in gpulet.slots]
+        for gpu in plan.gpus
+    ]
+
+
+def by_name(scheduler: object) -> str:
+    return str(getattr(scheduler, "name", scheduler))
+
+
+# --- Known answers ---
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{n}-of-{len(case['workloads'])}" for n, case in enumerate(CASES)])
+def test_the_authors_own_plans_share_for_share_in_order(case: dict[str, Any]) -> None:
+    plan = planned(IGniter(), instance(case["workloads"]))
+
+    assert contents(plan) == [[(f"w{w}", units, batch) for w, units, batch in gpu] for gpu in case["gpus"]]
+
+
+def test_there_are_44_of_them_up_to_160_workloads() -> None:
+    assert (len(CASES), max(len(case["workloads"]) for case in CASES)) == (44, 160)
+
+
+def test_table_1() -> None:
+    (problem,) = suite("igniter-3").build()
+
+    plan = planned(IGniter(), problem)
+
+    # One GPU: AlexNet 10 % x 4, ResNet-50 30 % x 8, VGG-19 37.5 % x 6
+    (gpu,) = contents(plan)
+    assert sorted(gpu) == [("W1", 4, 4), ("W2", 12, 8), ("W3", 15, 6)]
+    assert judge(plan, problem).feasible
+
+
+def test_the_twelve_workloads_take_six_gpus_for_18_dollars_36() -> None:
+    (problem,) = suite("igniter-12").build()
+
+    plan = planned(IGniter(), problem)
+
+    assert contents(plan) == [
+        [("W12", 37, 8)],
+        [("W8", 30, 6), ("W6", 6, 4)],
+        [("W7", 24, 3), ("W4", 13, 4)],
+        [("W10", 24, 2), ("W9", 15, 4)],
+        [("W5", 18, 9), ("W1", 8, 6), ("W11", 6, 1)],
+        [("W3", 5, 8), ("W2", 3, 3)],
+    ]
+    verdict = judge(plan, problem)
+    assert verdict.feasible
+    assert (verdict.gpus_used, verdict.value) == (6, pytest.approx(18.36))
+
+
+def test_ffd_plus_takes_five_gpus_and_breaks_nine_promises() -> None:
+    (problem,) = suite("igniter-12").build()
+
+    plan = planned(FfdPlus(), problem)
+
+    verdict = judge(plan, problem)
+    assert contents(plan) == [
+        [("W12", 37, 8), ("W2", 3, 3)],
+        [("W8", 29, 6), ("W1", 8, 6)],
+        [("W7", 24, 3), ("W9", 15, 4)],
+        [("W10", 23, 2), ("W5", 17, 9)],
+        [("W4", 12, 4), ("W6", 6, 4), ("W11", 6, 1), ("W3", 5, 8)],
+    ]
+    assert (verdict.gpus_used, verdict.value) == (5, pytest.approx(15.3))
+    assert {v.kind for v in verdict.violations} == {"latency"}
+    assert {v.workload for v in verdict.violations} == {f"W{n}" for n in range(1, 13)} - {"W1", "W3", "W6"}
+    assert len(verdict.violations) == 9
+
+
+def test_ffd_plus_plus_keeps_every_promise_on_six_gpus() -> None:
+    (problem,) = suite("igniter-12").build()
+
+    plan = planned(FfdPlusPlus(), problem)
+
+    assert contents(plan) == [
+        [("W12", 37, 8)],
+        [("W8", 31, 6), ("W1", 8, 6)],
+        [("W7", 24, 3), ("W4", 13, 4)],
+        [("W10", 24, 2), ("W9", 15, 4)],
+        [("W5", 19, 9), ("W6", 6, 4), ("W11", 7, 1), ("W3", 5, 8)],
+        [("W2", 3, 3)],
+    ]
+    assert judge(plan, problem).feasible
+
+
+# --- Equations 17 and 18 ---
+
+
+@pytest.mark.parametrize(
+    ("model", "slo_ms", "rate_rps", "batch"),
+    [
+        ("alexnet", 15.0, 500.0, 4),  # 7.5 ms of arrivals are 3.75 requests, less what the upload takes
+        ("resnet50", 40.0, 400.0, 8),
+        ("vgg19", 60.0, 200.0, 6),
+        ("alexnet", 10.0, 1200.0, 6),
+        ("ssd", 40.0, 50.0, 1),
+        ("alexnet", 100.0, 5000.0, 32),  # the catalogue's figures end there
+        ("ssd", 30.0, 1e-6, 1),
+    ],
+)
+def test_the_appropriate_batch(model: str, slo_ms: float, rate_rps: float, batch: int) -> None:
+    view = View.of(instance([(model, slo_ms, rate_rps)]), V100)
+    hardware, figures = V100.hardware, V100.models[model]
+
+    (found,) = appropriate_batch(view, np.array([0]), np.array([rate_rps]))
+
+    # Equation 17 as printed, in bytes, ms and requests per ms
+    per_ms, bandwidth = rate_rps / 1000, hardware.pcie_bytes_per_ms
+    printed = ceil(slo_ms * per_ms * bandwidth / (2 * (bandwidth + per_ms * figures.input_bytes)))
+    assert found == batch == min(max(printed, 1), 32)
+
+
+def test_the_lower_bound_share_is_the_least_that_serves_alone() -> None:
+    """Equation 18 turns equation 11 round; here every share is tried instead."""
+    for model, slo_ms, rate_rps in [("alexnet", 15.0, 500.0), ("resnet50", 40.0, 400.0), ("vgg19", 60.0, 200.0)]:
+        view, figures = View.of(instance([(model, slo_ms, rate_rps)]), V100), V100.models[model]
+        batch = appropriate_batch(view, np.array([0]), np.array([rate_rps]))
+        (units,) = lower_bound_share(view, np.array([0]), batch, np.array([rate_rps]))
+
+        load_ms, feedback_ms = reference.transfers_ms(V100, figures, int(batch[0]))
+        alone = [
+            figures.scheduling_alone_ms + reference.active_ms(figures, int(batch[0]), V100.share_pct(u))
+            for u in range(1, 41)
+        ]
+        serves = [
+            load_ms + t + feedback_ms <= slo_ms / 2 and 1000 * batch[0] / (t + feedback_ms) >= rate_rps for t in alone
+        ]
+        assert units == serves.index(True) + 1
+
+
+# --- Algorithm 1 and first fit in plain Python ---
+
+
+def tenants_of(problem: Instance, gpu: GpuType) -> list[tuple[Tenant, int]]:
+    """Every workload with its batch and budget, and its least share alone."""
+    found = []
+    for workload in problem.workloads:
+        model = gpu.models[workload.model]
+        per_ms, bandwidth = workload.rate_rps / 1000, gpu.hardware.pcie_bytes_per_ms
+        batch = ceil(workload.slo_ms * per_ms * bandwidth / (2 * (bandwidth + per_ms * model.input_bytes)))
+        load_ms, feedback_ms = reference.transfers_ms(gpu, model, batch)
+        budget_ms = min(workload.slo_ms / 2 - load_ms - feedback_ms, batch / per_ms - feedback_ms)
+        tenant = Tenant(model, batch, budget_ms)
+        alone = reference.least_fixed_point(cool(gpu), [tenant])
+        assert alone is not None
+        found.append((tenant, alone[0]))
+    return found
+
+
+def cool(gpu: GpuType) -> GpuType:
+    """A GPU that never throttles: equation 18 does not look at a workload's own power."""
+    return replace(gpu, hardware=replace(gpu.hardware, max_power_w=1e9))
+
+
+def plain_igniter(problem: Instance, gpu: GpuType) -> list[list[tuple[str, int, int]]]:
+    """Algorithm 1 with the shares of every GPU found from scratch every time."""
+    tenants = tenants_of(problem, gpu)
+    order = sorted(range(len(tenants)), key=lambda w: -tenants[w][1])
+    gpus: list[tuple[list[int], list[int]]] = []
+    for w in order:
+        options = []
+        for there, units in gpus:
+            together = [tenants[i][0] for i in [*there, w]]
+            grown = reference.least_fixed_point(gpu, together) if fits_memory(gpu, together) else None
+            options.append(None if grown is None else sum(grown) - sum(units))
+        growths = [growth for growth in options if growth is not None]
+        if growths:
+            target = options.index(min(growths))
+            there, units = gpus[target]
+            there.append(w)
+            units[:] = reference.least_fixed_point(gpu, [tenants[i][0] for i in there]) or []
+        else:
+            gpus.append(([w], [tenants[w][1]]))
+    return rows(gpus, tenants)
+
+
+def plain_first_fit(problem: Instance, gpu: GpuType, aware: bool) -> list[list[tuple[str, int, int]]]:
+    tenants = tenants_of(problem, gpu)
+    order = sorted(range(len(tenants)), key=lambda w: -tenants[w][1])
+    gpus: list[tuple[list[int], list[int]]] = []
+    for w in order:
+        for there, units in gpus:
+            together = [tenants[i][0] for i in [*there, w]]
+            grown = reference.least_fixed_point(gpu, together) if aware else [*units, tenants[w][1]]
+            if grown is not None and sum(grown) <= gpu.share_units and fits_memory(gpu, together):
+                there.append(w)
+                units[:] = grown
+                break
+        else:
+            gpus.append(([w], [tenants[w][1]]))
+    return rows(gpus, tenants)
+
+
+def fits_memory(gpu: GpuType, tenants: Sequence[Tenant]) -> bool:
+    return sum(t.model.memory_mib(t.batch) for t in tenants) <= gpu.memory_mib
+
+
+def rows(
+    gpus: Sequence[tuple[list[int], list[int]]], tenants: Sequence[tuple[Tenant, int]]
+) -> list[list[tuple[str, int, int]]]:
+    return [[(f"w{w}", u, tenants[w][0].batch) for w, u in zip(there, units, strict=True)] for there, units in gpus]
+
+
+def draw(random: Random, size: int) -> list[Demand]:
+    demands = FAMILIES["igniter-mix"].demands
+    found = []
+    for _ in range(size):
+        model = random.choice(sorted(demands))
+        slo_ms, rate_rps = demands[model]
+        found.append((model, float(slo_ms.draw(random)), float(rate_rps.draw(random))))
+    return found
+
+
+@pytest.mark.parametrize("memory_mib", [V100.memory_mib, 2500.0], ids=["16 GB", "2.5 GB"])
+def test_kernels_agree_with_plain_python(memory_mib: float) -> None:
+    gpu, random = replace(V100, memory_mib=memory_mib), Random(20)
+    for _ in range(12):
+        problem = instance(draw(random, 10), pools=(GpuPool(gpu),))
+
+        assert contents(planned(IGniter(), problem)) == plain_igniter(problem, gpu)
+        assert contents(planned(FfdPlus(), problem)) == plain_first_fit(problem, gpu, aware=False)
+        assert contents(planned(FfdPlusPlus(), problem)) == plain_first_fit(problem, gpu, aware=True)
+
+
+# --- Workloads too large, too fast, too many ---
+
+
+@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+def test_an_oversized_workload_is_split_into_equal_parts(scheduler: Scheduler) -> None:
+    problem = instance([("ssd", 50.0, 900.0), ("alexnet", 15.0, 500.0)])  # one V100 serves about 280 of the 900
+
+    plan = planned(scheduler, problem)
+
+    parts = [slot.rate_rps for _, _, slot in plan.slots() if slot.workload == "w0"]
+    assert parts == [225.0] * 4
+    assert judge(plan, problem).feasible
+
+
+def test_no_fewer_parts_would_do() -> None:
+    for rate_rps, parts in [(900.0, 4), (600.0, 3), (300.0, 2), (250.0, 1)]:
+        plan = planned(IGniter(), instance([("ssd", 50.0, rate_rps)]))
+        view = View.of(instance([("ssd", 50.0, rate_rps)]), V100)
+
+        assert sum(1 for _ in plan.slots()) == parts
+        for fewer in range(1, parts):
+            rate = np.array([rate_rps / fewer])
+            batch = appropriate_batch(view, np.array([0]), rate)
+            assert lower_bound_share(view, np.array([0]), batch, rate)[0] > 40
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+def test_an_unservable_workload_is_named(scheduler: Scheduler) -> None:
+    outcome = scheduler.schedule(instance([("alexnet", 15.0, 500.0), ("ssd", 5.0, 1.0)]), Run())
+
+    assert outcome == Outcome(Status.INFEASIBLE, reason="w1: ssd cannot meet 5 ms on a whole v100 at any rate")
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+def test_a_pool_that_is_too_small_is_no_proof_of_anything(scheduler: Scheduler) -> None:
+    demands = [("ssd", 50.0, 200.0)] * 3  # one each
+
+    assert len(planned(scheduler, instance(demands, gpus=3)).gpus) == 3
+    assert scheduler.schedule(instance(demands, gpus=2), Run()) == Outcome(
+        Status.UNKNOWN, reason="1 of 3 do not fit on 2 GPUs of type v100"
+    )
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+def test_a_workload_beyond_the_memory_of_any_gpu_is_not_placed(scheduler: Scheduler) -> None:
+    tiny = replace(V100, name="tiny", memory_mib=700.0)  # AlexNet at batch 4 holds 749 MiB
+
+    assert scheduler.schedule(instance([("alexnet", 15.0, 500.0)], pools=(GpuPool(tiny),)), Run()) == Outcome(
+        Status.UNKNOWN, reason="1 of 1 do not fit on any number of GPUs of type tiny"
+    )
+
+
+CHEAP = replace(V100, name="cheap", price_per_hour=1.0)
+FAST = replace(
+    V100,
+    name="fast",
+    models={name: replace(m, k=tuple(k / 2 for k in m.k[:3]) + m.k[3:]) for name, m in V100.models.items()},
+)
+
+
+@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+@pytest.mark.parametrize(
+    ("objective", "pools", "chosen"),
+    [
+        pytest.param(Objective.COST, (GpuPool(V100), GpuPool(CHEAP)), "cheap", id="cost: the cheaper type"),
+        pytest.param(Objective.COST, (GpuPool(V100), GpuPool(CHEAP, 2)), "v100", id="cost: unless too few"),
+        pytest.param(Objective.CAPACITY, (GpuPool(V100, 3), GpuPool(FAST, 3)), "fast", id="capacity: more throughput"),
+        pytest.param(Objective.CAPACITY, (GpuPool(V100, 3), GpuPool(FAST, 1)), "v100", id="capacity: all or nothing"),
+        pytest.param(Objective.GOODPUT, (GpuPool(V100, 1), GpuPool(FAST, 1)), "fast", id="goodput: serves more"),
+        pytest.param(Objective.GOODPUT, (GpuPool(V100, 3), GpuPool(FAST, 1)), "v100", id="goodput: more of them"),
+    ],
+)
+def test_the_best_type_of_a_pool_is_taken(
+    scheduler: Scheduler, objective: Objective, pools: tuple[GpuPool, ...], chosen: str
+) -> None:
+    problem = instance([("ssd", 50.0, 200.0)] * 3, objective, pools=pools)
+
+    assert {gpu.type for gpu in planned(scheduler, problem).gpus} == {chosen}
+
+
+def test_an_instance_without_workloads_needs_no_gpu() -> None:
+    for scheduler in EVERY:
+        assert planned(scheduler, instance([])).gpus == ()
+
+
+# --- capacity ---
+
+
+def table_1_on_one_gpu() -> Instance:
+    (problem,) = suite("igniter-3").build()
+    return replace(problem, objective=Objective.CAPACITY, gpus=(GpuPool(V100, 1),))
+
+
+@pytest.mark.parametrize(
+    ("spend_spare", "throughput_rps", "units"),
+    [(False, 1245, {"W1": 4, "W2": 12, "W3": 15}), (True, 2255, {"W1": 13, "W2": 12, "W3": 15})],
+    ids=["at least shares", "filled"],
+)
+def test_table_1s_plan_as_capacity(spend_spare: bool, throughput_rps: int, units: dict[str, int]) -> None:
+    problem = table_1_on_one_gpu()
+
+    plan = planned(IGniter(spend_spare=spend_spare), problem)
+
+    verdict = judge(plan, problem)
+    assert verdict.feasible
+    assert round(verdict.value or 0) == throughput_rps
+    assert {workload: share for workload, share, _ in contents(plan)[0]} == units
+
+
+@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+def test_spending_raises_shares_only_and_never_loses(scheduler: IGniter | FfdPlusPlus) -> None:
+    random = Random(21)
+    for _ in range(10):
+        problem = instance(draw(random, 8), Objective.CAPACITY, gpus=8)
+        kept, filled = (planned(replace(scheduler, spend_spare=spend), problem) for spend in (False, True))
+        before, after = judge(kept, problem), judge(filled, problem)
+
+        assert after.feasible
+        assert (after.value or 0) >= (before.value or 0)
+        for least, more in zip(contents(kept), contents(filled), strict=True):
+            assert [(w, batch) for w, _, batch in least] == [(w, batch) for w, _, batch in more]
+            assert all(a <= b for (_, a, _), (_, b, _) in zip(least, more, strict=True))
+
+
+# --- goodput ---
+
+
+def test_under_goodput_what_does_not_fit_is_served_in_part_or_not_at_all() -> None:
+    problem = instance([("ssd", 50.0, 900.0), ("ssd", 50.0, 200.0), ("alexnet", 20.0, 60.0)], Objective.GOODPUT, gpus=1)
+
+    plan = planned(IGniter(), problem)
+
+    # 900 at 30 % takes nearly a whole V100, the small one fits beside it, 200 would need another 60 %
+    assert [(slot.workload, slot.rate_rps) for _, _, slot in plan.slots()] == [("w0", 270.0), ("w2", 60.0)]
+    assert judge(plan, problem).feasible
+    assert judge(plan, problem).value == 330.0
+
+
+def test_under_goodput_the_unservable_is_left_out() -> None:
+    problem = instance([("ssd", 5.0, 100.0), ("alexnet", 20.0, 60.0)], Objective.GOODPUT, gpus=2)
+
+    for scheduler in EVERY:
+        assert [slot.workload for _, _, slot in planned(scheduler, problem).slots()] == ["w1"]
+
+
+# --- What every plan keeps to ---
+
+FAMILY = FAMILIES["heavy-mix"].demands
+HOT = ("vgg19", 20.0, 450.0)  # 97.5 % of a V100 would do, were it not that they then draw more power than it may
+
+
+@st.composite
+def demand_lists(draw: st.DrawFn, largest: int = 10) -> list[Demand]:
+    """Mixes about iGniter's own; some rates are beyond one GPU."""
+    found = []
+    for _ in range(draw(st.integers(1, largest))):
+        model = draw(st.sampled_from(sorted(FAMILY)))
+        slo_ms, rate_rps = FAMILY[model]
+        slo = draw(st.integers(slo_ms.low, slo_ms.high))
+        found.append((model, float(slo), draw(st.floats(1.0, 3.0 * rate_rps.high))))
+    return found
+
+
+def check_physics(plan: Plan) -> None:
+    """Shares are whole, positive and no more than the GPU has; memory suffices; one slot per gpulet."""
+    for gpu in plan.gpus:
+        assert gpu.gpulets
+        assert all(isinstance(gpulet.share_units, int) and gpulet.share_units >= 1 for gpulet in gpu.gpulets)
+        assert gpu.share_units <= V100.share_units
+        assert all(len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None for gpulet in gpu.gpulets)
+
+
+def check_memory(plan: Plan, problem: Instance) -> None:
+    models = {w.id: V100.models[w.model] for w in problem.workloads}
+    for gpu in plan.gpus:
+        resident = [models[slot.workload].memory_mib(slot.batch) for gpulet in gpu.gpulets for slot in gpulet.slots]
+        assert sum(resident) <= V100.memory_mib
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@given(demand_lists())
+@settings(deadline=None, max_examples=60)
+def test_no_workload_is_lost_and_no_gpu_is_overfilled(scheduler: Scheduler, demands: list[Demand]) -> None:
+    problem = instance(demands)
+
+    plan = planned(scheduler, problem)
+
+    check_physics(plan)
+    check_memory(plan, problem)
+    parts = Counter(slot.workload for _, _, slot in plan.slots())
+    assert set(parts) == {w.id for w in problem.workloads}
+    for workload in problem.workloads:
+        rates = [slot.rate_rps for _, _, slot in plan.slots() if slot.workload == workload.id]
+        assert rates == pytest.approx([workload.rate_rps / len(rates)] * len(rates))
+    assert {v.kind for v in judge(plan, problem).violations} <= {"latency"}
+
+
+@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+@given(demand_lists())
+@example([HOT])
+@settings(deadline=None, max_examples=60)
+def test_the_judge_objects_only_to_gpus_opened_unchecked(scheduler: Scheduler, demands: list[Demand]) -> None:
+    """A GPU that holds one resident stands at ``r_lower`` (Alg. 1, line 14), where only its own power is not looked at.
+
+    Every GPU with two residents or more has been through ``alloc_gpus`` and keeps every promise.
+    """
+    problem = instance(demands)
+    plan = planned(scheduler, problem)
+    verdict = judge(plan, problem)
+    models = {w.id: V100.models[w.model] for w in problem.workloads}
+
+    for violation in verdict.violations:
+        assert violation.gpu is not None
+        (gpulet,) = plan.gpus[violation.gpu].gpulets
+        (slot,) = gpulet.slots
+        model, share_pct = models[slot.workload], V100.share_pct(gpulet.share_units)
+        cool_ms = model.scheduling_alone_ms + reference.active_ms(model, slot.batch, share_pct)
+        demand_w = reference.power_w(model, slot.batch, share_pct)
+        assert V100.hardware.idle_power_w + demand_w > V100.hardware.max_power_w
+        assert cool_ms <= violation.limit < violation.actual
+
+
+@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+def test_a_gpu_opened_unchecked_can_break_its_promise(scheduler: Scheduler) -> None:
+    problem = instance([HOT])
+
+    plan = planned(scheduler, problem)
+
+    (violation,) = judge(plan, problem).violations
+    assert contents(plan) == [[("w0", 39, 5)]]
+    assert (violation.kind, violation.gpu, violation.workload) == ("latency", 0, "w0")
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@given(demand_lists(), st.integers(1, 5))
+@settings(deadline=None, max_examples=40)
+def test_goodput_plans_are_on_the_grid_and_within_the_pool(
+    scheduler: Scheduler, demands: list[Demand], gpus: int
+) -> None:
+    problem = instance(demands, Objective.GOODPUT, gpus)
+
+    plan = planned(scheduler, problem)
+
+    check_physics(plan)
+    check_memory(plan, problem)
+    assert len(plan.gpus) <= gpus
+    assert max(Counter(slot.workload for _, _, slot in plan.slots()).values(), default=1) == 1
+    asked = {w.id: w.rate_rps for w in problem.workloads}
+    for _, _, slot in plan.slots():
+        assert 20 * slot.rate_rps / asked[slot.workload] == pytest.approx(
+            round(20 * slot.rate_rps / asked[slot.workload]), rel=1e-9
+        )
+        assert 0 < slot.rate_rps <= asked[slot.workload]
+    assert {v.kind for v in judge(plan, problem).violations} <= {"latency"}
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@given(demand_lists(largest=6), st.sampled_from([Objective.COST, Objective.CAPACITY, Objective.GOODPUT]))
+@settings(deadline=None, max_examples=30)
+def test_the_same_instance_gets_the_same_plan_whatever_the_seed(
+    scheduler: Scheduler, demands: list[Demand], objective: Objective
+) -> None:
+    problem = instance(demands, objective, gpus=30)
+
+    first = scheduler.schedule(problem, Run(seed=0))
+
+    assert scheduler.schedule(instance(demands, objective, gpus=30), Run(seed=1)) == first
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@given(demand_lists(largest=6))
+@settings(deadline=None, max_examples=30)
+def test_a_pool_of_what_was_used_is_enough(scheduler: Scheduler, demands: list[Demand]) -> None:
+    free = planned(scheduler, instance(demands))
+    assume(free.gpus)
+
+    assert planned(scheduler, instance(demands, gpus=len(free.gpus))) == free
+    short = scheduler.schedule(instance(demands, gpus=len(free.gpus) - 1), Run())
+    assert (short.status, short.plan) == (Status.UNKNOWN, None)
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+def test_schedulers_keep_the_contract(scheduler: Scheduler) -> None:
+    assert isinstance(scheduler, Scheduler)
+    assert scheduler.objectives == {Objective.COST, Objective.CAPACITY, Objective.GOODPUT}
+    assert scheduler.warm() is None  # type: ignore[attr-defined]

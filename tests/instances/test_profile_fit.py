@@ -1,0 +1,292 @@
+"""Fitting a light profile: a synthetic one gives its coefficients back, the published one gives the catalogue's."""
+
+import json
+import os
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from instances import DnnModel, GpuType, InputError
+from instances.catalogue import gpu_type
+from instances.performance.igniter_fit import fit_profile
+from tests.instances import reference
+from tests.instances.reference import TOY
+
+COEFFICIENTS = json.loads((Path(__file__).parents[1] / "fixtures" / "igniter_coefficients.json").read_text())
+V100 = gpu_type("v100")
+MEASURED = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "")) / "v100-igniter" / "profile.json"
+BATCHES, SHARES_PCT = (1, 16, 32), (10, 50, 100)
+
+# Memory is calibrated by name, so the models carry names that memory.py knows.
+ALEXNET = replace(
+    TOY.models["small"], name="alexnet", max_batch=32, k=(0.004, 8.7, 23.7, 0.05, 0.35), power=(0.03, 37.0)
+)
+VGG19 = replace(
+    TOY.models["large"], name="vgg19", max_batch=32, k=(-0.005, 158.0, 44.0, 0.2, 0.9), power=(0.6, 2.0), l2=(0.04, 2.7)
+)
+KNOWN = replace(TOY, models={"alexnet": ALEXNET, "vgg19": VGG19})
+
+
+def profile_of(gpu: GpuType) -> dict[str, Any]:
+    """The light profile that a GPU with exactly these coefficients would show."""
+    hardware = gpu.hardware
+    top_mhz, cap_w = hardware.max_frequency_mhz, hardware.max_power_w
+    residents = range(1, 6)
+    demand_w = [20.0 + 70.0 * n for n in residents]  # with 50 W idle 140 to 420 W against a cap of 300
+    mhz = [reference.frequency_mhz(hardware, watts) for watts in demand_w]
+    per_kernel_ms = [0.002 + reference.delay_per_kernel_ms(hardware, n) for n in residents]
+    return {
+        "gpu": {
+            "name": gpu.name.upper(),
+            "max_frequency_mhz": top_mhz,
+            "max_power_w": cap_w,
+            "idle_power_w": hardware.idle_power_w,
+            "pcie_bytes_per_ms": hardware.pcie_bytes_per_ms,
+            "share_unit_pct": 100.0 / gpu.share_units,
+            "identical_vgg19_colocated_1_to_5": {
+                "power_w": [min(hardware.idle_power_w + watts, cap_w) for watts in demand_w],
+                "frequency_mhz": mhz,
+                "scheduling_delay_ms_per_kernel": [d * top_mhz / f for d, f in zip(per_kernel_ms, mhz, strict=True)],
+            },
+        },
+        "profiled_batches": list(BATCHES),
+        "profiled_shares_pct": list(SHARES_PCT),
+        "models": {name: _model_profile(gpu, model) for name, model in gpu.models.items()},
+    }
+
+
+def _model_profile(gpu: GpuType, model: DnnModel) -> dict[str, Any]:
+    hardware = gpu.hardware
+    top_mhz, scheduling_ms = hardware.max_frequency_mhz, model.scheduling_alone_ms
+    latency, power, frequency = [], [], []
+    for batch in BATCHES:
+        watts = [reference.power_w(model, batch, share) for share in SHARES_PCT]
+        mhz = [reference.frequency_mhz(hardware, w) for w in watts]
+        gpu_ms = [scheduling_ms + reference.active_ms(model, batch, share) for share in SHARES_PCT]
+        latency.append([ms * top_mhz / f for ms, f in zip(gpu_ms, mhz, strict=True)])
+        power.append([min(hardware.idle_power_w + w, hardware.max_power_w) for w in watts])
+        frequency.append(mhz)
+    # L2 is read off the diagonal at what the GPU then does, throttled or not
+    ability = [1000 * batch / (latency[i][i] - scheduling_ms) for i, batch in enumerate(BATCHES)]
+    return {
+        "input_bytes": model.input_bytes,
+        "output_bytes": model.output_bytes,
+        "kernels": model.kernels,
+        "scheduling_delay_alone_ms": scheduling_ms,
+        "gpu_latency_ms[batch][share]": latency,
+        "power_w[batch][share]": power,
+        "frequency_mhz[batch][share]": frequency,
+        "l2_util_pct_at_(1,10)_(16,50)_(32,100)": [model.l2[0] * q + model.l2[1] for q in ability],
+        "two_identical_colocated_at_50pct_batch16": {
+            "active_time_ms_alone": 4.0,
+            "active_time_ms_colocated": 4.0 * (1 + model.alpha_cache * 16.0) / 0.98,
+            "frequency_mhz_colocated": 0.98 * top_mhz,
+            "l2_util_pct_of_corunner": 16.0,
+        },
+    }
+
+
+PROFILE = profile_of(KNOWN)
+FITTED = fit_profile(PROFILE, "made up", 4000.0, 2.0)
+
+
+def test_the_synthetic_profile_throttles_in_some_places_only() -> None:
+    """Otherwise the fit of throttled rows would not be tested."""
+    rows = [mhz for model in PROFILE["models"].values() for row in model["frequency_mhz[batch][share]"] for mhz in row]
+    series = PROFILE["gpu"]["identical_vgg19_colocated_1_to_5"]["frequency_mhz"]
+
+    assert 0 < sum(mhz < 1000.0 for mhz in rows) < len(rows) // 2
+    assert [mhz < 1000.0 for mhz in series] == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize("name", list(KNOWN.models))
+def test_known_coefficients_come_back(name: str) -> None:
+    known, fitted = KNOWN.models[name], FITTED.models[name]
+
+    assert fitted.k == pytest.approx(known.k, rel=1e-5)  # equation 11
+    assert fitted.power == pytest.approx(known.power, rel=1e-9)
+    assert fitted.l2 == pytest.approx(known.l2, rel=1e-9)
+    assert fitted.alpha_cache == pytest.approx(known.alpha_cache, rel=1e-12)  # equation 8
+    assert (fitted.kernels, fitted.scheduling_alone_ms) == (known.kernels, known.scheduling_alone_ms)
+    assert (fitted.input_bytes, fitted.output_bytes) == (known.input_bytes, known.output_bytes)
+    assert fitted.max_batch == 32
+
+
+@pytest.mark.parametrize("name", list(KNOWN.models))
+def test_predictions_of_the_fit_are_those_of_the_known_model(name: str) -> None:
+    for batch in range(1, 33):
+        for share_pct in range(5, 101, 5):
+            expected = reference.active_ms(KNOWN.models[name], batch, share_pct)
+            assert reference.active_ms(FITTED.models[name], batch, share_pct) == pytest.approx(expected, rel=1e-7)
+
+
+def test_known_hardware_comes_back() -> None:
+    fitted, known = FITTED.hardware, KNOWN.hardware
+
+    assert fitted.alpha_f == pytest.approx(known.alpha_f, rel=1e-12)  # equation 9
+    assert fitted.alpha_sch == pytest.approx(known.alpha_sch, rel=1e-12)  # equation 6
+    assert fitted.beta_sch == pytest.approx(known.beta_sch, rel=1e-12)
+    assert replace(fitted, alpha_f=known.alpha_f, alpha_sch=known.alpha_sch, beta_sch=known.beta_sch) == known
+    assert (FITTED.name, FITTED.share_units) == ("toy", 10)
+    assert (FITTED.memory_mib, FITTED.price_per_hour) == (4000.0, 2.0)
+
+
+def test_an_exact_profile_leaves_no_residual() -> None:
+    for found in (FITTED.provenance, *(model.provenance for model in FITTED.models.values())):
+        assert found.kind == "fitted"
+        assert found.source.startswith("made up")
+        assert all(value == pytest.approx(0.0, abs=1e-8) for value in found.residual.values())
+    assert set(FITTED.models["vgg19"].provenance.residual) == {
+        "active_time_rel_mean",
+        "active_time_rel_max",
+        "power_rel_max",
+        "l2_rel_max",
+    }
+
+
+def test_a_residual_is_the_error_over_the_fits_own_samples() -> None:
+    noisy = deepcopy(PROFILE)
+    noisy["models"]["vgg19"]["gpu_latency_ms[batch][share]"][1][1] *= 1.2  # one sample of nine is 20 % off
+
+    fitted = fit_profile(noisy, "made up", 4000.0, 2.0).models["vgg19"]
+
+    errors = []
+    for batch, row, mhz in zip(
+        BATCHES,
+        noisy["models"]["vgg19"]["gpu_latency_ms[batch][share]"],
+        noisy["models"]["vgg19"]["frequency_mhz[batch][share]"],
+        strict=True,
+    ):
+        for share, latency, f in zip(SHARES_PCT, row, mhz, strict=True):
+            sample = latency * f / 1000.0 - VGG19.scheduling_alone_ms
+            errors.append(abs(reference.active_ms(fitted, batch, share) / sample - 1))
+    residual = fitted.provenance.residual
+    assert residual["active_time_rel_max"] == pytest.approx(max(errors), rel=1e-9)
+    assert residual["active_time_rel_mean"] == pytest.approx(sum(errors) / 9, rel=1e-9)
+    assert max(errors) > 0.05
+
+
+# --- Malformed profiles ---
+
+VGG = ("models", "vgg19")
+SERIES = ("gpu", "identical_vgg19_colocated_1_to_5")
+REMOVED = object()
+
+
+def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
+    profile = deepcopy(PROFILE)
+    place: Any = profile
+    for key in path[:-1]:
+        place = place[key]
+    if value is REMOVED:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return profile
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        (changed("gpu"), "profile: field 'gpu' is missing"),
+        (changed("models"), "profile: field 'models' is missing"),
+        (changed("profiled_batches"), "profile: field 'profiled_batches' is missing"),
+        (changed("gpu", "max_power_w"), "profile: field 'max_power_w' is missing"),
+        (changed(*SERIES), 'profile: gpu: no field "identical_..." with samples'),
+        (changed(*SERIES, "power_w"), "profile: field 'power_w' is missing"),
+        (changed(*SERIES, "power_w", value=[100.0, 200.0]), "profile: gpu: expected one to n co-located models"),
+        (changed(*SERIES, "frequency_mhz", value=[1000.0] * 5), "profile: gpu: expected one to n co-located models"),
+        (changed(*SERIES, "frequency_mhz", value=[900.0] * 5), "profile: gpu: expected one to n co-located models"),
+        (changed(*SERIES, "power_w", value=7), "profile: not a light profile: TypeError"),
+        (changed(*VGG, "kernels"), "profile: field 'kernels' is missing"),
+        (changed(*VGG, "power_w[batch][share]"), "profile: field 'power_w[batch][share]' is missing"),
+        (
+            changed(*VGG, "gpu_latency_ms[batch][share]", value=[[1.0, 2.0, 3.0]]),
+            "profile: models.vgg19: expected 9 samples, one per profiled batch and share",
+        ),
+        (
+            changed(*VGG, "gpu_latency_ms[batch][share]", value=[[1.0], [1.0, 2.0]]),
+            "profile: not a light profile: ValueError",
+        ),
+        (changed(*VGG, "gpu_latency_ms[batch][share]", value="fast"), "profile: not a light profile: ValueError"),
+        (
+            changed(*VGG, "frequency_mhz[batch][share]", value=[[900.0] * 3] * 3),
+            "profile: models.vgg19: expected 3 L2 samples, two unthrottled for power",
+        ),
+        (
+            changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)"),
+            'profile: models.vgg19: no field "l2_util_pct_at..." with samples',
+        ),
+        (
+            changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)", value=[1.0, 2.0]),
+            "profile: models.vgg19: expected 3 L2 samples, two unthrottled for power",
+        ),
+        (
+            changed(*VGG, "two_identical_colocated_at_50pct_batch16"),
+            'profile: models.vgg19: no field "two_identical..." with samples',
+        ),
+        (
+            changed(*VGG, "two_identical_colocated_at_50pct_batch16", "active_time_ms_alone"),
+            "profile: field 'active_time_ms_alone' is missing",
+        ),
+        (changed("models", "vgg", value=PROFILE["models"]["vgg19"]), "profile: models.vgg: unknown model"),
+        (changed("gpu", value=3), "profile: not a light profile: AttributeError"),
+        ([], "profile: not a light profile: TypeError"),
+    ],
+)
+def test_a_malformed_profile_is_refused(profile: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        fit_profile(profile, "made up", 4000.0, 2.0)
+
+    assert str(caught.value).startswith(message)
+
+
+# --- The published profile ---
+
+
+@pytest.fixture(scope="module")
+def published() -> GpuType:
+    if not MEASURED.is_file():
+        pytest.skip("GPUSHARE_MEASUREMENTS names no folder that holds v100-igniter/profile.json")
+    profile = json.loads(MEASURED.read_text(encoding="utf-8"))
+    return fit_profile(profile, "iGniter's published light profile", V100.memory_mib, V100.price_per_hour)
+
+
+def test_the_published_profile_gives_the_catalogues_v100(published: GpuType) -> None:
+    exactly = {"rel": 1e-9}
+
+    for name in ("alpha_f", "alpha_sch", "beta_sch"):
+        assert getattr(published.hardware, name) == pytest.approx(getattr(V100.hardware, name), **exactly)
+    assert list(published.models) == list(V100.models)
+    for name, ours in V100.models.items():
+        fitted = published.models[name]
+        assert fitted.k == pytest.approx(ours.k, **exactly)
+        assert fitted.power == pytest.approx(ours.power, **exactly)
+        assert fitted.l2 == pytest.approx(ours.l2, **exactly)
+        assert fitted.alpha_cache == pytest.approx(ours.alpha_cache, **exactly)
+        assert dict(fitted.provenance.residual) == pytest.approx(dict(ours.provenance.residual), rel=1e-6)
+        rest = {"k": ours.k, "power": ours.power, "l2": ours.l2, "alpha_cache": ours.alpha_cache}
+        assert replace(fitted, **rest, provenance=ours.provenance) == ours
+
+
+@pytest.mark.parametrize("name", sorted(COEFFICIENTS["models"]))
+@pytest.mark.parametrize(
+    "quantity", [reference.active_ms, reference.power_w, reference.l2_pct], ids=["active time", "power", "l2"]
+)
+def test_the_published_profile_predicts_as_the_authors_own_fit(
+    published: GpuType, name: str, quantity: Callable[[DnnModel, int, float], float]
+) -> None:
+    theirs = COEFFICIENTS["models"][name]
+    authors = replace(V100.models[name], k=tuple(theirs["k"]), power=tuple(theirs["power"]), l2=tuple(theirs["l2"]))
+    places = [(batch, V100.share_pct(units)) for batch in range(1, 33) for units in range(1, 41)]
+
+    np.testing.assert_allclose(
+        [quantity(published.models[name], *place) for place in places],
+        [quantity(authors, *place) for place in places],
+        rtol=1e-5,
+    )

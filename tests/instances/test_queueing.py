@@ -1,0 +1,131 @@
+"""The batch queue: worked by hand, textbook queues, and an event-by-event simulation."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from instances.queueing import (
+    P99_REQUESTS,
+    P99_SEED,
+    batch_latencies_ms,
+    p99_latency_ms,
+    p99_service_budget_ms,
+)
+from tests.instances.reference import percentile_99, served_latencies_ms
+
+
+def latencies_ms(arrivals_ms: list[float], batch: int, service_ms: float, timeout_ms: float) -> list[float]:
+    """What the compiled kernel says."""
+    latencies = np.full(len(arrivals_ms), -1.0)
+    batch_latencies_ms(np.array(arrivals_ms, float), batch, service_ms, timeout_ms, latencies)
+    return latencies.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "batch", "service", "timeout", "expected"),
+    [
+        pytest.param([], 4, 3.0, 5.0, [], id="nobody comes"),
+        pytest.param([7.0], 1, 3.0, 5.0, [3.0], id="a batch of one leaves at once"),
+        pytest.param([7.0], 2, 3.0, 5.0, [8.0], id="a lone request waits for the timeout"),
+        pytest.param([0.0, 3.0, 5.0, 20.0], 3, 4.0, 8.0, [9.0, 6.0, 4.0, 12.0], id="full at 5; the last waits till 28"),
+        pytest.param([0.0, 3.0, 20.0], 3, 4.0, 8.0, [12.0, 9.0, 12.0], id="times out at 8 with two on board"),
+        pytest.param([0.0, 8.0], 3, 4.0, 8.0, [12.0, 4.0], id="who arrives at the timeout is on board"),
+        pytest.param([0.0, 1.0, 2.0, 3.0], 2, 10.0, 5.0, [11.0, 10.0, 19.0, 18.0], id="the second batch waits"),
+        pytest.param(
+            [0.0, 1.0, 2.0, 10.5], 2, 10.0, 5.0, [11.0, 10.0, 19.0, 10.5], id="a partner joins while the server is busy"
+        ),
+        pytest.param([0.0, 0.0, 0.0], 2, 1.0, 4.0, [1.0, 1.0, 5.0], id="all at once"),
+        pytest.param([0.0, 0.0, 0.0], 2, 1.0, 0.0, [1.0, 1.0, 2.0], id="no timeout at all"),
+    ],
+)
+def test_latencies_worked_by_hand(
+    arrivals: list[float], batch: int, service: float, timeout: float, expected: list[float]
+) -> None:
+    assert latencies_ms(arrivals, batch, service, timeout) == expected
+    assert served_latencies_ms(arrivals, batch, service, timeout) == expected
+
+
+def test_d_d_1_below_capacity_serves_at_once() -> None:
+    assert latencies_ms([10.0 * k for k in range(100)], 1, 4.0, 5.0) == [4.0] * 100
+
+
+def test_d_d_1_beyond_capacity_falls_behind_by_a_constant() -> None:
+    assert latencies_ms([10.0 * k for k in range(100)], 1, 12.0, 5.0) == [12.0 + 2.0 * k for k in range(100)]
+
+
+def test_d_d_1_in_full_batches_waits_for_the_last_of_each() -> None:
+    # Four every 40 ms, 12 ms each: the first waits 30 ms, the last not at all
+    assert latencies_ms([10.0 * k for k in range(40)], 4, 12.0, 100.0) == [42.0, 32.0, 22.0, 12.0] * 10
+
+
+@pytest.mark.parametrize("load", [0.2, 0.5, 0.8])
+def test_m_d_1_waits_as_long_as_theory_says(load: float) -> None:
+    """Pollaczek-Khinchine: the mean wait is load / (2 (1 - load)) services."""
+    arrivals = np.cumsum(np.random.default_rng(14).exponential(10.0, 1_000_000))
+    latencies, service_ms = np.empty_like(arrivals), 10.0 * load
+
+    batch_latencies_ms(arrivals, 1, service_ms, 5.0, latencies)
+
+    assert np.mean(latencies - service_ms) == pytest.approx(service_ms * load / (2 * (1 - load)), rel=0.02)
+
+
+def test_kernel_agrees_with_an_event_by_event_simulation() -> None:
+    random = Random(15)
+    for _ in range(300):
+        batch, timeout = random.randint(1, 6), random.choice([0.0, random.uniform(0.1, 30.0)])
+        service = random.uniform(0.1, 30.0)
+        now, arrivals = 0.0, []
+        for _ in range(80):
+            now += random.choice([0.0, random.expovariate(0.1), random.expovariate(1.0)])
+            arrivals.append(now)
+
+        assert latencies_ms(arrivals, batch, service, timeout) == served_latencies_ms(arrivals, batch, service, timeout)
+
+
+def test_everybody_is_served_first_come_first_served() -> None:
+    random = Random(16)
+    arrivals = sorted(random.uniform(0.0, 1000.0) for _ in range(500))
+
+    latencies = latencies_ms(arrivals, 4, 9.0, 20.0)
+
+    ends = [arrival + latency for arrival, latency in zip(arrivals, latencies, strict=True)]
+    assert min(latencies) >= 9.0 - 1e-9
+    assert ends == sorted(ends)
+
+
+def test_p99_is_the_percentile_of_one_fixed_sample() -> None:
+    sample = np.cumsum(np.random.Generator(np.random.PCG64(P99_SEED)).standard_exponential(P99_REQUESTS))
+
+    expected = percentile_99(served_latencies_ms((sample * (1000.0 / 300.0)).tolist(), 4, 9.0, 20.0))
+
+    assert p99_latency_ms(4, 9.0, 20.0, 300.0) == expected
+
+
+def test_a_longer_service_can_make_a_request_faster() -> None:
+    """The server that is busy until 16.5 takes the last request on board; the one that is free at 15 leaves it."""
+    arrivals = [0.0, 0.0, 5.0, 16.0]
+
+    assert latencies_ms(arrivals, 2, 8.0, 10.0) == [8.0, 8.0, 18.0, 18.0]
+    assert latencies_ms(arrivals, 2, 16.5, 10.0) == [16.5, 16.5, 28.0, 17.0]
+
+
+def test_p99_budgets_tell_what_holds_from_what_does_not_within_a_percent() -> None:
+    """P99 is not quite monotone in the service time (see above), so the threshold is fuzzy, but by little."""
+    random = Random(17)
+    for _ in range(150):
+        slo_ms, batch = random.uniform(10, 100), random.choice([1, 2, 3, 4, 8, 16])
+        rate_rps = 2000.0 * batch / (slo_ms * random.uniform(0.1, 3.0))  # batches fill before or after the timeout
+        budget_ms = p99_service_budget_ms(slo_ms, rate_rps, batch)
+
+        for shorter in (0.2, 0.5, 0.8, 0.95, 0.99):
+            assert p99_latency_ms(batch, shorter * budget_ms, slo_ms / 2, rate_rps) <= slo_ms
+        for longer in (1.01, 1.05, 1.2, 2.0):
+            assert p99_latency_ms(batch, longer * budget_ms, slo_ms / 2, rate_rps) > slo_ms
+
+
+def test_p99_budgets_are_repeatable() -> None:
+    first = p99_service_budget_ms(40.0, 200.0, 4)
+    p99_service_budget_ms.cache_clear()
+
+    assert p99_service_budget_ms(40.0, 200.0, 4) == first

@@ -1,0 +1,43 @@
+"""The page: our style whatever the user's settings are, and nothing global left behind."""
+
+import matplotlib
+import pytest
+
+from reports.canvas import COLUMN_IN, note_height_in, page, write_note
+
+
+def test_the_style_holds_on_the_page_and_nowhere_else():
+    with matplotlib.rc_context({"font.size": 31.0, "axes.facecolor": "green"}):
+        with page(COLUMN_IN, 2.0) as sheet:
+            assert matplotlib.rcParams["font.size"] == 7.0
+            assert matplotlib.rcParams["axes.facecolor"] == "white"
+            assert matplotlib.rcParams["svg.fonttype"] == "none"
+            assert matplotlib.rcParams["pdf.fonttype"] == 42
+        assert matplotlib.rcParams["font.size"] == 31.0
+    assert tuple(sheet.get_size_inches()) == pytest.approx((COLUMN_IN, 2.0))
+    assert sheet.get_layout_engine() is not None
+
+
+def test_a_dollar_sign_is_a_price():
+    with page(COLUMN_IN, 1.0) as sheet:
+        text = sheet.text(0.0, 0.0, "$1/h or $2/h")
+        assert not text.get_parse_math()
+
+
+def test_notes_are_wrapped_to_the_page_and_take_the_height_they_ask_for():
+    lines = ["a note that is somewhat longer than the width of one column of a paper, much longer", "a short one"]
+    with page(COLUMN_IN, 2.0) as sheet:
+        sheet.subplots()
+        write_note(sheet, lines)
+        sheet.draw_without_rendering()
+        extent = sheet.texts[0].get_window_extent() if sheet.texts else sheet._supxlabel.get_window_extent()
+    assert extent.x0 >= 0
+    assert extent.x1 <= sheet.bbox.width
+    assert extent.height <= note_height_in(lines, COLUMN_IN) * sheet.dpi
+    assert note_height_in([]) == 0.0
+
+
+def test_without_notes_nothing_is_written():
+    with page(COLUMN_IN, 1.0) as sheet:
+        write_note(sheet, [])
+        assert sheet.get_supxlabel() == ""

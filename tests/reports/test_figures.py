@@ -1,0 +1,123 @@
+"""The list of figures, and what holds for every one of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instances import InputError
+from instances.suites import SUITES
+from reports.figure import Need
+from reports.figures import figure, figure_names
+
+NAMES = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
+
+
+def test_every_file_in_the_folder_is_a_figure_of_that_name():
+    assert figure_names() == NAMES
+    assert [figure(name).name for name in NAMES] == NAMES
+
+
+def test_a_mistyped_name_gets_the_nearest():
+    with pytest.raises(InputError, match=r'bench figures: unknown figure "ignitr-fig21"; did you mean "igniter-fig21"'):
+        figure("ignitr-fig21", "bench figures")
+
+
+def test_a_name_unlike_any_gets_them_all():
+    with pytest.raises(InputError, match="known: igniter-fig14, igniter-fig18, igniter-fig21"):
+        figure("")
+
+
+def test_neither_listing_nor_describing_figures_loads_matplotlib():
+    code = (
+        "import sys; from reports.figures import figure, figure_names;"
+        "names = figure_names();"
+        "assert not [m for m in sys.modules if m.startswith('reports.figures.')], 'listing imports no figure';"
+        "titles = [figure(name).title for name in names];"
+        "assert all(titles);"
+        "assert 'matplotlib' not in sys.modules"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_says_what_it_shows_and_costs(name):
+    described = figure(name)
+    for text in (described.title, described.paper, described.shows, described.look_for, described.cost):
+        assert text == text.strip() != ""
+        assert "  " not in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_needs_instances_that_exist(name):
+    known = {*SUITES, *(instance.name for suite in SUITES.values() for instance in suite.build())}
+    for need in figure(name).needs:
+        named = [text for text in (need.instances, need.quick) if text]
+        assert {part for text in named for part in text.split(",")} <= known
+        assert need.schedulers
+        assert need.seeds
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_rows_it_says_what_to_run(name, tmp_path):
+    with pytest.raises(InputError, match=rf"{name}: no run to draw; .*bench run --instances igniter-.* --seeds 0"):
+        figure(name).draw([], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_other_instances_do_not_count(name, make_row, tmp_path):
+    same_name = make_row(figure(name).needs[0].schedulers[0], "igniter-mix-10-s0", instance_hash="0" * 64)
+    with pytest.raises(InputError, match="no run to draw"):
+        figure(name).draw([make_row(instance="64gpu-cost"), same_name], tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_three_files_with_searchable_text_and_no_dates(name, make_row, tmp_path):
+    row = make_row(instance="igniter-12" if name != "igniter-fig21" else "igniter-mix-50-s0", decision_s=0.01)
+    files = figure(name).draw([row], tmp_path / "new" / "folder")
+    assert [file.name for file in files] == [f"{name}.pdf", f"{name}.svg", f"{name}.png"]
+    pdf, svg, png = (file.read_bytes() for file in files)
+    assert pdf.startswith(b"%PDF")
+    assert b"/CIDFontType2" in pdf  # TrueType, which printers and editors take
+    assert b"CreationDate" not in pdf
+    assert svg.count(b"<text") > 10
+    assert b"<dc:date>" not in svg
+    assert png.startswith(b"\x89PNG")
+
+
+def test_the_same_rows_give_the_same_bytes(make_row, two_gpus, tmp_path):
+    drawn = []
+    for folder in ("first", "second"):
+        files = figure("igniter-fig14").draw([make_row(plan=two_gpus)], tmp_path / folder)
+        drawn.append([file.read_bytes() for file in files])
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_failed_runs_alone_are_named(name, make_row, draw):
+    instance = "igniter-12" if name != "igniter-fig21" else "igniter-mix-50-s0"
+    failed = make_row("mine@igniter", instance, termination="memory_limit", status="unknown")
+    refused = make_row("ffd+", instance, status="infeasible")
+    refused_timed = refused if name != "igniter-fig21" else make_row("ffd+", instance, termination="crashed")
+    note = " ".join(draw(name, [failed, refused_timed]).get_supxlabel().split())
+    assert "Not run: igniter, ffd++, cpsat." in note
+    assert f"mine@igniter (memory limit) on {instance}" in note
+    assert f"ffd+ ({'infeasible' if refused_timed is refused else 'crashed'}) on {instance}" in note
+
+
+def test_a_folder_that_is_a_file_is_refused(make_row, tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InputError, match=r"taken: cannot be written: File exists"):
+        figure("igniter-fig14").draw([make_row()], tmp_path / "taken")
+
+
+def test_a_need_names_its_command():
+    need = Need("smoke", ("igniter", "ffd+"), (0, 1))
+    assert need.command == "bench run --instances smoke --schedulers igniter,ffd+ --seeds 0,1"
+
+
+def test_the_style_ships_with_the_package():
+    assert Path(sys.modules["reports.figure"].__file__).with_name("style.mplstyle").is_file()

@@ -1,0 +1,46 @@
+"""Plans as pieces, and which of them are marked."""
+
+import pytest
+
+from instances.suites import suite
+from reports.placement import pieces
+
+(INSTANCE,) = suite("igniter-12").build()
+
+
+@pytest.fixture
+def plan(make_plan):
+    return make_plan([(10, ("W5", 4)), (20, ("W6", 4), ("W7", 2))], [(4, ("W5", 2)), (8, ("W1", 6))])
+
+
+def test_every_slot_is_a_piece(make_row, plan):
+    found = [
+        (p.gpu, p.start_pct, p.share_pct, p.turn, p.turns, p.workload, p.model, p.batch)
+        for p in pieces(make_row(plan=plan), INSTANCE)
+    ]
+    assert found == [
+        (0, 0.0, 25.0, 0, 1, "W5", "resnet50", 4),
+        (0, 25.0, 50.0, 0, 2, "W6", "resnet50", 4),
+        (0, 25.0, 50.0, 1, 2, "W7", "vgg19", 2),
+        (1, 0.0, 10.0, 0, 1, "W5", "resnet50", 2),
+        (1, 10.0, 20.0, 0, 1, "W1", "alexnet", 6),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "workload", "marked"),
+    [
+        (0, "W5", [(0, "W5")]),
+        (0, None, [(0, "W5"), (0, "W6"), (0, "W7")]),
+        (None, "W5", [(0, "W5"), (1, "W5")]),
+        (None, None, []),
+    ],
+    ids=["a slot", "a GPU", "a workload", "the pool"],
+)
+def test_a_violation_marks_what_the_judge_ascribes_it_to(make_row, plan, gpu, workload, marked):
+    row = make_row(plan=plan, violations=1, violation_details=[{"kind": "any", "gpu": gpu, "workload": workload}])
+    assert [(piece.gpu, piece.workload) for piece in pieces(row, INSTANCE) if piece.violating] == marked
+
+
+def test_without_a_plan_there_are_no_pieces(make_row):
+    assert pieces(make_row(), INSTANCE) == []

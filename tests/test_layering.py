@@ -1,0 +1,188 @@
+"""The floors of the tree: who may import whom, what nothing may be called, and what a bare import must not load."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
+SCHEDULERS = ("formulations", "heuristics", "rl")
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one of our modules; ``late`` where merely importing the file does not run it."""
+
+    module: str
+    line: int
+    late: bool
+
+    @property
+    def folder(self) -> str:
+        return self.module.partition(".")[0]
+
+
+def module_name(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path, root: Path = ROOT) -> list[Import]:
+    """Every import of ours in the file, whether by statement or by a name handed to ``import_module``."""
+    found = list(_imports(ast.parse(path.read_text(encoding="utf-8")), path, root, late=False))
+    return [each for each in found if each.folder in FOLDERS]
+
+
+def _imports(node: ast.AST, path: Path, root: Path, late: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(alias.name, child.lineno, late) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            base = child.module or ""
+            if child.level:
+                package = module_name(path.parent / "__init__.py", root).split(".")
+                base = ".".join([*package[: len(package) - child.level + 1], *base.split(".")]).rstrip(".")
+            for alias in child.names:  # `from bench import api` names a module as much as `import bench.api`
+                inner = root.joinpath(*base.split("."), alias.name)
+                is_module = inner.is_dir() or inner.with_suffix(".py").is_file()
+                yield Import(f"{base}.{alias.name}" if is_module else base, child.lineno, late)
+        elif (
+            isinstance(child, ast.Call)
+            and ast.unparse(child.func).split(".")[-1] in ("import_module", "__import__")
+            and child.args
+            and isinstance(child.args[0], ast.Constant)
+        ):
+            yield Import(str(child.args[0].value), child.lineno, late)
+        is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        typing_only = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
+        yield from _imports(child, path, root, late or is_function or typing_only)
+
+
+def forbidden(path: Path, each: Import, root: Path = ROOT) -> str | None:
+    """Why the file must not import this, or None."""
+    place = path.relative_to(root)
+    folder, target = place.parts[0], each.folder
+    if target == folder and place != Path("bench/api.py"):
+        return None
+    if folder == "instances":
+        return "instances imports nothing of ours"
+    if place == Path("bench/api.py"):
+        return None if target == "instances" else "bench/api is a leaf: it imports only instances"
+    if target == "instances":
+        return None
+    if folder in SCHEDULERS:
+        return (
+            None if each.module == "bench.api" else "a scheduler imports only instances, bench.api and its own folder"
+        )
+    if folder == "bench" and target in SCHEDULERS:
+        return "bench loads schedulers by name"
+    if folder == "bench":
+        in_cli = place.parts[1] in ("cli", "cli.py")
+        return None if in_cli and each.late else "only bench/cli imports reports, and inside functions"
+    return None  # reports is the top floor
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_file_imports_only_from_its_folder_or_a_lower_floor(path: Path) -> None:
+    reasons = [f"line {i.line}: {i.module}: {why}" for i in imports(path) if (why := forbidden(path, i))]
+
+    assert reasons == []
+
+
+def test_the_tree_is_there() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in FILES} == set(FOLDERS)
+
+
+# The rules themselves, on files made for them
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("instances/a.py", "from instances.plan import Plan", True),
+        ("instances/a.py", "from bench.api import Run", False),
+        ("instances/a.py", "def f():\n    import heuristics.igniter", False),
+        ("instances/sub/a.py", "from .. import plan", True),
+        ("bench/api.py", "from instances import Plan", True),
+        ("bench/api.py", "from bench.judge import judge", False),
+        ("heuristics/a.py", "from bench.api import Run", True),
+        ("heuristics/a.py", "from bench import api", True),
+        ("heuristics/a.py", "import bench.judge", False),
+        ("heuristics/a.py", "from bench import judge", False),
+        ("heuristics/a.py", "from heuristics.packing import pack_pools", True),
+        ("heuristics/a.py", "from formulations.colgen import ColGen", False),
+        ("rl/a.py", "def f():\n    from heuristics import igniter", False),
+        ("bench/a.py", "from instances import Plan\nfrom bench.judge import judge", True),
+        ("bench/a.py", "from heuristics.igniter import IGniter", False),
+        ("bench/a.py", "import importlib\nimportlib.import_module('rl.train')", False),
+        ("bench/a.py", "def f():\n    import reports.html", False),
+        ("bench/cli.py", "def f():\n    import reports.html", True),
+        ("bench/cli/report.py", "def f():\n    import reports.html", True),
+        ("bench/cli/report.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import reports.html", True),
+        ("bench/cli/report.py", "import reports.html", False),
+        ("reports/a.py", "from bench.ledger import Ledger\nimport instances", True),
+        ("reports/a.py", "import numpy, matplotlib.pyplot", True),
+    ],
+)
+def test_the_rules(name: str, text: str, allowed: bool, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    for module in ("bench/api.py", "bench/judge.py"):
+        (tmp_path / module).parent.mkdir(exist_ok=True)
+        (tmp_path / module).touch()
+
+    assert (not any(forbidden(path, each, tmp_path) for each in imports(path, tmp_path))) == allowed
+
+
+def test_nothing_is_called_utils_common_helpers_or_core() -> None:
+    """A thing lives with the concept it serves."""
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for folder in (*FOLDERS, "tests")
+        for path in (ROOT / folder).rglob("*")
+        if path.stem.lower().strip("_") in ("util", "utils", "common", "helper", "helpers", "core")
+        and "__pycache__" not in path.parts
+    ]
+
+    assert found == []
+
+
+def test_pydantic_stays_at_the_file_border() -> None:
+    users = {
+        path.relative_to(ROOT).parts[:2]
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pydantic")
+        or (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "pydantic" for alias in node.names))
+    }
+
+    assert users == {("instances", "files")}
+
+
+HEAVY = ("numba", "scipy", "pydantic", "torch", "ortools", "highspy", "pyomo", "matplotlib", "pandas")
+
+
+def loaded_by(module: str) -> list[str]:
+    """Top-level modules in a fresh interpreter that has imported ``module`` and nothing else."""
+    program = f"import json, sys, {module}\nprint(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    names: list[str] = json.loads(done.stdout)
+    return names
+
+
+@pytest.mark.parametrize("module", ["instances", "bench.api", "bench.cli", "bench.registry"])
+def test_a_bare_import_loads_nothing_heavy(module: str) -> None:
+    assert sorted(set(loaded_by(module)) & set(HEAVY)) == []
+
+
+def test_reading_instances_needs_no_compiler() -> None:
+    loaded = loaded_by("instances.files")
+
+    assert "pydantic" in loaded
+    assert sorted(set(loaded) & {*HEAVY} - {"pydantic"}) == []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol, runtime_checkable
 
-from instances import Instance, Objective, Plan, PlanClass
+from instances import Instance, Objective, Partition, Plan, PlanClass
 
 
 class Status(StrEnum):
@@ -119,7 +119,8 @@ class Scheduler(Protocol):
     """Anything that turns instances into plans. In practice a frozen dataclass.
 
     A class may also define ``warm(self) -> None``: it is called before the clock starts, sees no instance, and is the
-    place to import solvers and compile kernels.
+    place to import solvers and compile kernels. One that plans GPUs cut into MIG instances says so with
+    ``partitions: ClassVar[frozenset[Partition]]``; without it a scheduler plans shares.
     """
 
     name: ClassVar[str]
@@ -128,3 +129,29 @@ class Scheduler(Protocol):
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan for ``instance`` within the terms of ``run``."""
         ...
+
+
+class Capable(Protocol):
+    """Whatever says what it can solve: a scheduler, its class, or a description of it."""
+
+    @property
+    def objectives(self) -> frozenset[Objective]:
+        """What it can solve."""
+        ...
+
+
+def partitions(scheduler: object) -> frozenset[Partition]:
+    """Return how the GPUs may be divided that ``scheduler`` plans."""
+    found: frozenset[Partition] = getattr(scheduler, "partitions", frozenset({Partition.SHARES}))
+    return found
+
+
+def refusal(scheduler: Capable, instance: Instance) -> str | None:
+    """Return why ``scheduler`` does not do what ``instance`` asks, or ``None`` if it does."""
+    if instance.objective not in scheduler.objectives:
+        able = ", ".join(sorted(scheduler.objectives)) or "nothing"
+        return f"does not solve {instance.objective}; it solves {able}"
+    if instance.partition not in partitions(scheduler):
+        able = ", ".join(sorted(partitions(scheduler))) or "nothing"
+        return f"does not plan GPUs divided by {instance.partition}; it plans {able}"
+    return None

@@ -2,126 +2,18 @@
 
 import math
 from collections import defaultdict
-from dataclasses import asdict, dataclass
 from itertools import islice
 
 import numpy as np
 
-from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, PlacedGpu, Plan, Slot
+from bench.judge_mig import check_mig_gpulet, judge_mig_gpu
+from bench.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
+from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
 from instances.errors import unknown_name
 from instances.interference import gpu_time_ms
 from instances.view import View
 
-RATE_TOLERANCE = 1e-9
-"""Relative slack on rates alone, for parts of a split workload that do not add up to the last bit and for cycles of
-exactly ``1000 b / r``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One broken constraint.
-
-    Attributes
-    ----------
-    kind
-        ``latency``, ``share``, ``allowed-share``, ``memory``, ``batch``, ``rate``, ``duty-cycle`` or ``pool``.
-    gpu
-        Position in the plan, or ``None`` when it concerns no single GPU.
-    workload
-        Its id, or ``None``.
-    actual, limit
-        What is, and what may be at most (``rate``: at least); units as the message says.
-    message
-        For people.
-    """
-
-    kind: str
-    gpu: int | None
-    workload: str | None
-    actual: float
-    limit: float
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class SlotVerdict:
-    """What the performance model predicts for one slot.
-
-    Attributes
-    ----------
-    gpu, workload
-        Position in the plan, and id.
-    t_gpu_ms, t_inf_ms
-        GPU time and whole inference time of a batch beside its neighbours.
-    budget_ms
-        Largest permitted GPU time (single-slot gpulets; what is left of the cycle otherwise).
-    throughput_rps
-        Most requests per second the slot can do.
-    busy
-        Fraction of time it is executing at the rate it serves.
-    """
-
-    gpu: int
-    workload: str
-    t_gpu_ms: float
-    t_inf_ms: float
-    budget_ms: float
-    throughput_rps: float
-    busy: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The judge's finding on one plan.
-
-    Attributes
-    ----------
-    feasible
-        Whether no constraint is broken.
-    violations
-        Every broken constraint.
-    value
-        Of the instance's objective, also for infeasible plans; ``None`` where it is undefined.
-    gpus_used
-        GPUs that run something.
-    cost_per_hour
-        Their prices summed, in dollars.
-    throughput_rps
-        Sum of what the slots can do.
-    goodput_rps
-        Sum of the rates served by slots that break no constraint, at most what each workload asks for.
-    fragments_pct
-        Mean unallocated share of the GPUs that run something (InSS, Sec. 2.4).
-    utilisation_pct
-        Mean over those GPUs of share times busy fraction.
-    slots
-        The prediction for every slot, in plan order.
-    """
-
-    feasible: bool
-    violations: tuple[Violation, ...]
-    value: float | None
-    gpus_used: int
-    cost_per_hour: float
-    throughput_rps: float
-    goodput_rps: float
-    fragments_pct: float
-    utilisation_pct: float
-    slots: tuple[SlotVerdict, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the verdict as JSON values; times that are not finite become ``null``."""
-        return {key: _finite(value) for key, value in asdict(self).items()}
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return value
+__all__ = ["SlotVerdict", "Verdict", "Violation", "judge"]
 
 
 def judge(plan: Plan, instance: Instance) -> Verdict:
@@ -136,9 +28,10 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     _check_belongs(plan, instance)
     violations: list[Violation] = []
     slots: list[SlotVerdict] = []
-    views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+    mig = instance.partition is Partition.MIG
+    views = {} if mig else {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
     for position, gpu in enumerate(plan.gpus):
-        found = _judge_gpu(position, gpu, views[gpu.type])
+        found = judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type])
         slots += found[0]
         violations += found[1]
     violations += _judge_pool(plan, instance)
@@ -181,6 +74,7 @@ def _check_belongs(plan: Plan, instance: Instance) -> None:
                 raise InputError(where, "slots that take turns need a duty_cycle_ms")
             if cycle_ms is not None and not 0.0 < cycle_ms < math.inf:
                 raise InputError(f"{where}.duty_cycle_ms", f"{cycle_ms} is no positive time")
+            check_mig_gpulet(gpulet, instance.partition, where)
             for s, slot in enumerate(gpulet.slots):
                 place = f"{where}.slots[{s}]"
                 if slot.workload not in instance.workload_index:

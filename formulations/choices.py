@@ -117,9 +117,11 @@ def servable_choices(view: View, workload: int, rates: Rates) -> Choices:
     """
     tables, model = view.tables, int(view.model[workload])
     batch = np.arange(1, int(tables.max_batch[model]) + 1)
-    units = _permitted_shares(tables)
+    units = tables.permitted
     budget = view.budget_ms(workload, batch[:, None], rates.rate_rps[None, :])
-    b, r = np.nonzero(_best_budgets(budget, rates.step) & (tables.memory_mib[model, batch] <= tables.memory_limit_mib)[:, None])
+    b, r = np.nonzero(
+        _best_budgets(budget, rates.step) & (tables.memory_mib[model, batch] <= tables.memory_limit_mib)[:, None]
+    )
     b, u = np.repeat(b, len(units)), np.tile(units, len(b))
     r = np.repeat(r, len(units))
     tau, at = budget[b, r], (model, batch[b], u)
@@ -133,13 +135,6 @@ def servable_choices(view: View, workload: int, rates: Rates) -> Choices:
     fits = clock > 0.0
     fits[fits] = alone_ms[fits] / clock[fits] <= tau[fits]
     return choices.only(fits)
-
-
-def _permitted_shares(tables: Tables) -> Ints:
-    units = [int(tables.next_share[0])]
-    while units[-1] <= tables.share_units:
-        units.append(int(tables.next_share[units[-1]]))
-    return np.array(units[:-1], dtype=np.int64)
 
 
 def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
@@ -186,7 +181,7 @@ def needed(servable: Sequence[Choices], tables: Tables) -> list[Choices]:
     tables
         Of the GPU type.
     """
-    worst = _most_company(servable, tables.share_units)
+    worst = most_company(servable, tables.share_units)
     kept = []
     for w, choices in enumerate(servable):
         smaller = np.arange(len(choices)) - 1
@@ -200,16 +195,22 @@ def needed(servable: Sequence[Choices], tables: Tables) -> list[Choices]:
     return kept
 
 
-def _most_company(servable: Sequence[Choices], share_units: int) -> Floats:
-    """Largest number, L2, DRAM and power demand that the others can have in s units: shape (4, workloads, units + 1)."""
-    count = len(servable)
-    most = np.zeros((4, count, share_units + 1))
-    for j, choices in enumerate(servable):
+def most_company(workloads: Sequence[Choices], share_units: int) -> Floats:
+    """Bound the company that shares of one GPU leave room for: largest number, L2, DRAM and power demand, each alone.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (4, workloads + 1, share_units + 1): entry [q, w, s] is the most of quantity q that workloads other than w
+        can have in s units together. The last w leaves nobody out.
+    """
+    count = len(workloads)
+    most = np.zeros((4, count + 1, share_units + 1))
+    for j, choices in enumerate(workloads):
         value = np.full((4, share_units + 1), -np.inf)
-        value[:, 0] = 0.0
         for quantity, amounts in enumerate((np.ones(len(choices)), *choices.demand.T)):
             np.maximum.at(value[quantity], choices.units, amounts)
-        others = np.arange(count) != j
+        others = np.arange(count + 1) != j
         grown = most.copy()
         for units in np.unique(choices.units):
             taken = most[:, :, : share_units + 1 - units] + value[:, None, units, None]

@@ -120,13 +120,22 @@ def _parts(view: View, workload: Ints) -> Ints:
         raise UnservableError(
             f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {view.gpu.name} at any rate"
         )
+
+    def fits(position: int, count: int) -> bool:
+        one, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
+        return bool(lower_bound_share(view, one, appropriate_batch(view, one, rate), rate)[0] <= full)
+
     parts = np.ones(len(workload), dtype=np.int64)
-    while True:
-        rate = view.rate_rps / parts
-        oversized = lower_bound_share(view, workload, appropriate_batch(view, workload, rate), rate) > full
-        if not oversized.any():
-            return parts
-        parts[oversized] += 1
+    whole = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
+    for position in np.flatnonzero(whole > full).tolist():
+        too_few, enough = 1, 2
+        while not fits(position, enough):
+            too_few, enough = enough, 2 * enough
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            too_few, enough = (too_few, middle) if fits(position, middle) else (middle, enough)
+        parts[position] = enough
+    return parts
 
 
 def placed_gpus(

@@ -2,8 +2,9 @@
 
 from instances.budget import SloRule
 from instances.errors import InputError
-from instances.gpu import DnnModel, GpuType, Hardware, Provenance
+from instances.gpu import DnnModel, GpuType, Hardware, Partition, Provenance
 from instances.instance import GOODPUT_STEP, GpuPool, Instance, Objective, ScenarioSet
+from instances.mig import MigConfiguration, MigProfile, MigSlice
 from instances.plan import Gpulet, PlacedGpu, Plan, PlanClass, Slot, spatial_gpu
 from instances.workload import Application, Job, Workload
 
@@ -18,7 +19,11 @@ __all__ = [
     "InputError",
     "Instance",
     "Job",
+    "MigConfiguration",
+    "MigProfile",
+    "MigSlice",
     "Objective",
+    "Partition",
     "PlacedGpu",
     "Plan",
     "PlanClass",

@@ -70,7 +70,7 @@ FAMILIES = {
         ),
         Family(
             "overload-mix",
-            "rates of which 64 V100s can serve 160 workloads at best three quarters",
+            "rates at which 64 V100s can serve about three quarters of the requests of 160 workloads at best",
             "v100",
             {
                 "resnet50": (Range(20, 50), Range(1000, 1500)),

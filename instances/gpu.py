@@ -2,8 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
 
 from instances.errors import unknown_name
+from instances.mig import MigProfile
+
+
+class Partition(StrEnum):
+    """How a GPU is divided among workloads.
+
+    ``shares``: any whole number of share units under MPS, with interference. ``mig``: isolated instances of a few
+    sizes at fixed places.
+    """
+
+    SHARES = "shares"
+    MIG = "mig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +28,7 @@ class Provenance:
     ----------
     kind
         ``fitted`` (to measurements), ``calibrated`` (shaped from elsewhere and pinned to published points, hence no
-        evidence for those points) or ``measured-here``.
+        evidence for those points), ``measured`` (published measurements as they are) or ``measured-here``.
     source
         The measurements or publication, in words.
     residual
@@ -51,6 +65,10 @@ class Hardware:
     alpha_f: float
     alpha_sch: float
     beta_sch: float
+
+
+ISOLATED = Hardware(inf, 0.0, inf, 1.0, 0.0, 0.0, 0.0)
+"""Of GPUs that are cut into MIG instances: nobody shares a bus, a power cap or a scheduler worth modelling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +127,21 @@ class GpuType:
     name
         As the catalogue file is called, such as ``v100``.
     share_units
-        Units in 100 % of the GPU; shares are whole units (V100: 40 units of 2.5 %).
+        Units in 100 % of the GPU; shares are whole units (V100: 40 units of 2.5 %; under MIG the compute slices).
     memory_mib
         Device memory.
     price_per_hour
         List price in US dollars.
     hardware
-        Coefficients of the hardware.
+        Coefficients of the hardware; ``ISOLATED`` under MIG.
     models
-        By name.
+        By name; empty under MIG, where figures exist for instances only.
     provenance
         Where the hardware's figures come from.
     allowed_shares
         The only permitted shares, in units, ascending; ``None`` permits every whole unit.
+    mig
+        The instances it is cut into and the models on them; ``None`` where shares are cut freely.
     """
 
     name: str
@@ -132,22 +152,42 @@ class GpuType:
     models: Mapping[str, DnnModel]
     provenance: Provenance
     allowed_shares: tuple[int, ...] | None = None
+    mig: MigProfile | None = None
 
     def __hash__(self) -> int:  # mappings have no hash; equal types still have equal names
         return hash((self.name, self.share_units, self.memory_mib))
 
+    @property
+    def partition(self) -> Partition:
+        """How it is divided among workloads."""
+        return Partition.SHARES if self.mig is None else Partition.MIG
+
+    @property
+    def model_names(self) -> list[str]:
+        """Names of the models that it has figures for."""
+        return list(self.models if self.mig is None else self.mig.models)
+
+    def check_model(self, name: str, where: str = "model") -> None:
+        """Make sure that there are figures for the model called ``name``.
+
+        Raises
+        ------
+        InputError
+            If there are none; ``where`` names the place that asked.
+        """
+        if name not in self.model_names:
+            raise unknown_name(where, f"model on {self.name}", name, self.model_names)
+
     def model(self, name: str, where: str = "model") -> DnnModel:
-        """Return the model called ``name``.
+        """Return the coefficients of the model called ``name``.
 
         Raises
         ------
         InputError
             If this GPU type has no figures for it; ``where`` names the place that asked.
         """
-        try:
-            return self.models[name]
-        except KeyError:
-            raise unknown_name(where, f"model on {self.name}", name, list(self.models)) from None
+        self.check_model(name, where)
+        return self.models[name]
 
     def share_pct(self, share_units: float) -> float:
         """Percent of the GPU that ``share_units`` are."""

@@ -1,6 +1,6 @@
 """An instance: what is to be served, on which GPUs, under which rule, to which end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from instances.budget import SloRule
 from instances.errors import InputError
-from instances.gpu import GpuType
+from instances.gpu import GpuType, Partition
+from instances.mig import MIG_TABLE
 from instances.workload import Application, Job, Workload
 
 
@@ -100,7 +101,15 @@ class Instance:
                 seen.add(name)
         for position, workload in enumerate(self.workloads):
             for pool in self.gpus:
-                pool.type.model(workload.model, f"{self.name}: workloads[{position}].model")
+                pool.type.check_model(workload.model, f"{self.name}: workloads[{position}].model")
+        mismatch = partition_mismatch([pool.type for pool in self.gpus], self.performance_model, self.slo_rule)
+        if mismatch is not None:
+            raise InputError(f"{self.name}: {mismatch[0]}", mismatch[1])
+
+    @property
+    def partition(self) -> Partition:
+        """How the GPUs of the pool are divided: all of them alike."""
+        return self.gpus[0].type.partition if self.gpus else Partition.SHARES
 
     @cached_property
     def workload_index(self) -> Mapping[str, int]:
@@ -120,6 +129,24 @@ class Instance:
         """Return this instance with every rate multiplied by ``factor``."""
         workloads = tuple(replace(w, rate_rps=w.rate_rps * factor) for w in self.workloads)
         return replace(self, name=f"{self.name}*{factor:g}", workloads=workloads)
+
+
+def partition_mismatch(types: Sequence[GpuType], performance_model: str, slo_rule: SloRule) -> tuple[str, str] | None:
+    """Return the field that does not suit how the GPUs are divided, and what would be right; ``None`` if all do.
+
+    Under MIG latencies come from a table of whole inferences: the budget must not depend on transfers or on the rate.
+    """
+    partitions = {gpu.partition for gpu in types}
+    if len(partitions) > 1:
+        names = ", ".join(gpu.name for gpu in types if gpu.mig is not None)
+        return "gpus", f"mixes GPUs cut into MIG instances ({names}) with others; expected one or the other"
+    if Partition.MIG in partitions and performance_model != MIG_TABLE:
+        return "performance_model", f'is "{performance_model}"; GPUs cut into MIG instances need "{MIG_TABLE}"'
+    if Partition.MIG in partitions and slo_rule != SloRule.HALF_SLO:
+        return "slo_rule", f'is "{slo_rule}"; GPUs cut into MIG instances need "{SloRule.HALF_SLO}"'
+    if Partition.SHARES in partitions and performance_model == MIG_TABLE:
+        return "performance_model", f'is "{MIG_TABLE}"; {types[0].name} is not cut into MIG instances'
+    return None
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,17 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Gpulet:
-    """A share of one GPU, in whole units; several slots take turns within ``duty_cycle_ms``."""
+    """A share of one GPU, in whole units; several slots take turns within ``duty_cycle_ms``.
+
+    A MIG instance is a gpulet of ``share_units`` compute slices that begins at position ``start`` of its GPU and runs
+    ``processes`` processes of its one slot's model side by side.
+    """
 
     share_units: int
     slots: tuple[Slot, ...]
     duty_cycle_ms: float | None = None
+    start: int | None = None
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from instances.catalogue import gpu_type
 from instances.errors import unknown_name
 from instances.generate import generate
 from instances.instance import GpuPool, Instance, Objective
+from instances.parvagpu import parvagpu
 from instances.workload import Workload
 
 
@@ -91,6 +92,7 @@ SUITES: Mapping[str, Suite] = {
             _64gpu,
         ),
         Suite("igniter-scaling", "random mixes of 10 to 1,000 workloads, for decision times", _igniter_scaling),
+        Suite("parvagpu", "ParvaGPU's six service mixes: cost on A100s cut into MIG instances", parvagpu),
         Suite("smoke", "four tiny instances of every objective, for a check in seconds", _smoke),
     )
 }

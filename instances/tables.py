@@ -126,4 +126,3 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
         contention.max_power_w,
         contention.throttle_per_w,
     )
-

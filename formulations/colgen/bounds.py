@@ -32,7 +32,9 @@ def cost_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, price:
     total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
     unlimited = np.isinf(count)
     corners = [p / v for p, v in zip(price, best_worth, strict=True) if 0.0 < v < math.inf]
-    most = min((p / v for p, v in zip(price[unlimited], best_worth[unlimited], strict=True) if v > 0.0), default=math.inf)
+    most = min(
+        (p / v for p, v in zip(price[unlimited], best_worth[unlimited], strict=True) if v > 0.0), default=math.inf
+    )
     if math.isinf(float(best_worth.max(initial=0.0))):
         return 0.0
     best = 0.0

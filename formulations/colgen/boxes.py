@@ -79,7 +79,7 @@ def least_share(
 
     The time falls with the share (own L2 demand is part of the floor, own power too), so halving finds it.
     """
-    low = np.searchsorted(tables.permitted, start_units)
+    low = int(np.searchsorted(tables.permitted, start_units))
     high = len(tables.permitted)
     while low < high:
         middle = (low + high) // 2
@@ -136,9 +136,7 @@ def _most_demands(tables: Tables, choices: Choices, box: Box, l2: Floats, power:
 
 
 @njit(cache=True)
-def reachable(
-    tables: Tables, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
-) -> bool:
+def reachable(tables: Tables, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats) -> bool:
     """Whether patterns at least shares can be in ``box``, as far as the sums of the N extreme workloads tell."""
     workloads, n = len(choices.first) - 1, box.residents
     if workloads < n:
@@ -192,8 +190,8 @@ def reachable_takes(tables: Tables, choices: Choices) -> Takes:
         if len(boxes) == before:
             break  # a GPU that held more residents could also hold fewer
     return Takes(
-        np.array(boxes, dtype=np.float64).reshape(-1, 5),
-        np.array([row[0] for row in rows], dtype=np.int16).reshape(-1, count),
-        np.array([row[1] for row in rows], dtype=np.float64).reshape(-1, count),
-        np.array([row[2] for row in rows], dtype=np.float64).reshape(-1, count),
+        np.array(boxes, dtype=np.float64).reshape(len(boxes), 5),
+        np.array([row[0] for row in rows], dtype=np.int16).reshape(len(rows), count),
+        np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), count),
+        np.array([row[2] for row in rows], dtype=np.float64).reshape(len(rows), count),
     )

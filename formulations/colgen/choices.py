@@ -89,9 +89,7 @@ def dominates(
 
 
 @njit(cache=True)
-def _drop_dominated(
-    tables: Tables, model: int, budget_ms: Floats, memory_binds: bool, keep: NDArray[np.bool_]
-) -> None:
+def _drop_dominated(tables: Tables, model: int, budget_ms: Floats, memory_binds: bool, keep: NDArray[np.bool_]) -> None:
     """Unmark the batches (by index, 0 unused) that another marked batch dominates."""
     top = len(budget_ms) - 1
     for b in range(1, top + 1):

@@ -1,8 +1,9 @@
 """Column generation: the linear relaxation over all patterns, with a certified bound at every step."""
 
 import math
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,10 @@ Ints = NDArray[np.int64]
 FIRST_TOLERANCE = 0.02
 """A pattern is looked for when it gains at least this fraction of a GPU's worth; halved whenever none does."""
 
-FIRST_NODE_LIMIT = 2_000
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 SEED_FILL, SEED_PATTERNS = 0.95, 3_000
+CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
+SEED_TIME_FRACTION, SEED_TIME_MOST_S = 0.2, 60.0
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class Generation:
         Its terms.
     """
 
+    first_node_limit = 2_000
     last_tolerance = 1e-6
     last_node_limit = 200_000_000
 
@@ -107,7 +110,7 @@ class Generation:
 
     def solve(self, finished: Callable[[], bool]) -> None:
         """Generate patterns until none gains, time is up or ``finished()`` says that the bound is good enough."""
-        tolerance, node_limit = FIRST_TOLERANCE, FIRST_NODE_LIMIT
+        tolerance, node_limit = FIRST_TOLERANCE, self.first_node_limit
         while self.run.remaining_s > 0.0:
             self.relaxation = self.master.relax()
             priced = self.price_at(self.relaxation, tolerance, node_limit)
@@ -132,6 +135,13 @@ class Generation:
             else:
                 return
 
+    def complete_within(self, slack: float) -> bool:
+        """Add every pattern whose reduced cost is below ``slack``; whether that could be done.
+
+        A plan worth ``slack`` more than the linear relaxation holds no other patterns.
+        """
+        return False
+
 
 class _SpatialGeneration(Generation):
     """What ``cost`` and ``goodput`` share: exact pricing over (workload, rate) choices at least shares."""
@@ -153,7 +163,7 @@ class _SpatialGeneration(Generation):
             self.add([pattern for pattern in alone if self._runs_alone(pattern)])
             if self.minimised and len(first):
                 share = np.minimum.reduceat(choices.lower_units, first) / (SEED_FILL * full)
-                self.add(pricer.price(share, 1.0, FIRST_NODE_LIMIT, stop_after=SEED_PATTERNS).patterns)
+                self.add(pricer.price(share, 1.0, self.first_node_limit, stop_after=SEED_PATTERNS).patterns)
 
     def _runs_alone(self, pattern: Pattern) -> bool:
         """Whether a single resident fits with its own power, which its least share alone does not look at."""
@@ -173,6 +183,19 @@ class _SpatialGeneration(Generation):
             )
             for pricer in self.pricers
         ]
+
+    def complete_within(self, slack: float) -> bool:
+        self.relaxation = self.master.relax()
+        for pricer in self.pricers:
+            threshold = max(0.0, self.threshold(pricer.pool, self.relaxation, 0.0) - slack)
+            profit = self._profit(pricer, self.relaxation.workload_dual)
+            limit = CLOSING_PATTERNS
+            priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit)
+            self.tally.nodes += priced.nodes
+            self.add(priced.patterns)
+            if len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short:
+                return False
+        return True
 
     def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
         raise NotImplementedError
@@ -202,11 +225,14 @@ class CostGeneration(_SpatialGeneration):
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
         return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
 
+    def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
+        """What a pattern costs beyond what its workloads pay for it."""
+        paid = math.fsum(relaxation.workload_dual[self.class_of[w]] for w, _, _ in pattern.members)
+        return self.cost_of(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
+
     def unservable(self) -> list[int]:
         """Workloads that no GPU type serves at their full rate, ascending positions."""
-        served = {
-            pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1
-        }
+        served = {pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1}
         classes = {int(self.class_of[w]) for w in served}
         return [w for w in range(len(self.class_of)) if int(self.class_of[w]) not in classes]
 
@@ -238,6 +264,7 @@ class CapacityGeneration(Generation):
     """``capacity``: place every workload once, for the most throughput."""
 
     trivial_bound = math.inf
+    first_node_limit = 200
     last_tolerance = 1e-4
     last_node_limit = 20_000
 
@@ -259,19 +286,19 @@ class CapacityGeneration(Generation):
         return -self._throughput[pattern]
 
     def seed(self) -> None:
-        """Start with each workload alone and with GPUs filled first fit."""
-        for pricer, view in zip(self.pricers, self.views, strict=True):
-            least = pricer.least_units()
-            open_gpus: list[tuple[list[int], int]] = []
-            for w in np.argsort(-least, kind="stable").tolist():
+        """Start with each workload alone, and with the tightest GPUs that the same workloads make under ``cost``.
+
+        Shares that tight GPUs save are whole GPUs for those who turn shares into the most throughput.
+        """
+        for pricer in self.pricers:
+            for w in range(len(self.instance.workloads)):
                 self._add_filled(pricer, (w,))
-                for members, used in open_gpus:
-                    if used + least[w] <= view.tables.share_units and self._add_filled(pricer, (*members, w)):
-                        members.append(w)
-                        open_gpus = [(m, u + int(least[w]) if m is members else u) for m, u in open_gpus]
-                        break
-                else:
-                    open_gpus.append(([w], int(least[w])))
+        deadline = time.monotonic() + SEED_TIME_FRACTION * min(self.run.remaining_s, SEED_TIME_MOST_S)
+        tight = CostGeneration(replace(self.instance, objective=Objective.COST), replace(self.run, deadline=deadline))
+        tight.solve(lambda: False)
+        relaxation = tight.master.relax()
+        for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
+            self._add_filled(self.pricers[pattern.pool], tuple(w for w, _, _ in pattern.members))
 
     def _add_filled(self, pricer: CapacityPricer, workloads: tuple[int, ...]) -> bool:
         filled = pricer.fill(tuple(sorted(workloads)))
@@ -296,10 +323,13 @@ class CapacityGeneration(Generation):
         priced = []
         charge = -relaxation.workload_dual[self.class_of]
         for pricer in self.pricers:
-            threshold = self.threshold(pricer.pool, relaxation, tolerance)
-            precision = threshold + relaxation.pool_dual[pricer.pool]
-            bound, filled = pricer.price(charge, threshold, precision, node_limit, self.run.remaining_s)
-            priced.append(Priced(bound, [self._pattern(f) for f in filled], pricer.examined))
+            bound, filled, nodes = pricer.price(
+                charge,
+                self.threshold(pricer.pool, relaxation, tolerance),
+                node_limit > self.first_node_limit,
+                node_limit,
+            )
+            priced.append(Priced(bound, [self._pattern(f) for f in filled], nodes, cut_short=False))
         return priced
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:

@@ -113,6 +113,10 @@ class Master:
             np.array(solution.col_value)[self._artificial :],
         )
 
+    def complete(self) -> bool:
+        """Whether the last relaxation leaves no workload uncovered."""
+        return bool(np.all(np.array(self._solver.getSolution().col_value)[: self._artificial] < 1e-6))
+
     def fix(self, column: int, count: float) -> None:
         """Demand at least ``count`` GPUs of a pattern (diving)."""
         self._solver.changeColBounds(self._artificial + column, count, np.inf)
@@ -121,14 +125,9 @@ class Master:
         """Take back what ``fix`` demanded."""
         self._solver.changeColBounds(self._artificial + column, 0.0, np.inf)
 
-    def forbid(self, columns: NDArray[np.bool_]) -> None:
-        """Allow only the patterns that are not marked (branching)."""
-        for column, forbidden in enumerate(columns):
-            self._solver.changeColBounds(self._artificial + column, 0.0, 0.0 if forbidden else np.inf)
-
     def integer(
         self, time_limit_s: float, threads: int, seed: int, start: dict[int, float] | None, stop_at: float
-    ) -> dict[int, int] | None:
+    ) -> tuple[dict[int, int] | None, bool]:
         """Solve over whole GPUs with the patterns known so far.
 
         Parameters
@@ -142,8 +141,10 @@ class Master:
 
         Returns
         -------
-        dict or None
+        counts : dict or None
             GPUs of each pattern used, or ``None`` without a solution that covers everything.
+        proven : bool
+            Whether no other choice of the known patterns is better.
         """
         import highspy
 
@@ -167,9 +168,10 @@ class Master:
                 value[self._artificial + column] = count
             solver.setSolution(columns, index, value)
         solver.run()
+        proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return None
+            return None, False
         counts = np.round(solver.getSolution().col_value).astype(int)
         if counts[: self._artificial].any():
-            return None
-        return {int(c): int(counts[self._artificial + c]) for c in np.flatnonzero(counts[self._artificial :])}
+            return None, proven
+        return {int(c): int(counts[self._artificial + c]) for c in np.flatnonzero(counts[self._artificial :])}, proven

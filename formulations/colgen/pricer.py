@@ -47,11 +47,14 @@ class Priced:
         Found, worth more than the threshold.
     nodes
         Visited.
+    cut_short
+        Whether a limit kept some box from being searched to its end.
     """
 
     bound: float
     patterns: list[Pattern]
     nodes: int
+    cut_short: bool
 
 
 @njit(cache=True)
@@ -92,7 +95,7 @@ def _search_boxes(
             found,
         )
         total_nodes += nodes
-        if found.count[0] >= len(found.value):
+        if found.stored[0] >= len(found.value):
             break
     return total_nodes
 
@@ -177,11 +180,12 @@ class Pricer:
             found,
             bounds,
         )
-        count = int(found.count[0])
+        count = int(found.stored[0])
         self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
         best_found = float(found.value[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
-        return Priced(bound, [self._pattern(found, row) for row in range(count)], int(nodes))
+        cut_short = bool(np.any(bounds > threshold))
+        return Priced(bound, [self._pattern(found, row) for row in range(count)], int(nodes), cut_short)
 
     def _pattern(self, found: Found, row: int) -> Pattern:
         size = int(found.size[row])

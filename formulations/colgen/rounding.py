@@ -36,14 +36,15 @@ def dive(generation: Generation, tolerance: float = 1e-3, node_limit: int = 2_00
             open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])
             part = open_weight - np.floor(open_weight + 1.0 - SURE)
             whole = np.flatnonzero(open_weight >= SURE)
-            for column in whole:
-                fixed[int(column)] = fixed.get(int(column), 0.0) + math.floor(open_weight[column] + 1.0 - SURE)
-                master.fix(int(column), fixed[int(column)])
+            for sure in whole.tolist():
+                fixed[sure] = fixed.get(sure, 0.0) + math.floor(open_weight[sure] + 1.0 - SURE)
+                master.fix(sure, fixed[sure])
             if part.max(initial=0.0) < 1.0 - SURE:
-                return {c: round(w) for c, w in enumerate(weight) if round(w) > 0}
-            column = int(np.argmax(part))
-            fixed[column] = fixed.get(column, 0.0) + 1.0
-            master.fix(column, fixed[column])
+                counts = {c: round(w) for c, w in enumerate(weight.tolist()) if round(w) > 0}
+                return counts if master.complete() else None
+            largest = int(np.argmax(part))
+            fixed[largest] = fixed.get(largest, 0.0) + 1.0
+            master.fix(largest, fixed[largest])
         return None
     finally:
         for column in fixed:

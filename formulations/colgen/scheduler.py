@@ -67,29 +67,65 @@ class _Solution:
                 asked = self.instance.workloads[unservable[0]]
                 reason = f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"
                 return Outcome(Status.INFEASIBLE, reason=reason)
-        generation.solve(self._bound_suffices)
-        if generation.relaxation is not None:
-            self._accept(dive(generation))
-            self._round()
+        # Half of the time for patterns and bound, then whole GPUs, then what the bound still lacks.
+        half_s = run.remaining_s / 2.0
+        generation.solve(lambda: self._bound_suffices() or run.remaining_s < half_s)
+        self._to_whole_gpus()
+        if not self._proven():
+            generation.solve(self._bound_reaches_relaxation)
+            self._to_whole_gpus()
+        if not self._proven():
+            self._close()
         return self._outcome()
 
-    def _round(self) -> None:
-        """Solve the restricted master over whole GPUs."""
-        if self._proven() or self.run.remaining_s <= 0.0:
+    def _to_whole_gpus(self) -> None:
+        if self.generation.relaxation is not None and not self._proven():
+            self._accept(dive(self.generation))
+            self._round()
+
+    def _close(self) -> None:
+        """Add every pattern that a better plan could use, and choose among them exactly."""
+        if self.counts is None or self.run.remaining_s <= 0.0:
             return
+        bound = self.generation.bound if self.minimised else -self.generation.bound
+        better = self.value
+        if self.minimised:
+            better = self.value - float(self.generation.price.min()) * (1.0 - 1e-6)
+        if (
+            self.generation.complete_within(max(0.0, better - bound) * (1.0 + 1e-6) + 1e-6 * abs(bound))
+            and self._round()
+        ):
+            # Only the known patterns could have made a better plan, and no choice of them does.
+            self.generation.bound = self.value if self.minimised else -self.value
+            self._report_bound()
+
+    def _round(self) -> bool:
+        """Solve the restricted master over whole GPUs; whether to optimality."""
+        if self._proven() or self.run.remaining_s <= 0.0:
+            return False
         known = None if self.counts is None else {c: float(n) for c, n in self.counts.items()}
-        limit_s = self.integer_fraction * self.run.remaining_s
+        limit_s = min(self.integer_fraction * self.run.remaining_s, 1e6)
         target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
-        self._accept(self.generation.master.integer(limit_s, self.run.threads, self.run.seed, known, target))
+        counts, proven = self.generation.master.integer(limit_s, self.run.threads, self.run.seed, known, target)
+        self._accept(counts)
+        return proven
 
     def _bound_suffices(self) -> bool:
         self._report_bound()
         relaxation = self.generation.relaxation
-        assert relaxation is not None
+        if relaxation is None:
+            return True  # time was up before the first pattern
         if self.minimised:
             # No plan built from patterns costs less than the relaxation: the bound cannot reach the next cost.
             return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
         return self.generation.bound <= -relaxation.value * (1.0 + GOOD_ENOUGH)
+
+    def _bound_reaches_relaxation(self) -> bool:
+        suffices = self._bound_suffices()
+        relaxation = self.generation.relaxation
+        if self.minimised or relaxation is None:
+            return suffices
+        return self.generation.bound <= -relaxation.value * (1.0 + 1e-9)
 
     def _report_bound(self) -> None:
         bound = self.generation.bound

@@ -24,8 +24,8 @@ class Found(NamedTuple):
 
     Attributes
     ----------
-    count
-        Patterns stored, shape (1,).
+    stored
+        Patterns so far, shape (1,).
     size
         Residents of each, shape (patterns,).
     choice, batch
@@ -34,7 +34,7 @@ class Found(NamedTuple):
         Sum of the residents' profits, shape (patterns,).
     """
 
-    count: Ints
+    stored: Ints
     size: Ints
     choice: Ints
     batch: Ints
@@ -101,9 +101,7 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
             own_units, own_l2, own_power = tables.share_units + 1, np.inf, np.inf
             for o in range(choices.option[k], choices.option[k + 1]):
                 b, limit_ms = choices.batch[o], choices.budget_ms[o] * (1.0 + MARGIN)
-                u = least_share(
-                    tables, model[j], b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor
-                )
+                u = least_share(tables, model[j], b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor)
                 if u <= tables.share_units:
                     if u < own_units:
                         own_units, pick[j] = u, o
@@ -238,7 +236,7 @@ def search_box(
     sum_power = np.zeros(residents + 1)
     left = np.full(residents + 1, capacity, dtype=np.int64)
     batch = np.empty(residents, dtype=np.int64)
-    last_row = min(found.count[0] + pattern_limit, len(found.value))
+    last_row = min(found.stored[0] + pattern_limit, len(found.value))
     undecided = threshold
     nodes = 0
     depth = 0
@@ -246,9 +244,7 @@ def search_box(
         chosen[depth] += 1
         k, need = chosen[depth], residents - depth
         # The table falls with the workload: from here on nothing completes to more than this.
-        if k >= len(profit) or (
-            sum_worth[depth] + table[choices.workload[k], need, left[depth]] + offset <= threshold
-        ):
+        if k >= len(profit) or (sum_worth[depth] + table[choices.workload[k], need, left[depth]] + offset <= threshold):
             depth -= 1
             continue
         w, u = choices.workload[k], units[k]
@@ -286,11 +282,11 @@ def search_box(
             undecided = max(undecided, value)
         if decided <= 0:
             continue
-        row = found.count[0]
+        row = found.stored[0]
         found.size[row] = residents
         found.choice[row, :residents], found.batch[row, :residents] = chosen, batch
         found.value[row] = value
-        found.count[0] = row + 1
+        found.stored[0] = row + 1
         if row + 1 >= last_row:
             return max(undecided, bound), nodes
     return undecided, nodes

@@ -7,7 +7,8 @@ from importlib.resources import files
 from typing import Any
 
 from instances.errors import InputError, unknown_name
-from instances.gpu import DnnModel, GpuType, Hardware, Provenance
+from instances.gpu import ISOLATED, DnnModel, GpuType, Hardware, Provenance
+from instances.mig import MigConfiguration, MigProfile, MigSlice
 
 
 def gpu_type_names() -> list[str]:
@@ -44,18 +45,37 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
         If a field is missing or of the wrong type; ``where`` names the file.
     """
     try:
+        mig = _mig(entry["mig"]) if "mig" in entry else None
         return GpuType(
             name=entry["name"],
             share_units=int(entry["share_units"]),
             memory_mib=float(entry["memory_mib"]),
             price_per_hour=float(entry["price_per_hour"]),
-            hardware=Hardware(**{key: float(value) for key, value in entry["hardware"].items()}),
-            models={name: _model(name, model) for name, model in entry["models"].items()},
+            hardware=_hardware(entry["hardware"]) if mig is None else ISOLATED,
+            models={name: _model(name, model) for name, model in entry["models"].items()} if mig is None else {},
             provenance=_provenance(entry["provenance"]),
             allowed_shares=tuple(entry["allowed_shares"]) if "allowed_shares" in entry else None,
+            mig=mig,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(where, f"not a catalogue file: {type(error).__name__} {error}") from None
+
+
+def _hardware(entry: Mapping[str, Any]) -> Hardware:
+    return Hardware(**{key: float(value) for key, value in entry.items()})
+
+
+def _mig(entry: Mapping[str, Any]) -> MigProfile:
+    return MigProfile(
+        tuple(MigSlice(int(one["units"]), int(one["span"]), tuple(map(int, one["starts"]))) for one in entry["slices"]),
+        {
+            model: tuple(
+                MigConfiguration(int(units), int(batch), int(processes), float(throughput_rps), float(latency_ms))
+                for units, batch, processes, throughput_rps, latency_ms in rows
+            )
+            for model, rows in entry["models"].items()
+        },
+    )
 
 
 def _model(name: str, entry: Mapping[str, Any]) -> DnnModel:
@@ -92,4 +112,23 @@ def gpu_type_to_toml(gpu: GpuType) -> str:
     entry = {key: value for key, value in asdict(gpu).items() if value is not None}
     for model in entry["models"].values():
         del model["name"]
-    return tomli_w.dumps({key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()})
+    if gpu.mig is None:
+        return tomli_w.dumps({key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()})
+    for unused in ("hardware", "models", "mig"):
+        del entry[unused]
+    return tomli_w.dumps(entry) + _mig_to_toml(gpu.mig)
+
+
+def _mig_to_toml(mig: MigProfile) -> str:
+    """Write one line for each slice and configuration: hundreds of them are to be read as tables."""
+    lines = ["", "[mig]", "slices = ["]
+    lines += [f"    {{ units = {one.units}, span = {one.span}, starts = {list(one.starts)} }}," for one in mig.slices]
+    lines += ["]", "", "[mig.models] # rows: units, batch, processes, requests per second, milliseconds"]
+    for model, rows in mig.models.items():
+        lines.append(f"{model} = [")
+        lines += [
+            f"    [{row.units}, {row.batch}, {row.processes}, {row.throughput_rps!r}, {row.latency_ms!r}],"
+            for row in rows
+        ]
+        lines.append("]")
+    return "\n".join(lines) + "\n"

@@ -12,7 +12,8 @@ from instances.files.models import VERSION, ApplicationEntry, InstanceFile, JobE
 from instances.files.problems import Location, Problem, input_error, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
-from instances.instance import GpuPool, Instance, Objective
+from instances.instance import GpuPool, Instance, Objective, partition_mismatch
+from instances.mig import MIG_TABLE
 from instances.performance import performance_model
 from instances.workload import Application, Job, Workload
 
@@ -108,9 +109,9 @@ def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Insta
 def _problems(file: InstanceFile) -> Iterator[Problem]:
     """Yield what is wrong with a file whose every field is right by itself."""
     yield from _objective_problems(file)
-    problem = _refusal(performance_model, file.performance_model)
-    if problem is not None:
-        yield ("performance_model",), problem
+    unknown = None if file.performance_model == MIG_TABLE else _refusal(performance_model, file.performance_model)
+    if unknown is not None:
+        yield ("performance_model",), unknown
     known: list[GpuType] = []
     for position, gpu in enumerate(file.gpus):
         problem = _refusal(gpu_type, gpu.type)
@@ -118,6 +119,10 @@ def _problems(file: InstanceFile) -> Iterator[Problem]:
             known.append(gpu_type(gpu.type))
         else:
             yield ("gpus", position, "type"), problem
+    if unknown is None and len(known) == len(file.gpus):
+        mismatch = partition_mismatch(known, file.performance_model, file.slo_rule)
+        if mismatch is not None:
+            yield (mismatch[0],), mismatch[1]
     yield from _repetitions("gpus", "type", [gpu.type for gpu in file.gpus])
     yield from _repetitions("workloads", "id", [workload.id for workload in file.workloads])
     yield from _model_problems("workloads", [workload.model for workload in file.workloads], known)
@@ -164,7 +169,7 @@ def _repetitions(entries: str, key: str, names: Sequence[str]) -> Iterator[Probl
 
 
 def _model_problems(entries: str, models: Sequence[str], known: Sequence[GpuType]) -> Iterator[Problem]:
-    refusals = {model: [_refusal(gpu.model, model) for gpu in known] for model in set(models)}
+    refusals = {model: [_refusal(gpu.check_model, model) for gpu in known] for model in set(models)}
     for position, model in enumerate(models):
         for problem in refusals[model]:
             if problem is not None:

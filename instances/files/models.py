@@ -24,6 +24,7 @@ Text = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x08\x0b-\x1f\x
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=_MOST)]
+Position = Annotated[int, Field(ge=0, le=_MOST)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the ledger's integers have 64 bits
 _RULES = {"title": "Slo Rule", "type": "string", "enum": [str(rule) for rule in SloRule]}
 Rule = Annotated[SloRule, Field(strict=False), WithJsonSchema(_RULES)]
@@ -168,16 +169,22 @@ class SlotEntry(_Strict):
 
 
 class GpuletEntry(_Strict):
-    """A share of one GPU; several slots take turns in it."""
+    """A share of one GPU, or one of the isolated instances that it is cut into; several slots take turns in a share."""
 
     model_config = ConfigDict(title="Gpulet")
 
-    share_units: Whole = Field(description="Share, in units of the GPU type (V100: 40 units of 2.5 %).", examples=[15])
+    share_units: Whole = Field(
+        description="Share, in units of the GPU type (V100: 40 units of 2.5 %; MIG: 7 compute slices).", examples=[15]
+    )
     duty_cycle_ms: Positive | None = Field(
         None,
         description="Period in which every slot runs once, in milliseconds; needed with several slots.",
         examples=[None, 20],
     )
+    start: Position | None = Field(
+        None, description="MIG only, and needed there: position at which the instance begins.", examples=[None, 4]
+    )
+    processes: Whole = Field(1, description="MIG only: processes side by side in the instance.", examples=[1, 3])
     slots: list[SlotEntry] = Field(min_length=1, description="Who runs here.")
 
 

@@ -67,14 +67,19 @@ def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, obje
 
 
 def _gpulet_data(gpulet: Gpulet) -> dict[str, object]:
-    return {
+    data: dict[str, object] = {
         "share_units": plain(gpulet.share_units),
         "duty_cycle_ms": plain(gpulet.duty_cycle_ms),
-        "slots": [
-            {"workload": slot.workload, "batch": plain(slot.batch), "rate_rps": plain(slot.rate_rps)}
-            for slot in gpulet.slots
-        ],
     }
+    if gpulet.start is not None:
+        data["start"] = plain(gpulet.start)
+    if gpulet.start is not None or gpulet.processes != 1:
+        data["processes"] = plain(gpulet.processes)
+    data["slots"] = [
+        {"workload": slot.workload, "batch": plain(slot.batch), "rate_rps": plain(slot.rate_rps)}
+        for slot in gpulet.slots
+    ]
+    return data
 
 
 def _plan(data: object, where: str) -> tuple[Plan, Instance | None]:
@@ -92,6 +97,8 @@ def _plan(data: object, where: str) -> tuple[Plan, Instance | None]:
                     gpulet.share_units,
                     tuple(Slot(slot.workload, slot.batch, slot.rate_rps) for slot in gpulet.slots),
                     gpulet.duty_cycle_ms,
+                    gpulet.start,
+                    gpulet.processes,
                 )
                 for gpulet in gpu.gpulets
             ),

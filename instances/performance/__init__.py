@@ -11,8 +11,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.errors import unknown_name
+from instances.errors import InputError, unknown_name
 from instances.gpu import DnnModel, GpuType
+from instances.mig import MIG_TABLE
 
 Floats = NDArray[np.float64]
 
@@ -91,11 +92,14 @@ def performance_model(name: str, where: str = "performance_model") -> Performanc
     Raises
     ------
     InputError
-        If there is none; ``where`` names the place that asked.
+        If there is none, or it is the table of MIG instances, which knows no shares; ``where`` names the place that
+        asked.
     """
     from instances.performance.igniter import IGniterModel
 
     models: dict[str, PerformanceModel] = {IGniterModel.name: IGniterModel()}
+    if name == MIG_TABLE:
+        raise InputError(where, f'"{name}" is a table of MIG instances; it does not say what a share of a GPU does')
     if name not in models:
-        raise unknown_name(where, "performance model", name, list(models))
+        raise unknown_name(where, "performance model", name, [*models, MIG_TABLE])
     return models[name]

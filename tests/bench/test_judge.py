@@ -343,6 +343,12 @@ def test_slots_that_take_turns_worked_by_hand() -> None:
     assert verdict.fragments_pct == pytest.approx(60.0)
 
 
+def test_a_gpulet_is_busy_all_of_the_time_at_most() -> None:
+    overrun = shared(4, 20.0, ("a", 1, 50.0), ("b", 2, 180.0))  # 11.25 and 94.5 % of the time
+
+    assert judge(of(overrun), instance(SLOW_A, SLOW_B)).utilisation_pct == pytest.approx(40.0)
+
+
 def test_a_neighbour_sees_the_larger_demand_of_the_turns_and_one_resident() -> None:
     neighbour = Workload("c", "small", 40.0, 100.0)
 

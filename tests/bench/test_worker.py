@@ -2,12 +2,14 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import TaskFactory
-from processes import sessions, survivors
+from processes import sessions, survivors, until
 
+from bench import process_tree
 from bench.isolation import Worker, start_forkserver, start_warden
 from bench.row import Row, Termination
 from bench.runner import run_tasks
@@ -242,6 +244,18 @@ def test_startup_has_a_limit_of_its_own(make_task: TaskFactory) -> None:
 def test_nothing_printed_reaches_our_output(make_task: TaskFactory, capfd: pytest.CaptureFixture[str]) -> None:
     run_tasks([make_task("Printer", parameters={"megabytes": 1}), make_task("Honest"), make_task("Raiser")], None)
     assert capfd.readouterr() == ("", "")
+
+
+def test_child_that_starts_while_the_others_are_listed_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = subprocess.Popen(["sh", "-c", "sleep 1000 & setsid sleep 1000 & wait"], start_new_session=True)
+    look = process_tree._descendants
+    assert until(lambda: any(sessions([child]) for child in look(leader.pid)))
+    early, late = sorted(look(leader.pid), key=lambda child: len(sessions([child])))
+    looks = iter([{early}, {early, late}])
+    monkeypatch.setattr(process_tree, "_descendants", lambda _: next(looks, {early, late}))
+    process_tree.kill_tree(leader.pid)
+    assert leader.wait(10) == -signal.SIGKILL
+    assert survivors([early, late]) == []
 
 
 def test_killed_warden_is_replaced() -> None:

@@ -14,11 +14,10 @@ from instances.spare_shares import spend_spare_shares
 from instances.suites import suite
 from instances.tables import gpu_tables
 
-
 IN_64GPU = {instance.name: instance for instance in suite("64gpu").build()}
 THOUSAND = generate("igniter-mix", 1000, 0)
 
-# Five residents as on a V100 of the 64-GPU plans: model row, batch, latency budget in ms
+# Five residents that leave shares to spend: model row, batch, latency budget in ms
 RESIDENTS = (
     np.array([0, 1, 2, 3, 0], dtype=np.int64),
     np.array([4, 5, 3, 2, 6], dtype=np.int64),

@@ -151,6 +151,14 @@ def test_the_node_limit_is_respected_and_costs_only_the_proof() -> None:
     assert all(reference.fits(V100, tenants, units) for _, _, units in found)
 
 
+@pytest.mark.parametrize(
+    ("node_limit", "units", "proven"), [(0, 8, False), (1, 10, False), (2, 10, False), (3, 10, True), (4, 10, True)]
+)
+def test_one_resident_takes_a_node_per_share(node_limit: int, units: int, proven: bool) -> None:
+    """Two spare units are three shares to look at, the largest first."""
+    assert spent(TOY, [Tenant(SMALL, 1, 3.0)], [8], node_limit)[1:] == (proven, [units])
+
+
 def test_one_node_fewer_than_the_search_needs_leaves_it_unproven() -> None:
     tenants, least = draw_feasible(Random(11), COARSE, 3)
     needed = next(limit for limit in range(PLENTY) if spent(COARSE, tenants, least, limit)[1])

@@ -1,0 +1,263 @@
+"""The compact model in CP-SAT: which GPU takes which workload, and at which of its choices.
+
+Importing this module loads OR-Tools.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from formulations.choices import Choices, most_company, undominated
+from formulations.conflicts import find_conflicts
+from formulations.offers import Group, Offer
+from formulations.whole_numbers import DEMAND_RESOLUTION, WholeChoices, memory_limit
+from instances.one_gpu import Resident
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
+"""Steps of N, C, D and P."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """What the model needs of one offer.
+
+    Attributes
+    ----------
+    offer
+        The GPU type and the choices there.
+    count
+        GPUs to model: no best plan needs more.
+    whole
+        The choices in whole numbers, of every workload.
+    conflicts
+        Sets of workloads that cannot share such a GPU.
+    """
+
+    offer: Offer
+    count: int
+    whole: Sequence[WholeChoices]
+    conflicts: Sequence[tuple[int, ...]]
+
+
+def modelled(offer: Offer, count: int, conflict_sets: int, deadline: float) -> Modelled:
+    """Prepare ``count`` GPUs of an offer for the model.
+
+    Parameters
+    ----------
+    offer, count
+        As in ``Modelled``.
+    conflict_sets
+        Sets to test for conflicts, at most.
+    deadline
+        ``time.monotonic()`` by which the model should be solved: a third of what is left may go into conflicts.
+    """
+    tables, whole = offer.view.tables, [WholeChoices.of(choices) for choices in offer.choices]
+    conflicts: list[tuple[int, ...]] = []
+    if count > 0:
+        now = time.monotonic()
+        # The rate that a conflict leaves room for does not matter.
+        any_rate = [WholeChoices.of(undominated(choices, count_steps=False)) for choices in offer.choices]
+        conflicts, _ = find_conflicts(
+            any_rate, tables.share_units, memory_limit(tables), conflict_sets, now + (deadline - now) / 3
+        )
+    return Modelled(offer, count, whole, conflicts)
+
+
+class Assignment:
+    """The model.
+
+    GPUs of one type are alike, and so are workloads with the same model, SLO and rate: of the solutions that differ
+    only by exchanging such, the one remains that puts workloads, taken in ``order``, on the earliest GPUs.
+
+    Parameters
+    ----------
+    modelled
+        The GPUs there are.
+    order
+        Workload positions, the largest first.
+    must_serve
+        Whether every workload must be on some GPU.
+    deadline
+        ``time.monotonic()`` at which to give up.
+
+    Raises
+    ------
+    TimeoutError
+        If the model is not complete by the deadline.
+    """
+
+    def __init__(self, modelled: Sequence[Modelled], order: Sequence[int], must_serve: bool, deadline: float) -> None:
+        self.modelled = modelled
+        self.order = order
+        self.sense = 0  # of the objective: -1 to minimise, 1 to maximise, 0 for none
+        self.model = cp_model.CpModel()
+        self.slots = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
+        self.used = [self.model.new_bool_var("") for _ in self.slots]
+        self.here: list[dict[int, cp_model.IntVar]] = [{} for _ in self.slots]  # by workload
+        self.chosen: list[dict[int, list[cp_model.IntVar]]] = [{} for _ in self.slots]  # by workload, per choice
+        first = 0
+        for gpus in modelled:
+            company = most_company(gpus.offer.choices, gpus.offer.view.tables.share_units)
+            for position in range(gpus.count):
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the model is too large for the time left")
+                # GPUs of a type are numbered by their first workload.
+                self._add_residents(first + position, gpus, order[position:])
+                self._add_conditions(first + position, gpus, company)
+            self._order_gpus(range(first, first + gpus.count))
+            first += gpus.count
+        for w in order:
+            places = [here[w] for here in self.here if w in here]
+            (self.model.add_exactly_one if must_serve else self.model.add_at_most_one)(places)
+        self._order_alike()
+
+    def _add_residents(self, slot: int, gpus: Modelled, candidates: Sequence[int]) -> None:
+        """Add a GPU: who of the candidates is there at which choice, its shares, its memory, and the conflicts."""
+        model, tables, used = self.model, gpus.offer.view.tables, self.used[slot]
+        here, chosen = self.here[slot], self.chosen[slot]
+        for w in candidates:
+            if len(gpus.whole[w]):
+                here[w] = model.new_bool_var("")
+                chosen[w] = [model.new_bool_var("") for _ in range(len(gpus.whole[w]))]
+                model.add_exactly_one(*chosen[w], here[w].negated())
+                model.add_implication(here[w], used)
+        model.add_bool_or([*here.values(), used.negated()])
+        model.add(self._total(slot, [whole.units for whole in gpus.whole]) <= tables.share_units * used)
+        model.add(self._total(slot, [whole.memory for whole in gpus.whole]) <= memory_limit(tables))
+        for members in gpus.conflicts:
+            if all(w in here for w in members):
+                model.add_bool_or([here[w].negated() for w in members])
+
+    def _add_conditions(self, slot: int, gpus: Modelled, company: Floats) -> None:
+        """Add the sums N, C, D and P of a GPU, and the conditions of every choice that company could break."""
+        model, here, share_units = self.model, self.here[slot], gpus.offer.view.tables.share_units
+        most = [floor(total) for total in SUM_RESOLUTION * company[:, -1, -1]]
+        sums = [model.new_int_var(0, bound, "") for bound in most]
+        model.add(sum(here.values()) == sums[0])
+        for q in range(3):
+            model.add(self._total(slot, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
+        for w, literals in self.chosen[slot].items():
+            whole = gpus.whole[w]
+            worst = np.floor(company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
+            worst[0] += 1  # the workload itself
+            for k, x in enumerate(literals):
+                own = [0, *map(int, whole.demand[k])]
+                beside = worst[:, share_units - int(whole.units[k])]
+                for condition in whole.conditions[k]:
+                    if condition[:4] @ beside > condition[4]:
+                        terms = [
+                            int(a) * (total - mine) for a, total, mine in zip(condition, sums, own, strict=False) if a
+                        ]
+                        model.add(sum(terms) <= int(condition[4])).only_enforce_if(x)
+
+    def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
+        """Sum over the residents of a GPU of what their choices take; ``amounts`` by workload, per choice."""
+        literals = [x for row in self.chosen[slot].values() for x in row]
+        coefficients = [int(amount) for w in self.chosen[slot] for amount in amounts[w]]
+        return cp_model.LinearExpr.weighted_sum(literals, coefficients)
+
+    def _order_gpus(self, slots: range) -> None:
+        """Number the GPUs of one type by their first workload: none without a smaller number on the GPU before."""
+        for before, after in pairwise(slots):
+            self.model.add_implication(self.used[after], self.used[before])
+            earlier: list[cp_model.IntVar] = []
+            for w in self.order:
+                if w in self.here[after]:
+                    self.model.add_bool_or([*earlier, self.here[after][w].negated()])
+                if w in self.here[before]:
+                    earlier.append(self.here[before][w])
+
+    def _order_alike(self) -> None:
+        """Put the first of workloads that are alike on the first of the GPUs they are on."""
+        last: dict[tuple[str, float, float], int] = {}
+        for w in self.order:
+            asked = self.modelled[0].offer.view.instance.workloads[w]
+            likeness = (asked.model, asked.slo_ms, asked.rate_rps)
+            earlier = []
+            for here in self.here if likeness in last else ():
+                if last[likeness] in here:
+                    earlier.append(here[last[likeness]])
+                if w in here:
+                    self.model.add_bool_or([*earlier, here[w].negated()])
+            last[likeness] = w
+
+    def minimise(self, price: Sequence[int], below: int | None) -> None:
+        """Ask for the least sum of prices (by offer) of the GPUs used, less than ``below``."""
+        total = sum(price[o] * used for o, used in zip(self.slots, self.used, strict=True))
+        self.sense = -1
+        self.model.minimize(total)
+        if below is not None:
+            self.model.add(total <= below - 1)
+
+    def maximise(self, worth: Callable[[int, int], int]) -> None:
+        """Ask for the largest sum of ``worth(workload, step)`` of the rates served."""
+        terms = [
+            worth(w, int(step)) * x
+            for o, chosen in zip(self.slots, self.chosen, strict=True)
+            for w, row in chosen.items()
+            for step, x in zip(self.modelled[o].whole[w].step, row, strict=True)
+        ]
+        self.sense = 1
+        self.model.maximize(sum(terms))
+
+    def forbid(self, group: Group) -> None:
+        """Keep these workloads from sharing a GPU of this type at these batches and rates."""
+        for slot, o in enumerate(self.slots):
+            if o == group.offer and all(r.workload in self.here[slot] for r in group.residents):
+                literals = [
+                    self.chosen[slot][r.workload][k]
+                    for r in group.residents
+                    for k in np.flatnonzero(same_chain(self.modelled[o].offer.choices[r.workload], r))
+                ]
+                self.model.add(sum(literals) <= len(group.residents) - 1)
+
+    def hint(self, groups: Sequence[Group]) -> None:
+        """Start the search from ``groups``."""
+        taken = self._slots_for(groups)
+        self.model.clear_hints()
+        for slot, here in enumerate(self.here):
+            there = {r.workload: r for r in taken[slot].residents} if slot in taken else {}
+            self.model.add_hint(self.used[slot], bool(there))
+            for w, literal in here.items():
+                self.model.add_hint(literal, w in there)
+                if w not in there:
+                    for x in self.chosen[slot][w]:
+                        self.model.add_hint(x, False)
+
+    def _slots_for(self, groups: Sequence[Group]) -> dict[int, Group]:
+        """Number the groups as the model does."""
+        rank = {w: position for position, w in enumerate(self.order)}
+        free = {o: [s for s, offer in enumerate(self.slots) if offer == o] for o in range(len(self.modelled))}
+        taken = {}
+        for group in sorted(groups, key=lambda g: min(rank[r.workload] for r in g.residents)):
+            if free[group.offer]:
+                taken[free[group.offer].pop(0)] = group
+        return taken
+
+    def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Group]:
+        """Read a solution."""
+        found = []
+        for o, here, chosen in zip(self.slots, self.here, self.chosen, strict=True):
+            residents = []
+            for w in here:
+                if is_true(here[w]):
+                    k = next(k for k, x in enumerate(chosen[w]) if is_true(x))
+                    choices = self.modelled[o].offer.choices[w]
+                    residents.append(Resident(w, int(choices.batch[k]), float(choices.rate_rps[k])))
+            if residents:
+                found.append(Group(o, tuple(residents)))
+        return found
+
+
+def same_chain(choices: Choices, resident: Resident) -> NDArray[np.bool_]:
+    """Which choices have the batch and the rate of ``resident``."""
+    return (choices.batch == resident.batch) & (choices.rate_rps == resident.rate_rps)

@@ -1,0 +1,1 @@
+"""The true problem as one compact Pyomo model, and its piecewise linearisation."""

@@ -1,0 +1,65 @@
+"""What an option meets on its GPU: others' L2 demand, added delay and lost clock (iGniter's equations 6, 8-10)."""
+
+from dataclasses import dataclass
+
+import pyomo.environ as pyo
+
+from formulations.compact.model import CompactModel, add
+from formulations.compact.options import Option, most_beside
+
+
+@dataclass(frozen=True, slots=True)
+class _Most:
+    """The most that others can bring into a given room: residents, L2 demand (percent) and power (W)."""
+
+    residents: float
+    l2_pct: float
+    power_w: float
+
+    @classmethod
+    def beside(cls, option: Option, alike: list[Option], free_units: float) -> "_Most":
+        return cls(
+            most_beside(option, alike, [1.0] * len(alike), free_units),
+            most_beside(option, alike, [other.l2_pct[1] for other in alike], free_units),
+            most_beside(option, alike, [other.power_w[1] for other in alike], free_units),
+        )
+
+
+def state_interference(model: CompactModel) -> None:
+    """Bound from below what each option meets: more of it never helps, so nothing else is needed.
+
+    On a GPU where the option is not, a row must not bind: its last term takes away the most its left side can be.
+    """
+    m, options = model.pyomo, model.options
+    l2 = [option.dnn.l2[0] * m.ability[o] + option.dnn.l2[1] for o, option in enumerate(options)]
+    power = [option.dnn.power[0] * m.ability[o] + option.dnn.power[1] for o, option in enumerate(options)]
+    l2_on = model.spread("l2", l2, [option.l2_pct for option in options])
+    power_on = model.spread("power", power, [option.power_w for option in options])
+    m.others_l2 = pyo.Var(m.O, bounds=(0.0, None))
+    m.delay = pyo.Var(m.O, bounds=(0.0, None))
+    m.slowdown = pyo.Var(m.O, bounds=(0.0, None))
+    rows = m.interference = pyo.ConstraintList()
+    for o, option in enumerate(options):
+        tables = option.view.tables
+        alike = [other for other in options if other.offer == option.offer]
+        here = _Most.beside(option, alike, tables.share_units - option.units[0])
+        there = _Most.beside(option, alike, tables.share_units)
+        excess_w = tables.idle_power_w - tables.max_power_w
+        slowdown_most = -tables.throttle_per_w * (excess_w + option.power_w[1] + here.power_w)
+        m.others_l2[o].setub(here.l2_pct)
+        m.delay[o].setub(max(0.0, tables.alpha_sch * (1.0 + here.residents) + tables.beta_sch))
+        m.slowdown[o].setub(min(1.0, max(0.0, slowdown_most)))
+        slack_delay = max(0.0, tables.alpha_sch * there.residents + tables.beta_sch)
+        slack_slowdown = max(0.0, -tables.throttle_per_w * (excess_w + there.power_w))
+        for t, k in model.gpus_of[o]:
+            absent = 1 - m.v[o, t, k]
+            members = model.on_gpu[t, k]
+            # Equation 8: the sum over the others
+            rows.add(m.others_l2[o] >= add(l2_on[p, t, k] for p in members if p != o) - there.l2_pct * absent)
+            # Equation 6: the larger of zero and the line (``linear_conditions_hold``)
+            residents = add(m.v[p, t, k] for p in members)
+            rows.add(m.delay[o] >= tables.alpha_sch * residents + tables.beta_sch - slack_delay * absent)
+            if slowdown_most > 0.0:
+                # Equations 9 and 10: f / F = 1 - slowdown is the smaller of one and the line
+                demand_w = add(power_on[p, t, k] for p in members)
+                rows.add(m.slowdown[o] >= -tables.throttle_per_w * (excess_w + demand_w) - slack_slowdown * absent)

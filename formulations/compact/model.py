@@ -1,0 +1,138 @@
+"""What the compact model consists of: the Pyomo model, its index sets, and the relations that are not linear."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from numpy.typing import NDArray
+
+from formulations.compact.options import Option, Range
+from formulations.offers import Group, Offer
+from instances import GOODPUT_STEP, Instance, Objective
+from instances.one_gpu import Resident
+
+Expr = Any
+"""A Pyomo variable or expression: Pyomo publishes no types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """``result`` against ``value(first, second)``, of one option; only one direction can hurt.
+
+    Attributes
+    ----------
+    name
+        What the result is.
+    result, first, second
+        Pyomo variables.
+    value
+        The function, of numbers.
+    exact
+        The relation as a Pyomo constraint without divisions.
+    at_least
+        Whether the model rests on ``result >= value``: a larger result only makes a plan worse. Otherwise on ``<=``.
+    points
+        Values of (first, second) that the option's choices have, shape (points, 2); ``None`` if these are continuous.
+    """
+
+    name: str
+    result: Expr
+    first: Expr
+    second: Expr
+    value: Callable[[float, float], float]
+    exact: Expr
+    at_least: bool
+    points: NDArray[np.int64] | None = None
+
+
+@dataclass(slots=True)
+class CompactModel:
+    """The model of an instance.
+
+    Attributes
+    ----------
+    instance, offers, options
+        What it states.
+    pyomo
+        The Pyomo model; its relations are missing until they are stated in some form.
+    relations
+        Those relations.
+    gpus_of
+        GPUs that each option may be on, as (offer, number).
+    on_gpu
+        Options that may be on each GPU.
+    rank
+        Of each option among those of its GPU type; GPUs are numbered by the first rank on them.
+    steps_of
+        Rate steps that each option may be planned for (``goodput``).
+    """
+
+    instance: Instance
+    offers: Sequence[Offer]
+    options: Sequence[Option]
+    pyomo: Any
+    rank: Sequence[int]
+    relations: list[Relation] = field(default_factory=list)
+    gpus_of: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    on_gpu: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    steps_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def state_exactly(self) -> None:
+        """Add every relation as it is."""
+        self.pyomo.relation = pyo.ConstraintList()
+        for relation in self.relations:
+            self.pyomo.relation.add(relation.exact)
+
+    def rate_rps(self, o: int, value_of: Callable[[Expr], float]) -> float:
+        """Return the rate that a solution plans an option for."""
+        rate = self.instance.workloads[self.options[o].workload].rate_rps
+        if self.instance.objective is Objective.GOODPUT:
+            at_step = self.pyomo.at_step
+            rate *= GOODPUT_STEP * max(self.steps_of[o], key=lambda s: value_of(at_step[o, s]))
+        return rate
+
+    def groups(self, value_of: Callable[[Expr], float]) -> list[Group]:
+        """Read who is where, with which batch and rate, off a solution that ``value_of`` gives each variable's value."""
+        m = self.pyomo
+        groups: dict[tuple[int, int], list[Resident]] = defaultdict(list)
+        for o, t, k in m.V:
+            if value_of(m.v[o, t, k]) > 0.5:
+                batch, rate = round(value_of(m.b[o])), self.rate_rps(o, value_of)
+                groups[t, k].append(Resident(self.options[o].workload, batch, rate))
+        return [Group(t, tuple(residents)) for (t, _), residents in sorted(groups.items())]
+
+    def spread(self, name: str, total: Sequence[Expr], bounds: Sequence[Range]) -> Any:
+        """Return variables equal to ``total[o] * v[o, t, k]``, by linear rows: the parts of a total that is in one place.
+
+        Parameters
+        ----------
+        name
+            Of the new components.
+        total, bounds
+            Of each option: an expression and its range.
+        """
+        m = self.pyomo
+        reach = [(min(0.0, low), max(0.0, high)) for low, high in bounds]
+        there = pyo.Var(m.V, bounds=lambda _, o, t, k: reach[o])
+        away = pyo.Var(m.O, bounds=lambda _, o: reach[o] if m.elsewhere[o].ub else (0.0, 0.0))
+        rows = pyo.ConstraintList()
+        for part, component in (("on", there), ("away", away), ("rows", rows)):
+            m.add_component(f"{name}_{part}", component)
+        for o in m.O:
+            low, high = bounds[o]
+            places = [(there[o, t, k], m.v[o, t, k]) for t, k in self.gpus_of[o]]
+            if m.elsewhere[o].ub:
+                places.append((away[o], m.elsewhere[o]))
+            for amount, here in places:
+                rows.add(amount >= low * here)
+                rows.add(amount <= high * here)
+            rows.add(add(amount for amount, _ in places) == total[o])
+        return there
+
+
+def add(terms: Iterable[Expr]) -> Expr:
+    """Sum expressions; no terms sum to 0."""
+    return sum(terms, 0.0)

@@ -1,0 +1,172 @@
+"""A workload on one GPU type as a compact model sees it: its choices, and the ranges they span."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.choices import Choices, Rates, choices_on, rates_of, servable_choices, why_not_exact
+from formulations.offers import Offer
+from instances import Instance, Objective, SloRule
+from instances.gpu import DnnModel
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Range = tuple[float, float]
+
+ANALYTIC_RULES = frozenset({SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE})
+"""The SLO rules whose budget is a formula of batch and rate; the budget of ``p99`` is a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One workload on one GPU type.
+
+    Attributes
+    ----------
+    workload, offer
+        Position in the instance, and of the GPU type among the offers.
+    view
+        The instance from the GPU type.
+    choices
+        Batches, shares and rates that it may be given there, at least one.
+    """
+
+    workload: int
+    offer: int
+    view: View
+    choices: Choices
+
+    @property
+    def row(self) -> int:
+        """Row of the workload's DNN model in the tables of the GPU type."""
+        return int(self.view.model[self.workload])
+
+    @property
+    def dnn(self) -> DnnModel:
+        """The workload's DNN model: its coefficients."""
+        return self.view.gpu.model(self.view.instance.workloads[self.workload].model)
+
+    @property
+    def active_ms(self) -> Floats:
+        """Active time ``k_act`` of each choice (iGniter equation 11)."""
+        return self.view.tables.active_ms[self.row, self.choices.batch, self.choices.units]
+
+    @property
+    def ability(self) -> Floats:
+        """Processing ability ``1000 b / k_act`` of each choice, requests per second."""
+        return 1000.0 * self.choices.batch / self.active_ms
+
+    @property
+    def budget_ms(self) -> Floats:
+        """Latency budget of each choice."""
+        return self.view.budget_ms(self.workload, self.choices.batch, self.choices.rate_rps)
+
+    @property
+    def batch(self) -> Range:
+        """Least and largest batch."""
+        return span(self.choices.batch)
+
+    @property
+    def units(self) -> Range:
+        """Least and largest share, in units."""
+        return span(self.choices.units)
+
+    @property
+    def l2_pct(self) -> Range:
+        """Least and largest L2 demand."""
+        return span(self.choices.demand[:, 0])
+
+    @property
+    def power_w(self) -> Range:
+        """Least and largest power demand."""
+        return span(self.choices.demand[:, 2])
+
+
+def span(values: NDArray[np.float64] | NDArray[np.int64]) -> Range:
+    """Return the least and the largest of ``values``."""
+    return float(values.min()), float(values.max())
+
+
+def why_not_compact(instance: Instance) -> str:
+    """Say why the compact model cannot state this instance; empty if it can."""
+    if instance.performance_model != "igniter":
+        return f"the compact model is written in iGniter's equations, not those of {instance.performance_model}"
+    if instance.slo_rule not in ANALYTIC_RULES:
+        return f"the budget of {instance.slo_rule} is a table, not a formula of batch and rate"
+    for pool in instance.gpus:
+        tables = View.of(instance, pool.type).tables
+        if len(tables.permitted) != tables.share_units:
+            return f"{pool.type.name} permits only some shares, the compact model has every whole unit"
+        if reason := why_not_exact(tables):
+            return f"{pool.type.name}: {reason}"
+    return ""
+
+
+def rates_of_all(instance: Instance) -> list[Rates]:
+    """Return the rates that each workload may be planned for."""
+    return [rates_of(instance, w) for w in range(len(instance.workloads))]
+
+
+def offers_for(instance: Instance, narrow: bool = True) -> list[Offer]:
+    """Return the GPU types that the pool has GPUs of, with the choices of every workload there.
+
+    Parameters
+    ----------
+    instance
+        For which ``why_not_compact`` has no objection.
+    narrow
+        Leave out the choices that no best plan needs (``cost`` and ``goodput``; under ``capacity`` any share may be
+        of use). Otherwise every choice is there that is within budget and memory on a GPU of its own.
+    """
+    rates = rates_of_all(instance)
+    offers = []
+    for position, pool in enumerate(instance.gpus):
+        count = len(instance.workloads) if pool.count is None else min(pool.count, len(instance.workloads))
+        if count > 0:
+            view = View.of(instance, pool.type)
+            if narrow and instance.objective is not Objective.CAPACITY:
+                choices = choices_on(view, rates)
+            else:
+                choices = [servable_choices(view, w, offered) for w, offered in enumerate(rates)]
+            offers.append(Offer(position, view, count, choices))
+    return offers
+
+
+def options_of(offers: Sequence[Offer]) -> list[Option]:
+    """List the options of every workload; one that no GPU type serves alone has none."""
+    options = [
+        Option(w, number, offer.view, choices)
+        for number, offer in enumerate(offers)
+        for w, choices in enumerate(offer.choices)
+        if len(choices)
+    ]
+    return sorted(options, key=lambda option: (option.workload, option.offer))
+
+
+def most_beside(option: Option, others: Sequence[Option], amount: Sequence[float], free_units: float) -> float:
+    """Bound what the others can add up to in ``free_units`` of a GPU: a fractional knapsack over their least shares.
+
+    Parameters
+    ----------
+    option
+        Who is left out.
+    others, amount
+        Options on the same GPU type and the most each can bring.
+    free_units
+        Units they may take together.
+    """
+    items = [
+        (most, other.units[0])
+        for other, most in zip(others, amount, strict=True)
+        if other.workload != option.workload and most > 0.0
+    ]
+    total, left = 0.0, free_units
+    for most, units in sorted(items, key=lambda item: item[1] / item[0]):
+        part = min(1.0, left / units)
+        total += part * most
+        left -= part * units
+        if left <= 0.0:
+            break
+    return total

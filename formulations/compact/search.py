@@ -1,0 +1,175 @@
+"""What ``minlp`` and ``pwl`` share: where they start, the best plan so far, and what a compact model is asked for."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.compact.options import offers_for, rates_of_all, why_not_compact
+from formulations.compact.repair import repair
+from formulations.offers import Fits, Group, Offer, largest_first, unservable
+from formulations.start import first_fit, groups_of
+from instances import Instance, Objective, PlacedGpu, Plan
+from instances.one_gpu import fit_gpu
+from instances.spare_shares import throughput_rps
+
+BUILD_S_PER_PLACE = 0.004
+"""Seconds that Pyomo takes, per pair of a workload and a GPU that it may be on, until a solver has the model."""
+
+BETTER = 1e-6
+"""A model is asked for plans that are better by at least this, relative to the best so far and absolutely."""
+
+
+@dataclass
+class Search:
+    """One run on one instance.
+
+    Attributes
+    ----------
+    instance, run
+        What is solved, on which terms.
+    offers, fits
+        The GPU types with every workload's choices, and the truth about a group.
+    plan, value
+        The best plan so far and what it is worth; ``nan`` without one.
+    statistics
+        Of the run.
+    """
+
+    instance: Instance
+    run: Run
+    offers: list[Offer]
+    fits: Fits
+    plan: Plan | None = None
+    value: float = math.nan
+    statistics: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, instance: Instance, run: Run) -> "Search | Outcome":
+        """Start from the plan handed over and from first fit; an ``Outcome`` where no model is needed or can be had."""
+        if reason := why_not_compact(instance):
+            return Outcome(Status.UNKNOWN, reason=reason)
+        if not instance.workloads:
+            return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
+        offers = offers_for(instance)
+        if instance.objective is not Objective.GOODPUT and (reason := unservable(instance, offers)):
+            return Outcome(Status.INFEASIBLE, reason=reason)
+        if not any(len(choices) for offer in offers for choices in offer.choices):
+            return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
+        search = cls(instance, run, offers, Fits(offers))
+        search._start()
+        return search
+
+    @property
+    def minimised(self) -> bool:
+        """Whether less is better."""
+        return self.instance.objective.minimised
+
+    def _start(self) -> None:
+        if self.run.start is not None:
+            self.accept(groups_of(self.run.start, self.offers, rates_of_all(self.instance), self.fits))
+        price = [offer.view.gpu.price_per_hour for offer in self.offers]
+        self.accept(self._spread(first_fit(self.offers, largest_first(self.offers), price, self.fits)))
+
+    def _spread(self, groups: list[Group]) -> list[Group]:
+        """Under ``capacity``, where every GPU may be used, move residents of full GPUs to idle ones."""
+        if self.instance.objective is not Objective.CAPACITY:
+            return groups
+        for t, offer in enumerate(self.offers):
+            for _ in range(offer.count - sum(group.offer == t for group in groups)):
+                fullest = max(groups, key=lambda group: (group.offer == t) * len(group.residents), default=None)
+                if fullest is None or fullest.offer != t or len(fullest.residents) < 2:
+                    break
+                groups = [group for group in groups if group is not fullest]
+                groups += [Group(t, fullest.residents[:1]), Group(t, fullest.residents[1:])]
+        return groups
+
+    def repair(self, groups: Sequence[Group]) -> list[Group] | None:
+        """Return groups close to these that all fit, or ``None``."""
+        return repair(self.instance, self.offers, self.fits, groups)
+
+    def accept(self, groups: Sequence[Group]) -> bool:
+        """Take groups that all fit, if they serve who must be served and are better than the best so far."""
+        served = sum(len(group.residents) for group in groups)
+        if served < len(self.instance.workloads) and self.instance.objective is not Objective.GOODPUT:
+            return False
+        placed = [self._placed(group) for group in groups]
+        value = self._value(groups, placed)
+        if self.plan is not None and not (value < self.value if self.minimised else value > self.value):
+            return False
+        self.plan, self.value = Plan(self.instance.name, tuple(placed)), value
+        self.run.report(plan=self.plan)
+        return True
+
+    def _placed(self, group: Group) -> PlacedGpu:
+        if self.instance.objective is Objective.CAPACITY:
+            gpu = fit_gpu(self.offers[group.offer].view, group.residents, spend_spare=True)
+        else:
+            gpu = self.fits(group)
+        assert gpu is not None, "only groups that fit are accepted"
+        return gpu
+
+    def _value(self, groups: Sequence[Group], placed: Sequence[PlacedGpu]) -> float:
+        if self.instance.objective is Objective.COST:
+            return math.fsum(self.offers[group.offer].view.gpu.price_per_hour for group in groups)
+        if self.instance.objective is Objective.GOODPUT:
+            return math.fsum(resident.rate_rps for group in groups for resident in group.residents)
+        return math.fsum(self._throughput(group, gpu) for group, gpu in zip(groups, placed, strict=True))
+
+    def _throughput(self, group: Group, gpu: PlacedGpu) -> float:
+        view = self.offers[group.offer].view
+        model = view.model[[resident.workload for resident in group.residents]]
+        batch = np.array([resident.batch for resident in group.residents], dtype=np.int64)
+        units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
+        return float(throughput_rps(view.tables, model, batch, units))
+
+    @property
+    def better_than(self) -> float | None:
+        """What a model's plans must reach to be of use; ``None`` if any plan is."""
+        if self.plan is None:
+            return None
+        step = max(BETTER, BETTER * abs(self.value))
+        return self.value - step if self.minimised else self.value + step
+
+    def gpus(self) -> list[int]:
+        """Return, of each offer, how many GPUs a better plan can use."""
+        most = self.better_than
+        if not self.minimised or most is None:
+            return [offer.count for offer in self.offers]
+        prices = [offer.view.gpu.price_per_hour for offer in self.offers]
+        return [
+            min(offer.count, math.floor(most / price)) if price > 0.0 else offer.count
+            for offer, price in zip(self.offers, prices, strict=True)
+        ]
+
+    def too_large(self, gpus: Sequence[int]) -> str:
+        """Say why there is no time for the model; empty if there is."""
+        sizes = [sum(1 for choices in offer.choices if len(choices)) for offer in self.offers]
+        places = sum(min(k + 1, size) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
+        places = sum(max(0, size - k) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
+        takes_s = BUILD_S_PER_PLACE * places
+        if takes_s <= BUILD_PART * self.run.remaining_s:
+            return ""
+        return f"no time for the model: stating {places} places takes about {takes_s:.0f} s"
+
+    def ask_for_better(self, model: "CompactModel") -> None:
+        """Restrict a model to plans that are better than the best so far."""
+        limit, value = self.better_than, model.pyomo.value.expr
+        if limit is not None:
+            model.pyomo.better = pyo.Constraint(expr=value <= limit if self.minimised else value >= limit)
+
+    def bound(self, solver_bound: float | None, exhausted: bool, certified: bool) -> Bound | None:
+        """Return the bound that a search for better plans gives on all plans.
+
+        Parameters
+        ----------
+        solver_bound
+            What no plan of the restricted model beats; ``None`` or infinite if that is not known.
+        exhausted
+            Whether the restricted model has no plan at all.
+        certified
+            Whether its solutions include every better plan.
+        """
+        limit = self.limit

@@ -1,0 +1,163 @@
+"""GPU times, budgets and objective of the compact model: iGniter's equations 2-5, 8, 11-14, and the other SLO rules."""
+
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from numpy.typing import NDArray
+
+from formulations.compact.model import CompactModel, Expr, Relation, add
+from formulations.compact.options import Option, span
+from instances import GOODPUT_STEP, Objective, SloRule
+
+
+def state_times(model: CompactModel) -> None:
+    """Add active and GPU time of every option (equations 4, 5, 8, 11) and their relations."""
+    m, options = model.pyomo, model.options
+    m.k_act = pyo.Var(m.O, bounds=lambda _, o: span(options[o].active_ms))
+    m.ability = pyo.Var(m.O, bounds=lambda _, o: span(options[o].ability))
+
+
+def state_gpu_times(model: CompactModel) -> None:
+    """State equations 4, 5 and 8 for every option, after the interference that they depend on."""
+    m, options = model.pyomo, model.options
+    m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min(), options[o].budget_ms.max()))
+    m.cache_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_l2[o].ub))
+    m.lost_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.t_gpu[o].ub * m.slowdown[o].ub))
+    rows = m.times = pyo.ConstraintList()
+    for o, option in enumerate(options):
+        tables, w = option.view.tables, option.row
+        # Equation 5
+        t_sch = float(tables.scheduling_ms[w]) + float(tables.kernels[w]) * m.delay[o]
+        # Equation 8; cache_ms is k_act times the others' L2 demand
+        t_act = m.k_act[o] + float(tables.alpha_l2[w]) * m.cache_ms[o]
+        # Equation 4: t_gpu * f / F = t_sch + t_act, where f / F = 1 - slowdown and lost_ms = t_gpu * slowdown
+        rows.add(m.t_gpu[o] - m.lost_ms[o] >= t_sch + t_act)
+        model.relations += [
+            *_active_time(m, o, option),
+            _product("cache_ms", m.cache_ms[o], m.k_act[o], m.others_l2[o]),
+            _product("lost_ms", m.lost_ms[o], m.t_gpu[o], m.slowdown[o]),
+        ]
+
+
+def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
+    """Active time, and the processing ability ``1000 b / k_act`` that L2 demand and power are linear in."""
+    k1, k2, k3, k4, k5 = option.dnn.k
+    pct = option.view.gpu.share_pct(1)
+    points = np.stack([option.choices.batch, option.choices.units], axis=1)
+
+    def k_act(b: float, r: float) -> float:
+        # Equation 11
+        return (k1 * b * b + k2 * b + k3) / (pct * r + k4) + k5
+
+    def ability(b: float, r: float) -> float:
+        return 1000.0 * b / k_act(b, r)
+
+    b, r = m.b[o], m.r[o]
+    equation_11 = (m.k_act[o] - k5) * (pct * r + k4) == k1 * b**2 + k2 * b + k3
+    per_second = m.ability[o] * m.k_act[o] == 1000.0 * b
+    return [
+        Relation("k_act", m.k_act[o], b, r, k_act, equation_11, True, points),
+        Relation("ability", m.ability[o], b, r, ability, per_second, True, points),
+    ]
+
+
+def _product(name: str, result: Expr, first: Expr, second: Expr) -> Relation:
+    return Relation(name, result, first, second, lambda x, y: x * y, result >= first * second, True)
+
+
+def state_budgets(model: CompactModel) -> None:
+    """Keep every GPU time within the instance's SLO rule, as ``instances.budget`` states it."""
+    m, options = model.pyomo, model.options
+    rule, buffer = model.instance.slo_rule, model.instance.latency_buffer
+    if model.instance.objective is Objective.GOODPUT:
+        _state_steps(model)
+    rows = m.budget = pyo.ConstraintList()
+    for o, option in enumerate(options):
+        workload = model.instance.workloads[option.workload]
+        # Equation 3: transfers are linear in the batch
+        transfer_ms = float(option.view.tables.transfer_ms[option.row, 1]) * m.b[o]
+        exposed_ms = float(option.view.tables.exposed_ms[option.row, 1]) * m.b[o]
+        if model.instance.objective is Objective.GOODPUT:
+            per_rate = [
+                (m.b_at[o, s], m.at_step[o, s], 1000.0 / (GOODPUT_STEP * s * workload.rate_rps))
+                for s in model.steps_of[o]
+            ]
+        else:
+            per_rate = [(m.b[o], 1, 1000.0 / workload.rate_rps)]
+        period_ms = add(interarrival_ms * b for b, _, interarrival_ms in per_rate)
+        if rule is SloRule.ASSEMBLY:
+            # InSS equation 3
+            assembly_ms = add(interarrival_ms * (b - taken) for b, taken, interarrival_ms in per_rate)
+            rows.add(m.t_gpu[o] + transfer_ms <= (workload.slo_ms - assembly_ms) / buffer)
+            rows.add(m.t_gpu[o] + transfer_ms <= period_ms / buffer)
+        else:
+            # Equation 14 with equation 1; a duty cycle of SLO/2 asks the same
+            rows.add(m.t_gpu[o] + transfer_ms <= workload.slo_ms / 2.0 / buffer)
+            # Equation 13 with equation 2; in a duty cycle no transfer hides behind an execution
+            hidden_ms = exposed_ms if rule is SloRule.HALF_SLO else transfer_ms
+            rows.add(m.t_gpu[o] + hidden_ms <= period_ms / buffer)
+
+
+def _state_steps(model: CompactModel) -> None:
+    """Choose one of the rates; the batch is spread over them, so that ``b / rate`` is linear."""
+    m, options = model.pyomo, model.options
+    at = {}
+    for o, option in enumerate(options):
+        model.steps_of[o] = [int(s) for s in np.unique(option.choices.step)]
+        at.update({(o, s): option.choices.only(option.choices.step == s) for s in model.steps_of[o]})
+    batches = {key: span(choices.batch) for key, choices in at.items()}
+    m.S = pyo.Set(initialize=list(at), dimen=2)
+    m.at_step = pyo.Var(m.S, domain=pyo.Binary)
+    m.b_at = pyo.Var(m.S, bounds=lambda _, o, s: (0, batches[o, s][1]))
+    rows = m.steps = pyo.ConstraintList()
+    for o in m.O:
+        steps = model.steps_of[o]
+        rows.add(add(m.at_step[o, s] for s in steps) == 1)
+        rows.add(add(m.b_at[o, s] for s in steps) == m.b[o])
+        for s in steps:
+            rows.add(m.b_at[o, s] >= batches[o, s][0] * m.at_step[o, s])
+            rows.add(m.b_at[o, s] <= batches[o, s][1] * m.at_step[o, s])
+        # Implied, and strong: each rate needs its own least share.
+        rows.add(m.r[o] >= add(int(at[o, s].units.min()) * m.at_step[o, s] for s in steps))
+
+
+def state_objective(model: CompactModel) -> None:
+    """Add the instance's objective: least cost, or most throughput or requests served on the GPUs given."""
+    m, options, instance = model.pyomo, model.options, model.instance
+    if instance.objective is Objective.COST:
+        # Equation 12
+        m.value = pyo.Objective(expr=add(model.offers[t].view.gpu.price_per_hour * m.used[t, k] for t, k in m.J))
+        return
+    worth: list[Expr]
+    if instance.objective is Objective.GOODPUT:
+        per_step = [GOODPUT_STEP * instance.workloads[option.workload].rate_rps for option in options]
+        most = [per_step[o] * float(option.choices.step.max()) for o, option in enumerate(options)]
+        worth = [per_step[o] * add(s * m.at_step[o, s] for s in model.steps_of[o]) for o in m.O]
+    else:
+        exposed = [float(option.view.tables.exposed_ms[option.row, 1]) for option in options]
+        most = [_most_throughput(option, y) for option, y in zip(options, exposed, strict=True)]
+        m.throughput = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]))
+        worth = [m.throughput[o] for o in m.O]
+        model.relations += [_throughput(m, o, exposed[o]) for o in m.O]
+    # An option that is elsewhere is worth nothing.
+    m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]))
+    rows = m.gains = pyo.ConstraintList()
+    for o in m.O:
+        rows.add(m.gained[o] <= worth[o])
+        rows.add(m.gained[o] <= most[o] * (1 - m.elsewhere[o]))
+    m.value = pyo.Objective(expr=add(m.gained[o] for o in m.O), sense=pyo.maximize)
+
+
+def _most_throughput(option: Option, exposed_ms: float) -> float:
+    batch: NDArray[np.int64] = option.choices.batch
+    return float((1000.0 * batch / (option.active_ms + exposed_ms * batch)).max())
+
+
+def _throughput(m: Any, o: int, exposed_ms: float) -> Relation:
+    def most(b: float, t_gpu: float) -> float:
+        # Equation 2, in requests per second
+        return 1000.0 * b / (t_gpu + exposed_ms * b)
+
+    exact = m.throughput[o] * (m.t_gpu[o] + exposed_ms * m.b[o]) <= 1000.0 * m.b[o]
+    return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], most, exact, False)

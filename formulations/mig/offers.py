@@ -1,0 +1,69 @@
+"""What a pool of MIG GPUs offers to the workloads of an instance: layouts, sizes, and the best way to use each size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances import Instance, MigConfiguration
+from instances.mig import Layout
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """The choices there are.
+
+    What an instance does for a workload depends on nothing but its size, and every size has one configuration with the
+    most throughput within the latency budget. Serving as much as possible never hurts: those are the only ones needed.
+
+    Attributes
+    ----------
+    kinds
+        Sizes of instance on offer, as (pool position, units).
+    layouts
+        Ways to cut a GPU, as (pool position, placement).
+    count
+        Instances of each kind in each layout, shape (layouts, kinds).
+    price
+        Of one GPU of each layout, in dollars per hour, shape (layouts,).
+    best
+        Per workload and kind the best configuration, or ``None`` where none is within the budget.
+    rate_rps
+        What that configuration serves, 0 where there is none, shape (workloads, kinds).
+    """
+
+    kinds: tuple[tuple[int, int], ...]
+    layouts: tuple[tuple[int, Layout], ...]
+    count: Ints
+    price: Floats
+    best: tuple[tuple[MigConfiguration | None, ...], ...]
+    rate_rps: Floats
+
+    @classmethod
+    def of(cls, instance: Instance) -> "Offers":
+        """Collect what the pool of ``instance`` offers; all its GPUs are cut into MIG instances."""
+        migs = [pool.type.mig for pool in instance.gpus if pool.type.mig is not None]
+        kinds = tuple((position, one.units) for position, mig in enumerate(migs) for one in mig.slices)
+        layouts = tuple((position, layout) for position, mig in enumerate(migs) for layout in mig.layouts())
+        best = tuple(
+            tuple(
+                migs[position].fastest(workload.model, units, workload.slo_ms / 2.0 / instance.latency_buffer)
+                for position, units in kinds
+            )
+            for workload in instance.workloads
+        )
+        rates = [[0.0 if one is None else one.throughput_rps for one in row] for row in best]
+        return cls(
+            kinds,
+            layouts,
+            np.array(
+                [[sum((pool, units) == kind for units, _ in layout) for kind in kinds] for pool, layout in layouts],
+                dtype=np.int64,
+            ),
+            np.array([instance.gpus[pool].type.price_per_hour for pool, _ in layouts]),
+            best,
+            np.array(rates).reshape(len(best), len(kinds)) / instance.latency_buffer,
+        )

@@ -1,0 +1,84 @@
+"""The integer programme: how many GPUs of each layout, and how many instances of each kind for each workload."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.api import Run
+from formulations.mig.offers import Ints, Offers
+from instances import Instance
+
+_ENOUGH = 1e4
+"""Coverage rows ask for this much: the solver's absolute tolerance of 1e-6 is then below what the judge forgives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What the solver found.
+
+    Attributes
+    ----------
+    gpus
+        Of each layout, shape (layouts,); ``None`` without a solution.
+    used
+        Instances of each kind for each workload, shape (workloads, kinds).
+    proven
+        Whether the solver says that there is nothing better, or nothing at all.
+    nodes
+        Of its search.
+    """
+
+    gpus: Ints | None
+    used: Ints
+    proven: bool
+    nodes: int
+
+
+def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> Solution:
+    """Minimise the cost within the terms of ``run``; a plan that costs no more than ``stop_at`` is optimal.
+
+    min  sum_l price_l x_l
+    s.t. sum_k rate_wk y_wk >= R_w            for every workload w
+         sum_w y_wk <= sum_l count_lk x_l     for every kind of instance k
+         sum_(l of pool p) x_l <= count_p     for every bounded pool p;  x, y whole numbers
+    """
+    import highspy
+
+    solver = highspy.Highs()
+    options = {
+        "output_flag": False,
+        "threads": run.threads,
+        "random_seed": run.seed % 2**31,
+        "time_limit": min(run.remaining_s, 1e9),
+        "mip_rel_gap": 0.0,
+        "objective_target": stop_at * (1.0 + 1e-9),
+    }
+    for name, option in options.items():
+        solver.setOptionValue(name, option)
+    workloads, kinds = offers.rate_rps.shape
+    x = [solver.addIntegral(lb=0, obj=float(price)) for price in offers.price]
+    y = [[solver.addIntegral(lb=0) for _ in range(kinds)] for _ in range(workloads)]
+    for w, workload in enumerate(instance.workloads):
+        # One instance cannot serve more than everything.
+        part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
+        solver.addConstr(solver.qsum(float(_ENOUGH * part[k]) * y[w][k] for k in range(kinds)) >= _ENOUGH)
+    for k in range(kinds):
+        cut = solver.qsum(int(offers.count[layout, k]) * x[layout] for layout in range(len(x)))
+        solver.addConstr(solver.qsum(y[w][k] for w in range(workloads)) <= cut)
+    for position, pool in enumerate(instance.gpus):
+        if pool.count is not None:
+            own = [x[layout] for layout, (owner, _) in enumerate(offers.layouts) if owner == position]
+            solver.addConstr(solver.qsum(own) <= pool.count)
+    solver.run()
+    status, info = solver.getModelStatus(), solver.getInfo()
+    proven = status in (
+        highspy.HighsModelStatus.kOptimal,
+        highspy.HighsModelStatus.kInfeasible,
+        highspy.HighsModelStatus.kObjectiveTarget,
+    )
+    nodes = max(0, int(info.mip_node_count))
+    nothing = np.zeros((workloads, kinds), np.int64)
+    if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        return Solution(None, nothing, proven, nodes)
+    value = np.round(solver.getSolution().col_value).astype(np.int64)
+    return Solution(value[: len(x)], value[len(x) :].reshape(workloads, kinds), proven, nodes)

@@ -1,0 +1,90 @@
+"""The scheduler ``mig``: ParvaGPU's problem solved exactly, with a certified bound."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.mig.offers import Floats, Ints, Offers
+from formulations.mig.prices import bounds
+from formulations.mig.programme import solve
+from instances import Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, PlanClass, Slot
+from instances.costs import next_cost
+
+
+@dataclass(frozen=True, slots=True)
+class Mig:
+    """Fewest (cheapest) GPUs cut into MIG instances, workloads split over instances at will (class ``split``).
+
+    Prices of the instances give a certified bound, an integer programme over GPU layouts the plan. Where they meet the
+    plan is proven optimal; otherwise ``optimal`` rests on the solver's search.
+    """
+
+    name: ClassVar[str] = "mig"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
+    partitions: ClassVar[frozenset[Partition]] = frozenset({Partition.MIG})
+
+    def warm(self) -> None:
+        """Import the solver and run it once."""
+        from instances.parvagpu import parvagpu
+
+        self.schedule(parvagpu()[0], Run())
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Bound by prices, then solve the integer programme."""
+        if instance.partition is not Partition.MIG:
+            raise InputError(instance.name, "mig plans GPUs cut into MIG instances; these are shared freely")
+        offers = Offers.of(instance)
+        for workload, rates in zip(instance.workloads, offers.rate_rps, strict=True):
+            if not rates.any():
+                reason = f"{workload.id}: no instance runs {workload.model} within {workload.slo_ms / 2:g} ms"
+                return Outcome(Status.INFEASIBLE, reason=reason)
+        bound = None
+        for value in bounds(instance, offers, run):
+            bound = Bound(value, certified=True, plan_class=PlanClass.SPLIT)
+            run.report(bound=bound)
+        target = 0.0 if bound is None else next_cost(bound.value, instance)
+        solution = solve(instance, offers, run, target)
+        statistics = {"nodes": float(solution.nodes), "layouts": float(len(offers.layouts))}
+        if solution.gpus is None:
+            status = Status.INFEASIBLE if solution.proven else Status.UNKNOWN
+            reason = "the GPUs of the pool do not suffice" if solution.proven else ""
+            return Outcome(status, None, bound, statistics, reason)
+        plan = _plan(instance, offers, solution.gpus, solution.used)
+        return Outcome(Status.OPTIMAL if solution.proven else Status.FEASIBLE, plan, bound, statistics)
+
+
+def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
+    """Hand the instances of the GPUs to the workloads; instances and GPUs that nobody needs are left out."""
+    waiting: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
+    for w, workload in enumerate(instance.workloads):
+        numbers = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
+        # Every instance carries the same fraction of what it could serve.
+        fraction = workload.rate_rps / float(numbers @ offers.rate_rps[w])
+        for k, best in enumerate(offers.best[w]):
+            if best is not None:
+                slot = Slot(workload.id, best.batch, fraction * float(offers.rate_rps[w, k]))
+                waiting[offers.kinds[k]] += [(slot, best.processes)] * int(numbers[k])
+    placed = []
+    for (pool, layout), number in zip(offers.layouts, gpus, strict=True):
+        for _ in range(number):
+            gpulets = []
+            for units, start in layout:
+                if waiting[pool, units]:
+                    slot, processes = waiting[pool, units].pop(0)
+                    gpulets.append(Gpulet(units, (slot,), start=start, processes=processes))
+            if gpulets:
+                placed.append(PlacedGpu(instance.gpus[pool].type.name, tuple(gpulets)))
+    return Plan(instance.name, tuple(placed))
+
+
+def _needed(numbers: Ints, rate_rps: Floats, demand_rps: float) -> Ints:
+    """Return ``numbers`` without the instances that the others make superfluous, the last kinds first."""
+    needed = numbers.copy()
+    for kind in reversed(range(len(needed))):
+        while needed[kind] > 0:
+            needed[kind] -= 1
+            if needed @ rate_rps < demand_rps:
+                needed[kind] += 1
+                break
+    return needed

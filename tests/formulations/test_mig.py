@@ -1,0 +1,304 @@
+"""ParvaGPU's problem: the known optima, brute force on tiny GPUs, covers in exact numbers, bounds that hold."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations_with_replacement, product
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Bound, Outcome, Run, Status, refusal
+from bench.judge import judge
+from formulations.mig import Mig
+from formulations.mig.covers import cheapest_cover
+from formulations.mig.offers import Offers
+from formulations.mig.prices import bounds
+from instances import (
+    GpuPool,
+    GpuType,
+    InputError,
+    Instance,
+    MigConfiguration,
+    MigProfile,
+    MigSlice,
+    Objective,
+    Plan,
+    PlanClass,
+    SloRule,
+    Workload,
+)
+from instances.costs import next_cost
+from instances.gpu import ISOLATED
+from instances.mig import MIG_TABLE
+from instances.suites import suite
+from tests.instances.reference import INVENTED
+
+PARVAGPU = {instance.name: instance for instance in suite("parvagpu").build()}
+
+
+def solved(instance: Instance) -> tuple[Outcome, Plan]:
+    outcome = Mig().schedule(instance, Run())
+    assert outcome.plan is not None
+    return outcome, outcome.plan
+
+
+# --- Known answers ---
+
+
+@pytest.mark.parametrize(("mix", "gpus"), [(1, 2), (2, 3), (3, 5), (4, 7), (5, 12), (6, 15)])
+def test_parvagpus_mixes_are_solved_to_proven_optima(mix: int, gpus: int) -> None:
+    instance = PARVAGPU[f"parvagpu-{mix}"]
+
+    outcome, plan = solved(instance)
+
+    verdict = judge(plan, instance)
+    assert verdict.violations == ()
+    assert verdict.gpus_used == gpus
+    assert verdict.value == pytest.approx(4.10 * gpus)
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert outcome.bound.certified
+    assert outcome.bound.plan_class is PlanClass.SPLIT
+    assert outcome.bound.value > 4.10 * (gpus - 1)
+    assert next_cost(outcome.bound.value, instance) == pytest.approx(verdict.value)
+
+
+def test_two_plans_of_one_instance_are_the_same() -> None:
+    assert solved(PARVAGPU["parvagpu-4"]) == solved(PARVAGPU["parvagpu-4"])
+
+
+def test_more_than_anyone_needs_is_left_out() -> None:
+    instance = PARVAGPU["parvagpu-3"]
+    _, plan = solved(instance)
+    models = {w.id: w.model for w in instance.workloads}
+    profile = instance.gpus[0].type.mig
+    assert profile is not None
+
+    served: dict[str, list[float]] = {w.id: [] for w in instance.workloads}
+    for _, gpulet, slot in plan.slots():
+        known = profile.configuration(models[slot.workload], gpulet.share_units, slot.batch, gpulet.processes)
+        assert known is not None
+        served[slot.workload].append(known.throughput_rps)
+
+    for workload in instance.workloads:
+        rates = served[workload.id]
+        assert sum(rates) >= workload.rate_rps
+        assert sum(rates) - min(rates) < workload.rate_rps
+
+
+# --- Against brute force ---
+
+# Three positions: 1s anywhere, a 2 at 0 that blocks all of them, or the whole.
+SLICES = (MigSlice(1, 1, (0, 1, 2)), MigSlice(2, 3, (0,)), MigSlice(3, 3, (0,)))
+LAYOUTS = [(1, 1, 1), (2,), (3,)]
+
+
+def tiny_gpu(name: str, price: float, rates: Sequence[Sequence[float]]) -> GpuType:
+    """A GPU on which model ``m<i>`` serves ``rates[i]`` requests per second in instances of 1, 2 and 3."""
+    models = {
+        f"m{model}": tuple(
+            MigConfiguration(units, 1, 1, rate, 10.0) for units, rate in enumerate(row, start=1) if rate > 0.0
+        )
+        for model, row in enumerate(rates)
+    }
+    return GpuType(name, 3, 1000.0, price, ISOLATED, {}, INVENTED, mig=MigProfile(SLICES, models))
+
+
+def tiny_instance(pools: Sequence[GpuPool], demands: Sequence[float]) -> Instance:
+    workloads = tuple(Workload(f"w{m}", f"m{m}", 20.0, rate) for m, rate in enumerate(demands))
+    return Instance("tiny", Objective.COST, SloRule.HALF_SLO, MIG_TABLE, tuple(pools), workloads)
+
+
+def random_tiny(random: Random, bounded: bool) -> Instance:
+    """One or two types of GPU, one to three workloads; anything serves at least a bit in the whole."""
+    models = random.randint(1, 3)
+    pools = []
+    for number in range(random.randint(1, 2)):
+        rates = []
+        for _ in range(models):
+            row = sorted(round(random.uniform(0.0, 20.0), 1) for _ in range(3))
+            row[0] *= random.random() < 0.7
+            rates.append(row)
+        gpu = tiny_gpu(f"tiny{number}", random.choice([1.0, 1.5, 2.0]), rates)
+        pools.append(GpuPool(gpu, random.randint(1, 2) if bounded else None))
+    return tiny_instance(pools, [round(random.uniform(1.0, 35.0), 1) for _ in range(models)])
+
+
+def cheapest(instance: Instance, most: int = 6) -> float | None:
+    """Least cost over all sets of at most ``most`` GPUs, each cut in any way, every instance given to anyone."""
+    cuts = [(p, layout) for p in range(len(instance.gpus)) for layout in LAYOUTS]
+    sets = [chosen for size in range(most + 1) for chosen in combinations_with_replacement(cuts, size)]
+    price = [pool.type.price_per_hour for pool in instance.gpus]
+    for chosen in sorted(sets, key=lambda chosen: sum(price[p] for p, _ in chosen)):
+        number = Counter(p for p, _ in chosen)
+        if any(pool.count is not None and number[p] > pool.count for p, pool in enumerate(instance.gpus)):
+            continue
+        if servable(instance, Counter((p, units) for p, layout in chosen for units in layout), 0):
+            return sum(price[p] for p, _ in chosen)
+    return None
+
+
+def servable(instance: Instance, free: Counter[tuple[int, int]], workload: int) -> bool:
+    if workload == len(instance.workloads):
+        return True
+    asked = instance.workloads[workload]
+    kinds = sorted(free)
+    for numbers in product(*(range(free[kind] + 1) for kind in kinds)):
+        taken = Counter(dict(zip(kinds, numbers, strict=True)))
+        rate = math.fsum(number * rate_of(instance, kind, asked.model) for kind, number in taken.items())
+        if rate >= asked.rate_rps - 1e-12 and servable(instance, Counter(free) - taken, workload + 1):
+            return True
+    return False
+
+
+def rate_of(instance: Instance, kind: tuple[int, int], model: str) -> float:
+    profile = instance.gpus[kind[0]].type.mig
+    assert profile is not None
+    return next((one.throughput_rps for one in profile.models[model] if one.units == kind[1]), 0.0)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_tiny_instances_are_solved_as_by_brute_force(seed: int) -> None:
+    instance = random_tiny(Random(seed), bounded=False)
+
+    outcome, plan = solved(instance)
+
+    verdict = judge(plan, instance)
+    assert verdict.violations == ()
+    assert verdict.value == pytest.approx(cheapest(instance))
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert verdict.value is not None
+    assert outcome.bound.value <= verdict.value * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_bounded_pools_are_solved_or_refused_as_by_brute_force(seed: int) -> None:
+    instance = random_tiny(Random(1000 + seed), bounded=True)
+    expected = cheapest(instance, most=4)
+
+    outcome = Mig().schedule(instance, Run())
+
+    if expected is None:
+        assert outcome.status is Status.INFEASIBLE
+        assert (outcome.plan, outcome.reason) == (None, "the GPUs of the pool do not suffice")
+    else:
+        assert outcome.status is Status.OPTIMAL
+        assert outcome.plan is not None
+        verdict = judge(outcome.plan, instance)
+        assert verdict.violations == ()
+        assert verdict.value == pytest.approx(expected)
+        assert outcome.bound is not None
+        assert outcome.bound.value <= expected * (1 + 1e-12)
+
+
+def test_brute_force_finds_both_outcomes_of_bounded_pools() -> None:
+    found = [cheapest(random_tiny(Random(1000 + seed), bounded=True), most=4) is None for seed in range(25)]
+
+    assert 3 <= sum(found) <= 22
+
+
+def test_a_bound_above_the_price_of_the_pool_says_that_it_is_too_small() -> None:
+    instance = tiny_instance([GpuPool(tiny_gpu("tiny", 2.0, [[1.0, 2.0, 3.0]]), 2)], [9.0])
+
+    outcome = Mig().schedule(instance, Run())
+
+    assert outcome.status is Status.INFEASIBLE
+    assert outcome.bound is not None
+    assert outcome.bound.value > 2 * 2.0
+
+
+def test_a_rate_just_above_what_an_instance_serves_takes_another() -> None:
+    gpu = tiny_gpu("tiny", 1.0, [[0.0, 0.0, 1.0]])
+    numbers = [len(solved(tiny_instance([GpuPool(gpu)], [rate]))[1].gpus) for rate in (2.0, 2.0000005)]
+
+    assert numbers == [2, 3]
+
+
+# --- Covers ---
+
+
+def covers(rate: Sequence[int], demand: int) -> Iterator[tuple[int, ...]]:
+    for numbers in product(*(range(demand // one + 2 if one else 1) for one in rate)):
+        if sum(number * one for number, one in zip(numbers, rate, strict=True)) >= demand:
+            yield numbers
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=3).filter(
+        lambda kinds: any(rate for _, rate in kinds)
+    ),
+    st.integers(1, 25),
+    st.sampled_from([0, 3, 10_000]),
+)
+def test_the_cheapest_cover_is_the_one_of_brute_force(kinds: list[tuple[int, int]], demand: int, limit: int) -> None:
+    price, rate = zip(*kinds, strict=True)
+
+    def value(numbers: Sequence[int]) -> int:
+        return sum(number * one for number, one in zip(numbers, price, strict=True))
+
+    least = min(map(value, covers(rate, demand)))
+    found = cheapest_cover(price, rate, demand, limit)
+
+    assert sum(number * one for number, one in zip(found.numbers, rate, strict=True)) >= demand
+    assert found.least <= least <= value(found.numbers)
+    if limit == 10_000:
+        assert found.least == value(found.numbers) == least
+
+
+# --- Bounds ---
+
+
+@pytest.mark.parametrize("name", sorted(PARVAGPU))
+def test_bounds_get_better_and_each_is_reported(name: str) -> None:
+    instance, reported = PARVAGPU[name], []
+
+    def listen(plan: Plan | None, bound: Bound | None) -> None:
+        reported.append(bound)
+
+    outcome = Mig().schedule(instance, Run(listener=listen))
+
+    values = [bound.value for bound in reported if bound is not None]
+    assert values == sorted(set(values)) == list(bounds(instance, Offers.of(instance), Run()))
+    assert reported[-1] == outcome.bound
+
+
+def test_a_bound_comes_even_without_time() -> None:
+    outcome = Mig().schedule(PARVAGPU["parvagpu-6"], Run(deadline=0.0))
+
+    assert outcome.status in (Status.UNKNOWN, Status.FEASIBLE, Status.OPTIMAL)
+    assert outcome.bound is not None
+    assert 0.0 < outcome.bound.value <= 15 * 4.10
+
+
+# --- What it does not do ---
+
+
+def test_a_workload_that_no_instance_serves_in_time_is_named() -> None:
+    instance = PARVAGPU["parvagpu-1"]
+    slow = replace(instance.workloads[1], slo_ms=10.0)
+
+    outcome = Mig().schedule(replace(instance, workloads=(instance.workloads[0], slow)), Run())
+
+    assert outcome.status is Status.INFEASIBLE
+    assert outcome.reason == "densenet121: no instance runs densenet121 within 5 ms"
+
+
+def test_only_instances_on_mig_gpus_are_taken() -> None:
+    (shares,) = suite("igniter-3").build()
+
+    assert refusal(Mig, PARVAGPU["parvagpu-1"]) is None
+    assert refusal(Mig, shares) == "does not plan GPUs divided by shares; it plans mig"
+    with pytest.raises(InputError, match="igniter-3: mig plans GPUs cut into MIG instances"):
+        Mig().schedule(shares, Run())
+
+
+def test_other_objectives_are_refused() -> None:
+    goodput = replace(PARVAGPU["parvagpu-1"], objective=Objective.GOODPUT)
+
+    assert refusal(Mig(), goodput) == "does not solve goodput; it solves cost"

@@ -3,18 +3,13 @@
 Computed when rows are read, never stored: a bound found tomorrow improves the gap of a plan found today.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from bench.ledger import Ledger
 from bench.row import JsonObject, Row
 from instances import InputError, Instance, PlanClass
-
-ROUNDING = 1e-6
-"""A bound this much (relatively) above a reachable cost still means that cost: it comes from sums of floats."""
+from instances.costs import next_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +24,6 @@ def relative_gap(value: float, bound: float) -> float:
     """Return ``|value - bound| / max(|value|, |bound|)``, and 0 where both are 0."""
     scale = max(abs(value), abs(bound))
     return abs(value - bound) / scale if scale > 0.0 else 0.0
-
-
-def next_cost(bound: float, instance: Instance) -> float:
-    """Return the least cost, at least ``bound``, that some set of whole GPUs of the pool has.
-
-    ``bound`` itself if even the whole pool costs less: then no plan exists.
-    """
-    target = bound * (1.0 - ROUNDING)
-    if target <= 0.0:
-        return 0.0
-    offers = [(pool.type.price_per_hour, pool.count) for pool in instance.gpus if pool.type.price_per_hour > 0.0]
-    sums = np.zeros(1)
-    for price, count in offers:
-        most = math.ceil(target / price) if count is None else min(count, math.ceil(target / price))
-        reached = (sums[:, None] + price * np.arange(most + 1)).ravel()
-        # Prices are multiples of a cent or so: equal sums differ in the last bits only.
-        _, first = np.unique(np.round(reached, 9), return_index=True)
-        sums = reached[first]
-        enough = sums >= target
-        if enough.any():
-            # Of the sums that suffice already, more GPUs only cost more.
-            sums = np.append(sums[~enough], sums[enough].min())
-    enough = sums >= target
-    return float(sums[enough].min()) if enough.any() else bound
 
 
 def gaps(rows: Sequence[Row], bounds: Iterable[Row], instance: Instance | None) -> dict[str, Gap]:

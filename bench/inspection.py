@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from bench import enclosure, registry
+from bench.api import partitions
 from bench.isolation import Worker, start_forkserver, start_warden
 from bench.messages import Message
 from bench.parameters import Parameter, describe_parameters, instantiate
@@ -16,7 +17,7 @@ from bench.registry import Entry
 from bench.task import Stage
 from bench.warden import Warden
 from bench.worker import Report, wait_to_be_killed
-from instances import InputError, Objective
+from instances import InputError, Objective, Partition
 
 IMPORT_LIMIT_S = 120.0
 """For importing one scheduler."""
@@ -32,6 +33,8 @@ class SchedulerInfo:
         Where it is registered.
     objectives
         What it can solve.
+    partitions
+        How the GPUs may be divided that it plans.
     parameters
         With their values: the defaults, or what ``--param`` made of them.
     overrides
@@ -48,6 +51,7 @@ class SchedulerInfo:
     overrides: Mapping[str, str] | None = None
     doc: str = ""
     error: str = ""
+    partitions: frozenset[Partition] = frozenset({Partition.SHARES})
 
     @property
     def stage(self) -> Stage:
@@ -137,6 +141,7 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
         overrides,
         answer["doc"],
         answer["error"],
+        frozenset(Partition(name) for name in answer["partitions"]),
     )
 
 
@@ -169,6 +174,7 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
         return {
             "type": "description",
             "objectives": sorted(Objective(objective).value for objective in scheduler.objectives),
+            "partitions": sorted(Partition(one).value for one in partitions(scheduler)),
             "parameters": [asdict(parameter) for parameter in describe_parameters(scheduler, made)],
             "doc": " ".join(cleandoc(scheduler.__doc__ or "").partition("\n\n")[0].split()),
             "error": error,

@@ -7,7 +7,7 @@ instance can do).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from bench.verdict import RATE_TOLERANCE, SlotVerdict, Violation
@@ -103,5 +103,5 @@ def _judge_instance(
     return SlotVerdict(position, slot.workload, latency_ms, latency_ms, budget_ms, known.throughput_rps, busy), found
 
 
-def _listed(numbers: Iterator[int] | tuple[int, ...]) -> str:
+def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))

@@ -22,7 +22,7 @@ from math import isfinite
 from multiprocessing.connection import Connection
 
 from bench import enclosure, registry
-from bench.api import Bound, Outcome, Run, Scheduler, Status
+from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
 from bench.messages import MAX_BYTES, Message, encode
 from bench.parameters import instantiate
 from bench.row import Termination
@@ -144,9 +144,9 @@ def _run(task: Task, report: Report) -> Message:
     for stage in task.stages:
         report.send({"type": "phase", "phase": f"importing {stage.target}"})
         found = registry.load(stage.target)
-        if task.instance.objective not in found.objectives:
-            able = ", ".join(sorted(found.objectives)) or "nothing"
-            raise SkippedError(f"{stage.name} does not solve {task.instance.objective}; it solves {able}")
+        refused = refusal(found, task.instance)
+        if refused is not None:
+            raise SkippedError(f"{stage.name} {refused}")
         schedulers.append(instantiate(found, stage.overrides, stage.name))
     imported = time.monotonic()
     for stage, scheduler in zip(task.stages, schedulers, strict=True):

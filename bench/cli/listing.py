@@ -108,7 +108,7 @@ def _gpus() -> Entries:
             "share_units": gpu.share_units,
             "memory_mib": gpu.memory_mib,
             "price_per_hour": gpu.price_per_hour,
-            "models": list(gpu.models),
+            "models": gpu.model_names,
             "source": f"{gpu.provenance.kind}: {gpu.provenance.source}",
         }
         for gpu in map(gpu_type, gpu_type_names())

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.api import refusal
 from bench.inspection import SchedulerInfo, inspect_schedulers
 from bench.parameters import parse_overrides
 from bench.registry import Entry, entries, parse_spec
@@ -101,9 +102,10 @@ def plan_tasks(
     for instance in instances:
         able = [[infos[entry.name] for entry in spec] for spec in specs.values()]
         if schedulers is None:
-            able = [[info] for (info,) in able if instance.objective in info.objectives]
+            able = [[info] for (info,) in able if refusal(info, instance) is None]
             if not able:
-                notes.append(f"{instance.name} is left out: no scheduler solves {instance.objective}")
+                divided = f" on GPUs divided by {instance.partition}"
+                notes.append(f"{instance.name} is left out: no scheduler solves {instance.objective}{divided}")
         tasks += [limits.task(instance, spec, seed) for spec in able for seed in seeds]
     if not tasks:
         raise InputError("--schedulers", "; ".join(notes) or "names no scheduler")

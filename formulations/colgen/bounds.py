@@ -15,8 +15,8 @@ def cost_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, price:
     """Lower bound on the cost of covering every workload.
 
     For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible, so
-    ``f sum(pi) - sum(count_t sigma_t)`` bounds the cost; it is concave and piecewise linear in f, with its corners where
-    a type's ``f v_t`` meets its price. Types without a limit admit no ``sigma``.
+    ``f sum(pi) - sum(count_t sigma_t)`` bounds the cost; it is concave and piecewise linear in f, with its corners
+    where a type's ``f v_t`` meets its price. Types without a limit admit no ``sigma``.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ The shares of a pattern depend on the totals C (L2) and P (power) of its whole G
 DRAM demand is left out: the conditions stay necessary without it.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -179,8 +180,8 @@ def reachable_takes(tables: Tables, choices: Choices) -> Takes:
     rows: list[tuple[NDArray[np.int16], Floats, Floats]] = []
     for residents in range(1, tables.share_units + 1):
         before = len(boxes)
-        for l2_range in zip(l2_edges, l2_edges[1:], strict=False):
-            for power_range in zip(power_edges, power_edges[1:], strict=False):
+        for l2_range in pairwise(l2_edges):
+            for power_range in pairwise(power_edges):
                 box = Box(residents, *l2_range, *power_range)
                 row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
                 least_takes(tables, choices, box, *row)

@@ -59,9 +59,9 @@ def dominates(
     """Whether a GPU stays feasible when a workload's batch ``other_batch`` is replaced by ``batch``.
 
     For every share at which the other batch can run alone there must be a share, no larger, at which this one demands
-    no more L2, DRAM and power (and memory, where it can bind) and meets its budget wherever the other does. The last holds if its budget is
-    no smaller and its active time is no larger relative to the budget: the time test divided by the budget is then
-    no harder in any of its terms.
+    no more L2, DRAM and power (and memory, where it can bind) and meets its budget wherever the other does. The last
+    holds if its budget is no smaller and its active time is no larger relative to the budget: the time test divided by
+    the budget is then no harder in any of its terms.
     """
     if budget_ms < other_budget_ms:
         return False

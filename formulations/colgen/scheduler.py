@@ -5,14 +5,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.colgen.generation import CostGeneration, generation_for
+from formulations.colgen.capacity.generation import CapacityGeneration
+from formulations.colgen.generation import Generation
 from formulations.colgen.plans import plan_of
 from formulations.colgen.rounding import dive
+from formulations.colgen.spatial import CostGeneration, GoodputGeneration
 from instances import Instance, Objective, Plan, PlanClass
 from instances.costs import next_cost
 
 GOOD_ENOUGH = 1e-4
 """Relative gap between bound and relaxation at which ``goodput`` goes on to whole GPUs."""
+
+
+GENERATIONS: dict[Objective, type[Generation]] = {
+    Objective.COST: CostGeneration,
+    Objective.GOODPUT: GoodputGeneration,
+    Objective.CAPACITY: CapacityGeneration,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,7 @@ class ColGen:
     """
 
     name: ClassVar[str] = "colgen"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
+    objectives: ClassVar[frozenset[Objective]] = frozenset(GENERATIONS)
 
     integer_fraction: float = 0.5
 
@@ -52,7 +61,7 @@ class _Solution:
         self.instance = instance
         self.run = run
         self.integer_fraction = integer_fraction
-        self.generation = generation_for(instance, run)
+        self.generation = GENERATIONS[instance.objective](instance, run)
         self.minimised = self.generation.minimised
         self.counts: dict[int, int] | None = None
         self.plan: Plan | None = None

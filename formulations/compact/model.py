@@ -86,6 +86,12 @@ class CompactModel:
         for relation in self.relations:
             self.pyomo.relation.add(relation.exact)
 
+    def require(self, limit: float | None) -> None:
+        """Allow only plans whose objective reaches ``limit``; ``None`` allows all."""
+        if limit is not None:
+            value, least = self.pyomo.value.expr, self.instance.objective.minimised
+            self.pyomo.better = pyo.Constraint(expr=value <= limit if least else value >= limit)
+
     def rate_rps(self, o: int, value_of: Callable[[Expr], float]) -> float:
         """Return the rate that a solution plans an option for."""
         rate = self.instance.workloads[self.options[o].workload].rate_rps

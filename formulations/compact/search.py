@@ -12,11 +12,21 @@ from formulations.compact.repair import repair
 from formulations.offers import Fits, Group, Offer, largest_first, unservable
 from formulations.start import first_fit, groups_of
 from instances import Instance, Objective, PlacedGpu, Plan
+from instances.costs import next_cost
 from instances.one_gpu import fit_gpu
 from instances.spare_shares import throughput_rps
 
 BUILD_S_PER_PLACE = 0.004
 """Seconds that Pyomo takes, per pair of a workload and a GPU that it may be on, until a solver has the model."""
+
+BUILD_PART = 0.5
+"""Fraction of the remaining time that stating a model may take."""
+
+SOLVER_ROOM = 1e-6
+"""Relative room that a solver's bound leaves for its tolerances (1e-6 on rows and on whole numbers)."""
+
+OPTIMAL_WITHIN = 3e-6
+"""Relative difference from the bound at which a plan is called optimal: the room above, and that of ``BETTER``."""
 
 BETTER = 1e-6
 """A model is asked for plans that are better by at least this, relative to the best so far and absolutely."""
@@ -147,29 +157,49 @@ class Search:
     def too_large(self, gpus: Sequence[int]) -> str:
         """Say why there is no time for the model; empty if there is."""
         sizes = [sum(1 for choices in offer.choices if len(choices)) for offer in self.offers]
-        places = sum(min(k + 1, size) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
         places = sum(max(0, size - k) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
         takes_s = BUILD_S_PER_PLACE * places
         if takes_s <= BUILD_PART * self.run.remaining_s:
             return ""
         return f"no time for the model: stating {places} places takes about {takes_s:.0f} s"
 
-    def ask_for_better(self, model: "CompactModel") -> None:
-        """Restrict a model to plans that are better than the best so far."""
-        limit, value = self.better_than, model.pyomo.value.expr
-        if limit is not None:
-            model.pyomo.better = pyo.Constraint(expr=value <= limit if self.minimised else value >= limit)
-
-    def bound(self, solver_bound: float | None, exhausted: bool, certified: bool) -> Bound | None:
-        """Return the bound that a search for better plans gives on all plans.
+    def bound(self, limit: float | None, solver_bound: float | None, certified: bool) -> Bound | None:
+        """Turn a solver's bound on the plans that reach ``limit`` into one on all plans.
 
         Parameters
         ----------
+        limit
+            ``better_than`` when the model was stated.
         solver_bound
-            What no plan of the restricted model beats; ``None`` or infinite if that is not known.
-        exhausted
-            Whether the restricted model has no plan at all.
+            Of the solver, infinite (in the direction of worse) if the model has no solution; ``None`` if unknown.
         certified
-            Whether its solutions include every better plan.
+            Whether the solver's model has every plan that reaches the limit.
         """
-        limit = self.limit
+        worst = math.inf if self.minimised else -math.inf
+        if solver_bound is None or solver_bound == -worst or (solver_bound == worst and limit is None):
+            return None
+        room = SOLVER_ROOM * abs(solver_bound) if math.isfinite(solver_bound) else 0.0
+        if self.minimised:
+            value = max(0.0, solver_bound - room)
+            return Bound(next_cost(value if limit is None else min(value, limit), self.instance), certified)
+        value = solver_bound + room
+        return Bound(value if limit is None else max(value, limit), certified)
+
+    def outcome(self, bound: Bound | None, reason: str = "", trusted: bool = True, infeasible: bool = False) -> Outcome:
+        """Return what was found.
+
+        Parameters
+        ----------
+        bound, reason
+            Of the outcome.
+        trusted
+            Whether a plan that reaches the bound may be called optimal.
+        infeasible
+            Whether there is no plan at all.
+        """
+        if self.plan is None:
+            status = Status.INFEASIBLE if infeasible else Status.UNKNOWN
+        else:
+            reached = bound is not None and abs(bound.value - self.value) <= OPTIMAL_WITHIN * abs(self.value)
+            status = Status.OPTIMAL if reached and trusted else Status.FEASIBLE
+        return Outcome(status, self.plan, bound, self.statistics, reason)

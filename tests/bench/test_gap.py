@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.gap import Gap, gaps, ledger_gaps, next_cost, relative_gap
+from bench.gap import Gap, gaps, ledger_gaps, relative_gap
 from bench.ledger import Ledger
 from bench.row import Row
 from instances import GpuPool, Instance
+from instances.costs import next_cost
 
 MakeRow = Callable[..., Row]
 SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}

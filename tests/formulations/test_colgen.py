@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from bench.api import Bound, Run, Status
 from bench.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound, value_bound
-from formulations.colgen.capacity import CapacityPricer
+from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.choices import dominates
 from formulations.colgen.generation import identical_workloads
 from formulations.colgen.pricer import Pricer
@@ -107,7 +107,7 @@ def least_cost(instance: Instance) -> float:
         for members in feasible_sets(View.of(instance, pool.type))
     ]
 
-    @lru_cache(maxsize=None)
+    @cache
     def best(rest: frozenset[int], left: tuple[float, ...]) -> float:
         if not rest:
             return 0.0
@@ -183,7 +183,7 @@ def most_goodput(instance: Instance) -> float:
     def rate(w: int, step: int) -> float:
         return float(view.rate_rps[w]) * GOODPUT_STEP * step
 
-    @lru_cache(maxsize=None)
+    @cache
     def serves(members: tuple[int, ...], at: tuple[int, ...]) -> bool:
         return any(batches_that_fit(view, members, tuple(rate(w, s) for w, s in zip(members, at, strict=True))))
 
@@ -226,7 +226,7 @@ def most_capacity(instance: Instance) -> float:
     view = View.of(instance, pool.type)
     rates = tuple(float(r) for r in view.rate_rps)
 
-    @lru_cache(maxsize=None)
+    @cache
     def value(members: tuple[int, ...]) -> float:
         best = 0.0 if not members else -math.inf
         for batches in batches_that_fit(view, members, tuple(rates[w] for w in members)) if members else []:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import tomllib
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -26,7 +27,7 @@ from instances import (
     Slot,
     Workload,
 )
-from instances.catalogue import gpu_type
+from instances.catalogue import gpu_type, gpu_type_from_toml, gpu_type_to_toml
 from instances.files import instance_from_json, instance_to_json, plan_from_json, plan_to_json
 from instances.mig import MIG_TABLE, MigSlice, layouts
 from instances.suites import suite
@@ -231,6 +232,23 @@ def test_the_table_does_not_know_shares() -> None:
 
 
 # --- Files ---
+
+
+@pytest.mark.parametrize(
+    ("written", "broken"),
+    [
+        ("[1, 1, 1, 74.408, 13.0]", "[1, 1, 1, 74.408]"),
+        ("[1, 1, 1, 74.408, 13.0]", '[1, 1, "one", 74.408, 13.0]'),
+        ("span = 1", "width = 1"),
+        ("[mig.models]", "[mig.model]"),
+    ],
+)
+def test_a_broken_table_is_refused(written: str, broken: str) -> None:
+    text = gpu_type_to_toml(A100)
+    assert written in text
+
+    with pytest.raises(InputError, match=r"^a100\.toml: not a catalogue file"):
+        gpu_type_from_toml(tomllib.loads(text.replace(written, broken)), "a100.toml")
 
 
 @pytest.mark.parametrize("instance", [*PARVAGPU, MIX], ids=lambda instance: instance.name)

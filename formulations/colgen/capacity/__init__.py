@@ -1,0 +1,1 @@
+"""Column generation for ``capacity``: GPUs filled for throughput."""

@@ -1,0 +1,101 @@
+"""Column generation for ``capacity``: every workload placed once, every GPU filled for throughput."""
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.api import Run
+from formulations.colgen.bounds import value_bound
+from formulations.colgen.capacity.pricer import CapacityPricer, Filled
+from formulations.colgen.generation import Generation
+from formulations.colgen.master import Cover, Relaxation
+from formulations.colgen.pricer import Pattern, Priced
+from formulations.colgen.spatial import CostGeneration
+from instances import Instance, Objective
+
+Floats = NDArray[np.float64]
+
+SEED_PATTERNS = 3_000
+SEED_TIME_FRACTION, SEED_TIME_MOST_S = 0.2, 60.0
+
+
+class CapacityGeneration(Generation):
+    """``capacity``: place every workload once, for the most throughput."""
+
+    trivial_bound = math.inf
+    first_node_limit = 200
+    last_tolerance = 1e-4
+    last_node_limit = 20_000
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        self._throughput: dict[Pattern, float] = {}
+        super().__init__(instance, run)
+        self.pricers = [CapacityPricer(view, t) for t, view in enumerate(self.views)]
+        self.seed()
+
+    def cover(self) -> Cover:
+        """Return what the master asks for."""
+        # Far above the throughput that any placement could give up for the sake of another.
+        most_rps = 1000.0 * max(
+            float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
+            for view in self.views
+        )
+        return Cover(self.class_of, self.copies, self.copies, self.count, artificial_cost=10.0 * most_rps)
+
+    def cost_of(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        return -self._throughput[pattern]
+
+    def seed(self) -> None:
+        """Start with each workload alone, and with the tightest GPUs that the same workloads make under ``cost``.
+
+        Shares that tight GPUs save are whole GPUs for those who turn shares into the most throughput.
+        """
+        for pricer in self.pricers:
+            for w in range(len(self.instance.workloads)):
+                self._add_filled(pricer, (w,))
+        deadline = time.monotonic() + SEED_TIME_FRACTION * min(self.run.remaining_s, SEED_TIME_MOST_S)
+        tight = CostGeneration(replace(self.instance, objective=Objective.COST), replace(self.run, deadline=deadline))
+        tight.solve(lambda: False)
+        relaxation = tight.master.relax()
+        for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
+            self._add_filled(self.pricers[pattern.pool], tuple(w for w, _, _ in pattern.members))
+
+    def _add_filled(self, pricer: CapacityPricer, workloads: tuple[int, ...]) -> bool:
+        filled = pricer.fill(tuple(sorted(workloads)))
+        if filled is None:
+            return False
+        self.add([self._pattern(filled)])
+        return True
+
+    def _pattern(self, filled: Filled) -> Pattern:
+        rates = [self.instance.workloads[w].rate_rps for w in filled.workload]
+        pattern = Pattern(filled.pool, tuple(zip(filled.workload, filled.batch, rates, strict=True)))
+        self._throughput[pattern] = filled.throughput_rps
+        return pattern
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Return the worth above which a pattern gains."""
+        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
+        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
+
+    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
+        """Look for patterns that gain."""
+        priced = []
+        charge = -relaxation.workload_dual[self.class_of]
+        for pricer in self.pricers:
+            bound, filled, nodes = pricer.price(
+                charge,
+                self.threshold(pricer.pool, relaxation, tolerance),
+                node_limit > self.first_node_limit,
+                node_limit,
+            )
+            priced.append(Priced(bound, [self._pattern(f) for f in filled], nodes, cut_short=False))
+        return priced
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        """Return the bound that duals and the best worth give."""
+        return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)

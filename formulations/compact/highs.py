@@ -1,0 +1,48 @@
+"""HiGHS behind Pyomo: solve a mixed-integer linear model within the terms of a run."""
+
+import math
+from typing import Any
+
+import pyomo.environ as pyo
+from pyomo.contrib.solver.common.factory import SolverFactory
+from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondition
+
+from bench.api import Run
+from formulations.compact.answer import Answer
+
+NO_SOLUTION = frozenset({TerminationCondition.provenInfeasible, TerminationCondition.infeasibleOrUnbounded})
+"""Every variable of a compact model is bounded, so it is never unbounded."""
+
+
+def solve(model: Any, run: Run, limit_s: float) -> Answer:
+    """Solve a mixed-integer linear Pyomo model with HiGHS and load the best solution found.
+
+    Parameters
+    ----------
+    model
+        Of Pyomo, with one objective.
+    run
+        Threads and seed.
+    limit_s
+        Seconds the solver may take; it may overrun in presolve.
+    """
+    results = SolverFactory("highs").solve(
+        model,
+        load_solutions=False,
+        raise_exception_on_nonoptimal_result=False,
+        time_limit=max(limit_s, 0.01) if math.isfinite(limit_s) else None,
+        threads=run.threads,
+        rel_gap=0.0,
+        solver_options={"random_seed": run.seed % 2**31},
+    )
+    minimised = next(model.component_data_objects(pyo.Objective, active=True)).is_minimizing()
+    infeasible = results.termination_condition in NO_SOLUTION
+    solved = results.solution_status in (SolutionStatus.optimal, SolutionStatus.feasible)
+    bound = results.objective_bound
+    if infeasible:
+        bound = math.inf if minimised else -math.inf
+    elif bound is not None and not math.isfinite(bound):
+        bound = None
+    if solved:
+        results.solution_loader.load_vars()
+    return Answer(solved, infeasible, bound, float(results.extra_info.mip_node_count or 0))

@@ -1,0 +1,78 @@
+"""SCIP behind Pyomo: Pyomo writes the model to a file that SCIP reads."""
+
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyscipopt
+
+from bench.api import Run
+from formulations.compact.answer import Answer
+from formulations.compact.model import CompactModel, Expr
+
+MEMORY_PART = 0.5
+"""Of the address space of the run, what SCIP may think it uses: it does not count everything."""
+
+
+class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
+    """Hands every new best solution on."""
+
+    def __init__(self, found: Callable[[], None]) -> None:
+        self.found = found
+
+    def eventinit(self) -> None:
+        self.model.catchEvent(pyscipopt.SCIP_EVENTTYPE.BESTSOLFOUND, self)
+
+    def eventexit(self) -> None:
+        self.model.dropEvent(pyscipopt.SCIP_EVENTTYPE.BESTSOLFOUND, self)
+
+    def eventexec(self, event: Any) -> None:
+        self.found()
+
+
+def solve(
+    model: CompactModel, run: Run, limit_s: float, take: Callable[[Callable[[Expr], float]], None]
+) -> Answer:
+    """Solve a compact model with its relations as they are.
+
+    Parameters
+    ----------
+    model
+        Complete.
+    run
+        Threads, seed and memory.
+    limit_s
+        Seconds that writing, reading and solving may take.
+    take
+        Called with each new best solution: a function from Pyomo variables to values.
+    """
+    start_s = run.remaining_s
+    scip = pyscipopt.Model()
+    scip.hideOutput()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.nl"
+        model.pyomo.write(str(file), io_options={"symbolic_solver_labels": True})
+        scip.readProblem(str(file))
+    variables = {variable.name: variable for variable in scip.getVars()}
+
+    def value_of(variable: Expr) -> float:
+        # Whatever is in no row is not in the file.
+        known = variables.get(variable.name)
+        return float(variable.lb) if known is None else float(scip.getSolVal(scip.getBestSol(), known))
+
+    scip.includeEventhdlr(_Incumbents(lambda: take(value_of)), "incumbents", "hands every new best solution on")
+    scip.setParam("randomization/randomseedshift", run.seed % 2**31)
+    scip.setParam("lp/threads", run.threads)
+    if math.isfinite(limit_s):
+        scip.setParam("limits/time", max(0.01, limit_s - (start_s - run.remaining_s)))
+    if run.memory_limit_mb is not None:
+        scip.setParam("limits/memory", MEMORY_PART * run.memory_limit_mb)
+    scip.optimize()
+    infeasible = scip.getStatus() in ("infeasible", "inforunbd")
+    bound = float(scip.getDualbound())
+    if infeasible:
+        bound = math.inf if model.instance.objective.minimised else -math.inf
+    known = infeasible or abs(bound) < scip.infinity()
+    return Answer(scip.getNSols() > 0, infeasible, bound if known else None, float(scip.getNTotalNodes()))

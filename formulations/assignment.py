@@ -25,6 +25,9 @@ Ints = NDArray[np.int64]
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
 """Steps of N, C, D and P."""
 
+AVERAGE_RESOLUTION = 1e8
+"""Steps of a condition under the worst company, where the conditions of several choices are taken together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
@@ -149,15 +152,39 @@ class Assignment:
             whole = gpus.whole[w]
             worst = np.floor(company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
             worst[0] += 1  # the workload itself
-            for k, x in enumerate(literals):
-                own = [0, *map(int, whole.demand[k])]
-                beside = worst[:, share_units - int(whole.units[k])]
-                for condition in whole.conditions[k]:
-                    if condition[:4] @ beside > condition[4]:
-                        terms = [
-                            int(a) * (total - mine) for a, total, mine in zip(condition, sums, own, strict=False) if a
-                        ]
-                        model.add(sum(terms) <= int(condition[4])).only_enforce_if(x)
+            beside = worst[:, share_units - whole.units].T
+            own = np.column_stack((np.zeros_like(whole.units), whole.demand))
+            for row in range(2):
+                condition = whole.conditions[:, row]
+                binding = np.einsum("kj,kj->k", condition[:, :4], beside) > condition[:, 4]
+                for k in np.flatnonzero(binding):
+                    terms = [int(a) * (total - int(d)) for a, total, d in zip(condition[k], sums, own[k], strict=False) if a]
+                    model.add(sum(terms) <= int(condition[k, 4])).only_enforce_if(literals[k])
+                if binding.any():
+                    self._add_average(here[w], literals, condition, own, beside, worst[:, -1], sums)
+
+    def _add_average(
+        self,
+        here: cp_model.IntVar,
+        literals: Sequence[cp_model.IntVar],
+        condition: Ints,
+        own: Ints,
+        beside: Ints,
+        worst: Ints,
+        sums: Sequence[cp_model.IntVar],
+    ) -> None:
+        """Add what the conditions of all choices of a workload imply together: it tightens the linear relaxation.
+
+        Each condition is scaled to the same size under the worst company. Then the least coefficients of any choice, and
+        the limit of the one chosen, bound the company; without the workload the worst company does.
+        """
+        size = np.maximum(condition[:, :4] @ worst, 1)
+        coefficient = np.floor((condition[:, :4] * AVERAGE_RESOLUTION / size[:, None]).min(axis=0)).astype(np.int64)
+        most = np.ceil(condition[:, 4] * AVERAGE_RESOLUTION / size).astype(np.int64)
+        most = np.minimum(most, beside @ coefficient) + own @ coefficient
+        company = sum(int(a) * total for a, total in zip(coefficient, sums, strict=True) if a)
+        limit = cp_model.LinearExpr.weighted_sum(literals, [int(m) for m in most])
+        self.model.add(company <= limit + int(worst @ coefficient) * here.negated())
 
     def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
         """Sum over the residents of a GPU of what their choices take; ``amounts`` by workload, per choice."""

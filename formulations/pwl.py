@@ -16,6 +16,7 @@ is cut off and the bound is one of the true problem.
 The search starts from first fit (or the plan handed over) and asks the model for better plans only.
 """
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ Ints = NDArray[np.int64]
 
 FIRST_TOLERANCE = 0.02
 """A pattern is looked for when it gains at least this fraction of a GPU's worth; halved whenever none does."""
+
+
+PULL, WEAKEST_PULL = 0.7, 0.2
+"""Weight of the best bound's duals against the master's own, and the weight below which it is dropped."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,7 @@ class Generation:
         self.copies = np.bincount(self.class_of).astype(np.float64)
         self.master = Master(self.cover(), run.threads)
         self.relaxation: Relaxation | None = None
+        self.centre: Relaxation | None = None
         self.bound = self.trivial_bound
         self.tally = Tally()
 
@@ -97,31 +102,59 @@ class Generation:
         return sum(self.master.add(pattern, self.cost_of(pattern)) for pattern in patterns)
 
     def solve(self, finished: Callable[[], bool]) -> None:
-        """Generate patterns until none gains, time is up or ``finished()`` says that the bound is good enough."""
-        tolerance, node_limit = FIRST_TOLERANCE, self.first_node_limit
+        """Generate patterns until none gains, time is up or ``finished()`` says that the bound is good enough.
+
+        Duals are pulled towards those of the best bound so far (Wentges' smoothing): far from the end the master's own
+        duals jump. When the pulled duals ask for nothing that gains at the master's own, the pull is weakened.
+        """
+        tolerance, node_limit, pull = FIRST_TOLERANCE, self.first_node_limit, PULL
         while self.run.remaining_s > 0.0:
             self.relaxation = self.master.relax()
-            priced = self.price_at(self.relaxation, tolerance, node_limit)
+            duals = self._pulled(self.relaxation, pull)
+            priced = self.price_at(duals, tolerance, node_limit)
             self.tally.iterations += 1
             self.tally.nodes += sum(p.nodes for p in priced)
             new = sum(self.add(p.patterns) for p in priced)
             best_worth = np.array([p.bound for p in priced])
             if np.isfinite(best_worth).all():
-                found = self.dual_bound(self.relaxation, best_worth)
-                self.bound = max(self.bound, found) if self.minimised else min(self.bound, found)
+                self._improve_bound(duals, best_worth)
             if finished():
                 return
-            if new:
+            if new and (pull == 0.0 or any(self._gains(p, self.relaxation) for p in priced)):
+                pull = PULL if new else pull
                 continue
-            cut_short = any(
-                p.bound > self.threshold(t, self.relaxation, tolerance) * (1.0 + 1e-12) for t, p in enumerate(priced)
-            )
+            if pull > 0.0:
+                pull = pull / 2.0 if pull > WEAKEST_PULL else 0.0
+                continue
+            cut_short = any(p.bound > self.threshold(t, duals, tolerance) * (1.0 + 1e-12) for t, p in enumerate(priced))
             if cut_short and node_limit < self.last_node_limit:
                 node_limit *= 10
             elif tolerance > self.last_tolerance:
                 tolerance /= 2.0
             else:
                 return
+
+    def _pulled(self, relaxation: Relaxation, pull: float) -> Relaxation:
+        if self.centre is None or pull == 0.0:
+            return relaxation
+        return replace(
+            relaxation,
+            workload_dual=pull * self.centre.workload_dual + (1.0 - pull) * relaxation.workload_dual,
+            pool_dual=pull * self.centre.pool_dual + (1.0 - pull) * relaxation.pool_dual,
+        )
+
+    def _gains(self, priced: Priced, relaxation: Relaxation) -> bool:
+        return any(self.reduced_cost(pattern, relaxation) < -1e-9 for pattern in priced.patterns)
+
+    def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
+        """What a pattern costs beyond what its workloads and its pool pay for it."""
+        paid = math.fsum(relaxation.workload_dual[self.class_of[w]] for w, _, _ in pattern.members)
+        return self.cost_of(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
+
+    def _improve_bound(self, duals: Relaxation, best_worth: Floats) -> None:
+        found = self.dual_bound(duals, best_worth)
+        if (found > self.bound) if self.minimised else (found < self.bound):
+            self.bound, self.centre = found, duals
 
     def complete_within(self, slack: float) -> bool:
         """Add every pattern whose reduced cost is below ``slack``; whether that could be done.

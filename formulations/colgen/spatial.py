@@ -16,7 +16,9 @@ from instances.one_gpu import Resident, fit_gpu
 Floats = NDArray[np.float64]
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
-SEED_FILL, SEED_PATTERNS = 0.95, 3_000
+"""At least; larger instances ask for as many as they have workloads."""
+
+SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
 
 
@@ -29,18 +31,15 @@ class _SpatialGeneration(Generation):
         self.seed()
 
     def seed(self) -> None:
-        """Start with each choice alone, and with what fills a GPU if everyone pays for its least share."""
+        """Start with each choice alone."""
         for pricer in self.pricers:
-            choices, full = pricer.choices, pricer.tables.share_units
+            choices = pricer.choices
             first = choices.option[:-1]
             alone = [
                 Pattern(pricer.pool, ((int(pricer.workloads[choices.workload[k]]), int(choices.batch[o]), rate),))
                 for k, (o, rate) in enumerate(zip(first, choices.rate_rps.tolist(), strict=True))
             ]
             self.add([pattern for pattern in alone if self._runs_alone(pattern)])
-            if self.minimised and len(first):
-                share = np.minimum.reduceat(choices.lower_units, first) / (SEED_FILL * full)
-                self.add(pricer.price(share, 1.0, self.first_node_limit, stop_after=SEED_PATTERNS).patterns)
 
     def _runs_alone(self, pattern: Pattern) -> bool:
         """Whether a single resident fits with its own power, which its least share alone does not look at."""
@@ -54,7 +53,7 @@ class _SpatialGeneration(Generation):
                 self.threshold(pricer.pool, relaxation, tolerance),
                 node_limit,
                 PATTERNS_PER_BOX,
-                PATTERNS_PER_CALL,
+                max(PATTERNS_PER_CALL, len(self.copies)),
             )
             for pricer in self.pricers
         ]
@@ -105,10 +104,62 @@ class CostGeneration(_SpatialGeneration):
         """Return the bound that duals and the best worth give."""
         return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
 
-    def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
-        """What a pattern costs beyond what its workloads pay for it."""
-        paid = math.fsum(relaxation.workload_dual[self.class_of[w]] for w, _, _ in pattern.members)
-        return self.cost_of(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
+    def seed(self) -> None:
+        """Add GPUs filled first fit, and the patterns that gain if everyone pays for its least share."""
+        super().seed()
+        shares = [self._least_fraction(pricer) for pricer in self.pricers]
+        for pricer, share in zip(self.pricers, shares, strict=True):
+            self.add(self._first_fit(pricer, share))
+        fair = np.full(len(self.copies), np.inf)
+        for pricer, share in zip(self.pricers, shares, strict=True):
+            np.minimum.at(fair, self.class_of[pricer.workloads], share * float(self.price[pricer.pool]) / SEED_FILL)
+        if np.isfinite(fair).all():
+            duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
+            # Near the threshold that proves a bound there are few patterns, further below more than enough.
+            for margin in (SEED_MARGIN, 0.0):
+                priced = [self._seed_prices(pricer, fair, margin) for pricer in self.pricers]
+                for each in priced:
+                    self.add(each.patterns)
+                best_worth = np.array([each.bound for each in priced])
+                if np.isfinite(best_worth).all():
+                    self._improve_bound(duals, best_worth)
+
+    def _seed_prices(self, pricer: Pricer, fair: Floats, margin: float) -> Priced:
+        threshold = float(self.price[pricer.pool]) * (1.0 + margin)
+        limit = max(SEED_PATTERNS, 2 * len(fair))
+        return pricer.price(self._profit(pricer, fair), threshold, self.first_node_limit, limit, limit)
+
+    def _least_fraction(self, pricer: Pricer) -> Floats:
+        """Least share of each workload alone, as a fraction of the GPU, in pattern order; inf where it is too slow."""
+        fraction = np.full(len(pricer.workloads), np.inf)
+        for k, w in enumerate(pricer.choices.workload):
+            options = slice(pricer.choices.option[k], pricer.choices.option[k + 1])
+            least = float(pricer.choices.lower_units[options].min()) / pricer.tables.share_units
+            fraction[w] = min(fraction[w], least)
+        return fraction
+
+    def _first_fit(self, pricer: Pricer, fraction: Floats) -> list[Pattern]:
+        """Fill GPUs with the workloads in order of decreasing least share, first fit."""
+        view, choices = self.views[pricer.pool], pricer.choices
+        gpus: list[tuple[list[tuple[int, int, float]], float]] = []
+        for place in np.argsort(-fraction, kind="stable").tolist():
+            if not np.isfinite(fraction[place]):
+                continue
+            options = range(choices.option[choices.first[place]], choices.option[choices.first[place] + 1])
+            batch = int(choices.batch[min(options, key=lambda o: int(choices.lower_units[o]))])
+            w = int(pricer.workloads[place])
+            member = (w, batch, float(view.rate_rps[w]))
+            for g, (members, used) in enumerate(gpus):
+                if used + fraction[place] <= 1.0:
+                    placed = fit_gpu(view, [Resident(*m) for m in (*members, member)])
+                    if placed is not None:
+                        members.append(member)
+                        gpus[g] = (members, placed.share_units / pricer.tables.share_units)
+                        break
+            else:
+                if fit_gpu(view, [Resident(*member)]) is not None:
+                    gpus.append(([member], float(fraction[place])))
+        return [Pattern(pricer.pool, tuple(sorted(members))) for members, _ in gpus]
 
     def unservable(self) -> list[int]:
         """Workloads that no GPU type serves at their full rate, ascending positions."""

@@ -101,7 +101,7 @@ class CompactModel:
         return rate
 
     def groups(self, value_of: Callable[[Expr], float]) -> list[Group]:
-        """Read who is where, with which batch and rate, off a solution that ``value_of`` gives each variable's value."""
+        """Read who is where, with which batch and rate, off the values of a solution's variables."""
         m = self.pyomo
         groups: dict[tuple[int, int], list[Resident]] = defaultdict(list)
         for o, t, k in m.V:
@@ -111,7 +111,7 @@ class CompactModel:
         return [Group(t, tuple(residents)) for (t, _), residents in sorted(groups.items())]
 
     def spread(self, name: str, total: Sequence[Expr], bounds: Sequence[Range]) -> Any:
-        """Return variables equal to ``total[o] * v[o, t, k]``, by linear rows: the parts of a total that is in one place.
+        """Return variables equal to ``total[o] * v[o, t, k]``, by linear rows: each total is in one place.
 
         Parameters
         ----------

@@ -20,7 +20,9 @@ def state_placement(model: CompactModel) -> None:
         rows.add(m.v[o, t, k] <= m.used[t, k])
         if k > 0:
             # The first option on GPU k comes after the first one on GPU k - 1.
-            rows.add(m.v[o, t, k] <= add(m.v[p, t, k - 1] for p in model.on_gpu[t, k - 1] if model.rank[p] < model.rank[o]))
+            rows.add(
+                m.v[o, t, k] <= add(m.v[p, t, k - 1] for p in model.on_gpu[t, k - 1] if model.rank[p] < model.rank[o])
+            )
 
 
 def _place(model: CompactModel) -> None:
@@ -50,7 +52,9 @@ def state_space(model: CompactModel) -> None:
     rows = m.space = pyo.ConstraintList()
     for t, k in m.J:
         # Equation 15
-        rows.add(add(r_on[o, t, k] for o in model.on_gpu[t, k]) <= model.offers[t].view.tables.share_units * m.used[t, k])
+        rows.add(
+            add(r_on[o, t, k] for o in model.on_gpu[t, k]) <= model.offers[t].view.tables.share_units * m.used[t, k]
+        )
     # A GPU full of the workload with the most memory per unit has enough unless its type is here.
     tight = {
         option.offer

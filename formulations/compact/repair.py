@@ -3,9 +3,11 @@
 A solver's shares satisfy its own model, within its own tolerances. Only *who is where, with which batch and rate* is
 taken from it. A GPU whose residents do not fit is tried with the best batch of each, then gives residents up, the
 largest first. Those join the first GPU with room, open another one, or (``goodput``) are served at a lower rate.
+Without any groups to start from this is first fit decreasing.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,27 +35,52 @@ def repair(instance: Instance, offers: Sequence[Offer], fits: Fits, groups: Sequ
     groups
         At most as many of each offer as there are; every workload at most once.
     """
-    kept: list[Group] = []
-    for group in groups:
-        settled = _settle(offers[group.offer], fits, group)
-        if settled.residents:
-            kept.append(settled)
-    served = {resident.workload for group in kept for resident in group.residents}
-    over = [w for w in range(len(instance.workloads)) if w not in served]
-    for workload in sorted(over, key=lambda w: -_least_part(offers, w)):
-        if not _house(offers, fits, kept, workload) and instance.objective is not Objective.GOODPUT:
+    settled = [_settle(offers[group.offer], fits, group) for group in groups]
+    kept = [_Kept.of(group, offers, fits) for group in settled if group.residents]
+    served = {resident.workload for one in kept for resident in one.group.residents}
+    ways = {
+        w: [_ways(offer.choices[w], w) for offer in offers] for w in range(len(instance.workloads)) if w not in served
+    }
+    for workload in sorted(ways, key=lambda w: -_part(offers, ways[w])):
+        if not _house(offers, fits, kept, ways[workload]) and instance.objective is not Objective.GOODPUT:
             return None
-    return kept
+    return [one.group for one in kept]
 
 
-def _ways(choices: Choices, workload: int) -> dict[int, list[Resident]]:
-    """Return the batches and rates to try for a workload by step of its rate, those of the fewest units first."""
-    found: dict[int, list[Resident]] = {}
+@dataclass(slots=True)
+class _Kept:
+    """A group that fits, and the units that its least shares leave free: nobody who needs more can join."""
+
+    group: Group
+    free_units: int
+
+    @classmethod
+    def of(cls, group: Group, offers: Sequence[Offer], fits: Fits) -> "_Kept":
+        placed = fits(group)
+        assert placed is not None, "only groups that fit are kept"
+        return cls(group, offers[group.offer].view.tables.share_units - placed.share_units)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A workload with a batch and rate, and the units it needs alone."""
+
+    resident: Resident
+    units: int
+
+
+_Ways = dict[int, list[_Way]]
+"""Ways to serve a workload on one GPU type, by step of the rate."""
+
+
+def _ways(choices: Choices, workload: int) -> _Ways:
+    """Return the ways to try for a workload, those of the fewest units first."""
+    found: _Ways = {}
     for k in np.argsort(choices.units, kind="stable"):
         ways = found.setdefault(int(choices.step[k]), [])
-        way = Resident(workload, int(choices.batch[k]), float(choices.rate_rps[k]))
-        if len(ways) < BATCHES_TRIED and way not in ways:
-            ways.append(way)
+        resident = Resident(workload, int(choices.batch[k]), float(choices.rate_rps[k]))
+        if len(ways) < BATCHES_TRIED and all(way.resident != resident for way in ways):
+            ways.append(_Way(resident, int(choices.units[k])))
     return found
 
 
@@ -72,33 +99,34 @@ def _best(choices: Choices, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
     for ways in _ways(choices, resident.workload).values():
         for way in ways:
-            if abs(way.rate_rps - resident.rate_rps) <= RATE_TOLERANCE * resident.rate_rps:
-                return way
+            if abs(way.resident.rate_rps - resident.rate_rps) <= RATE_TOLERANCE * resident.rate_rps:
+                return way.resident
     return resident
 
 
-def _least_part(offers: Sequence[Offer], workload: int) -> float:
-    """Least fraction of a GPU that serves the workload."""
+def _part(offers: Sequence[Offer], ways: Sequence[_Ways]) -> float:
+    """Least fraction of a GPU that serves a workload at the highest rate it can be served at."""
     parts = [
-        float(offer.choices[workload].units.min()) / offer.view.tables.share_units
-        for offer in offers
-        if len(offer.choices[workload])
+        found[max(found)][0].units / offer.view.tables.share_units
+        for offer, found in zip(offers, ways, strict=True)
+        if found
     ]
     return min(parts, default=0.0)
 
 
-def _house(offers: Sequence[Offer], fits: Fits, kept: list[Group], workload: int) -> bool:
+def _house(offers: Sequence[Offer], fits: Fits, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
     """Add a workload to the first group with room, else to a new one; at lower rates only where neither does."""
-    ways = [_ways(offer.choices[workload], workload) for offer in offers]
-    for step in sorted({step for offered in ways for step in offered}, reverse=True):
-        for g, group in enumerate(kept):
-            for way in ways[group.offer].get(step, []):
-                grown = Group(group.offer, (*group.residents, way))
-                if fits(grown) is not None:
-                    kept[g] = grown
-                    return True
-        for t in sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour):
-            if step in ways[t] and sum(group.offer == t for group in kept) < offers[t].count:
-                kept.append(Group(t, (ways[t][step][0],)))
+    cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)
+    for step in sorted({step for found in ways for step in found}, reverse=True):
+        for position, one in enumerate(kept):
+            for way in ways[one.group.offer].get(step, []):
+                if way.units <= one.free_units:
+                    grown = Group(one.group.offer, (*one.group.residents, way.resident))
+                    if fits(grown) is not None:
+                        kept[position] = _Kept.of(grown, offers, fits)
+                        return True
+        for t in cheapest_first:
+            if step in ways[t] and sum(one.group.offer == t for one in kept) < offers[t].count:
+                kept.append(_Kept.of(Group(t, (ways[t][step][0].resident,)), offers, fits))
                 return True
     return False

@@ -3,14 +3,15 @@
 import math
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import pyscipopt
 
 from bench.api import Run
 from formulations.compact.answer import Answer
 from formulations.compact.model import CompactModel, Expr
+
+pyscipopt: Any = import_module("pyscipopt")  # optional, and its own type stubs do not pass
 
 MEMORY_PART = 0.5
 """Of the address space of the run, what SCIP may think it uses: it does not count everything."""
@@ -32,9 +33,7 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
         self.found()
 
 
-def solve(
-    model: CompactModel, run: Run, limit_s: float, take: Callable[[Callable[[Expr], float]], None]
-) -> Answer:
+def solve(model: CompactModel, run: Run, limit_s: float, take: Callable[[Callable[[Expr], float]], None]) -> Answer:
     """Solve a compact model with its relations as they are.
 
     Parameters

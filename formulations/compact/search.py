@@ -9,8 +9,8 @@ import numpy as np
 from bench.api import Bound, Outcome, Run, Status
 from formulations.compact.options import offers_for, rates_of_all, why_not_compact
 from formulations.compact.repair import repair
-from formulations.offers import Fits, Group, Offer, largest_first, unservable
-from formulations.start import first_fit, groups_of
+from formulations.offers import Fits, Group, Offer, unservable
+from formulations.start import groups_of
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
 from instances.one_gpu import fit_gpu
@@ -80,8 +80,9 @@ class Search:
     def _start(self) -> None:
         if self.run.start is not None:
             self.accept(groups_of(self.run.start, self.offers, rates_of_all(self.instance), self.fits))
-        price = [offer.view.gpu.price_per_hour for offer in self.offers]
-        self.accept(self._spread(first_fit(self.offers, largest_first(self.offers), price, self.fits)))
+        first_fit = self.repair([])
+        if first_fit is not None:
+            self.accept(self._spread(first_fit))
 
     def _spread(self, groups: list[Group]) -> list[Group]:
         """Under ``capacity``, where every GPU may be used, move residents of full GPUs to idle ones."""

@@ -6,7 +6,7 @@ The model is that of ``formulations.compact``, read there:
   within its budget; shares and memory of a GPU add up to at most what it has;
 - ``k_act(b, r)`` and ``ability(b, r) = 1000 b / k_act``, which L2 demand and power are linear in, become linear on the
   triangles of a grid over batch and share; the products with ``others_l2`` and ``slowdown`` become their convex
-  envelopes on a grid along ``k_act`` and ``t_gpu``.
+  envelopes.
 
 Interpolation makes it neither a relaxation nor a restriction: its bound bounds nothing (``certified=False``), and its
 plan need not hold. So only who is where with which batch is taken from it, and repaired where the one-GPU kernel says

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from bench.api import Run
 from formulations.colgen.master import Cover, Master, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
-from instances import Instance
+from instances import Instance, PlacedGpu
+from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 
 Floats = NDArray[np.float64]
@@ -133,6 +134,44 @@ class Generation:
                 tolerance /= 2.0
             else:
                 return
+
+    def starts(self) -> list[list[Pattern]]:
+        """Whole plans to begin with, as patterns that the master knows: the one handed over, if it is any good."""
+        if self.run.start is None:
+            return []
+        patterns = [self._pattern_of(gpu) for gpu in self.run.start.gpus if gpu.gpulets]
+        known = [pattern for pattern in patterns if pattern is not None]
+        self.add(known)
+        return [known] if len(known) == len(patterns) and self._complete(known) else []
+
+    def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
+        """Contents of a placed GPU as a pattern, or ``None`` if it is none of this class or does not fit."""
+        index = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
+        where = self.instance.workload_index
+        if gpu.type not in index or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
+            return None
+        slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
+        if any(slot.workload not in where for slot in slots):
+            return None
+        members = tuple(sorted((where[slot.workload], slot.batch, slot.rate_rps) for slot in slots))
+        view = self.views[index[gpu.type]]
+        if any(b > view.tables.max_batch[view.model[w]] for w, b, _ in members):
+            return None
+        return self.pattern_if_feasible(index[gpu.type], members)
+
+    def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
+        """Return the pattern of these members, or ``None`` if they do not fit on one GPU or break the objective."""
+        residents = [Resident(*member) for member in members]
+        return Pattern(pool, members) if fit_gpu(self.views[pool], residents) is not None else None
+
+    def _complete(self, patterns: list[Pattern]) -> bool:
+        """Whether these patterns together are a plan: everyone covered as asked, the pools large enough."""
+        covered = np.bincount(
+            [self.class_of[w] for p in patterns for w, _, _ in p.members], minlength=len(self.copies)
+        ).astype(np.float64)
+        used = np.bincount([p.pool for p in patterns], minlength=len(self.count)).astype(np.float64)
+        cover = self.cover()
+        return bool(np.all(covered >= cover.least) and np.all(covered <= cover.most) and np.all(used <= self.count))
 
     def _pulled(self, relaxation: Relaxation, pull: float) -> Relaxation:
         if self.centre is None or pull == 0.0:

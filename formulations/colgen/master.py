@@ -1,5 +1,7 @@
 """The restricted master: which patterns, how many GPUs of each, over the patterns known so far."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +67,7 @@ class Master:
         self._cover = cover
         self.patterns: list[Pattern] = []
         self.costs: list[float] = []
-        self._known: set[Pattern] = set()
+        self._known: dict[Pattern, int] = {}
         self._solver = highspy.Highs()
         self._set(self._solver, output_flag=False, threads=threads, solver="simplex")
         empty: Any = np.array([], dtype=np.int32)
@@ -89,13 +91,17 @@ class Master:
         """Add a pattern unless it is known; whether it was new."""
         if pattern in self._known:
             return False
-        self._known.add(pattern)
+        self._known[pattern] = len(self.patterns)
         self.patterns.append(pattern)
         self.costs.append(cost)
         rows, counts = np.unique([self._cover.class_of[w] for w, _, _ in pattern.members], return_counts=True)
         index = np.append(rows, len(self._cover.least) + pattern.pool).astype(np.int32)
         self._solver.addCol(cost, 0.0, np.inf, len(index), index, np.append(counts, 1).astype(np.float64))
         return True
+
+    def counts(self, patterns: Iterable[Pattern]) -> dict[int, int]:
+        """How often each pattern occurs, by its number; all of them must have been added."""
+        return dict(Counter(self._known[pattern] for pattern in patterns))
 
     def relax(self) -> Relaxation:
         """Solve the linear relaxation, warm from the last basis."""

@@ -76,6 +76,9 @@ class _Solution:
                 asked = self.instance.workloads[unservable[0]]
                 reason = f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"
                 return Outcome(Status.INFEASIBLE, reason=reason)
+        for patterns in generation.starts():
+            self._accept(generation.master.counts(patterns))
+        self._report_bound()
         # Half of the time for patterns and bound, then whole GPUs, then what the bound still lacks.
         half_s = run.remaining_s / 2.0
         generation.solve(lambda: self._bound_suffices() or run.remaining_s < half_s)

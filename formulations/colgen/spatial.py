@@ -10,7 +10,7 @@ from formulations.colgen.bounds import cost_bound, value_bound
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced, Pricer
-from instances import Instance
+from instances import GOODPUT_STEP, Instance
 from instances.one_gpu import Resident, fit_gpu
 
 Floats = NDArray[np.float64]
@@ -93,6 +93,12 @@ class CostGeneration(_SpatialGeneration):
         """Return the cost of a pattern in the minimised master."""
         return float(self.price[pattern.pool])
 
+    def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
+        """Return the pattern of these members if they fit at their full rates."""
+        if any(rate < self.views[pool].rate_rps[w] for w, _, rate in members):
+            return None
+        return super().pattern_if_feasible(pool, members)
+
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
         """Return the worth above which a pattern gains."""
         return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
@@ -108,8 +114,9 @@ class CostGeneration(_SpatialGeneration):
         """Add GPUs filled first fit, and the patterns that gain if everyone pays for its least share."""
         super().seed()
         shares = [self._least_fraction(pricer) for pricer in self.pricers]
-        for pricer, share in zip(self.pricers, shares, strict=True):
-            self.add(self._first_fit(pricer, share))
+        self._filled = [self._first_fit(p, share) for p, share in zip(self.pricers, shares, strict=True)]
+        for patterns in self._filled:
+            self.add(patterns)
         fair = np.full(len(self.copies), np.inf)
         for pricer, share in zip(self.pricers, shares, strict=True):
             np.minimum.at(fair, self.class_of[pricer.workloads], share * float(self.price[pricer.pool]) / SEED_FILL)
@@ -123,6 +130,10 @@ class CostGeneration(_SpatialGeneration):
                 best_worth = np.array([each.bound for each in priced])
                 if np.isfinite(best_worth).all():
                     self._improve_bound(duals, best_worth)
+
+    def starts(self) -> list[list[Pattern]]:
+        """Whole plans to begin with: first fit on each GPU type alone, and the one handed over."""
+        return [*(p for p in self._filled if self._complete(p)), *super().starts()]
 
     def _seed_prices(self, pricer: Pricer, fair: Floats, margin: float) -> Priced:
         threshold = float(self.price[pricer.pool]) * (1.0 + margin)
@@ -181,6 +192,13 @@ class GoodputGeneration(_SpatialGeneration):
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""
         return -math.fsum(rate for _, _, rate in pattern.members)
+
+    def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
+        """Return the pattern of these members if they fit and each rate is one of the steps."""
+        steps = [rate / (GOODPUT_STEP * self.views[pool].rate_rps[w]) for w, _, rate in members]
+        if any(abs(step - round(step)) > 1e-9 * step or step * GOODPUT_STEP > 1.0 + 1e-9 for step in steps):
+            return None
+        return super().pattern_if_feasible(pool, members)
 
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
         """Return the worth above which a pattern gains."""

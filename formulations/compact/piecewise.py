@@ -1,21 +1,20 @@
 """The compact model with its relations made piecewise linear: a mixed-integer linear model for HiGHS.
 
-A relation ``z >= f(x, y)`` becomes ``z >= F(x, y)``, where F is linear on each triangle of a grid over the range of
-(x, y) and equal to f at its corners (``z <= F`` where the relation is an upper one):
-
-- ``k_act`` and ``ability`` over batch times share. Only whole batches and shares occur, so the largest error on a
-  triangle is a maximum over finitely many points. Moved by that error, F is a bound of f wherever a plan can be, and
-  the model a relaxation of the true problem (``certified``): the true values of every plan satisfy every row.
-  Triangles without a choice are left out.
-- the products ``cache_ms = k_act * others_l2`` and ``lost_ms = t_gpu * slowdown`` of continuous variables. With the
-  diagonal from top left to bottom right the interpolation of a cell is its convex envelope (McCormick), below the
-  product without any move.
+- ``k_act(b, r)`` and ``ability(b, r)``: a grid over batch and share is cut into triangles, and ``z >= F(b, r)`` with F
+  linear on each triangle and equal to the function at its corners. Only whole batches and shares occur, so the largest
+  error on a triangle is a maximum over finitely many points. Moved by that error (``certified``), F bounds the function
+  wherever a plan can be, and the model is a relaxation of the true problem: the true values of every plan satisfy every
+  row. Triangles without a choice are left out.
+- the products ``cache_ms = k_act * others_l2`` and ``lost_ms = t_gpu * slowdown`` of continuous variables: two rows
+  each, the convex envelope over their ranges (McCormick), never above the product. Their coefficients are small
+  (0.2 % per percent of L2, 0.07 % per watt on a V100): cutting these ranges too gains nothing and costs binaries.
 
 F is written by Vielma's disaggregated logarithmic model (``pyomo.contrib.piecewise``): with P triangles
 ``(x, y, F) = sum_p sum_c lambda_pc (corner_c, F_p(corner_c))`` and ``sum lambda = 1``, and ``ceil(log2 P)`` binaries
 leave the lambda of one triangle free.
 """
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +26,8 @@ from pyomo.contrib.piecewise import PiecewiseLinearFunction
 from formulations.compact.model import CompactModel, Expr, Relation
 
 Floats = NDArray[np.float64]
+Points = NDArray[np.int64]
+Plane = tuple[Floats, Floats]
 
 ROUNDING = 1e-7
 """Relative room added to every move, for rounding here and tolerances in the solver."""
@@ -43,7 +44,7 @@ def linearise(model: CompactModel, pieces: int, certified: bool) -> None:
     model
         Whose relations are not stated yet.
     pieces
-        Cells along each axis, two triangles each; products are cut along their first factor alone.
+        Cells along each axis of a grid, two triangles each.
     certified
         Move each triangle by its own largest error, so that no plan is cut off.
     """
@@ -52,29 +53,29 @@ def linearise(model: CompactModel, pieces: int, certified: bool) -> None:
     m.function = pyo.Block(pyo.Any)
     for number, relation in enumerate(model.relations):
         if relation.points is None:
-            for simplex in triangulate(relation, 1):
-                axes = extent(simplex); c = plane(relation, simplex, False)
-                m.relation.add(relation.result >= c[0] + sum(k * (relation.first, relation.second)[a] for k, a in zip(c[1:], axes)))
-            continue
-        value = _function(m.function[number], relation, pieces, certified)
-        m.relation.add(relation.result >= value if relation.at_least else relation.result <= value)
+            for value in _envelope(relation.first, relation.second):
+                m.relation.add(relation.result >= value)
+        else:
+            planes = underneath(relation.value, relation.points, pieces, certified)
+            m.relation.add(relation.result >= _function(m.function[number], relation.first, relation.second, planes))
     pyo.TransformationFactory("contrib.piecewise.disaggregated_logarithmic").apply_to(m)
 
 
-def _function(block: Any, relation: Relation, pieces: int, certified: bool) -> Expr:
-    """Return the piecewise linear function of a relation as an expression of its variables."""
-    if relation.points is None and relation.second.lb == relation.second.ub:
-        return relation.value(relation.first, relation.second.lb)  # a product with a constant is linear
-    simplices = triangulate(relation, pieces)
-    planes = [plane(relation, simplex, certified) for simplex in simplices]
-    axes = extent(np.concatenate(simplices))
+def _envelope(x: Expr, y: Expr) -> list[Expr]:
+    """Return McCormick's two linear functions below the product of two bounded variables."""
+    return [x.lb * y + y.lb * x - x.lb * y.lb, x.ub * y + y.ub * x - x.ub * y.ub]
+
+
+def _function(block: Any, x: Expr, y: Expr, planes: Sequence[Plane]) -> Expr:
+    """Return the piecewise linear function of two variables as an expression."""
+    axes = extent(np.concatenate([simplex for simplex, _ in planes]))
     if not axes:
-        return planes[0][0]
+        return planes[0][1][0]
     block.of = PiecewiseLinearFunction(
-        simplices=[[_point(corner[axes]) for corner in simplex] for simplex in simplices],
-        linear_functions=[_linear(coefficients) for coefficients in planes],
+        simplices=[[_point(corner[axes]) for corner in simplex] for simplex, _ in planes],
+        linear_functions=[_linear(coefficients) for _, coefficients in planes],
     )
-    return block.of(*((relation.first, relation.second)[axis] for axis in axes))
+    return block.of(*((x, y)[axis] for axis in axes))
 
 
 def _point(corner: Floats) -> Any:
@@ -86,20 +87,51 @@ def _linear(coefficients: Floats) -> Any:
     return lambda *x: constant + sum(slope * value for slope, value in zip(slopes, x, strict=True))
 
 
-def triangulate(relation: Relation, pieces: int) -> list[Floats]:
-    """Cut the range of a relation's variables into simplices.
+def underneath(value: Callable[[float, float], float], points: Points, pieces: int, certified: bool) -> list[Plane]:
+    """Approximate a function of whole numbers by a linear function on each simplex.
+
+    Parameters
+    ----------
+    value
+        The function.
+    points
+        Where it matters, shape (points, 2).
+    pieces
+        See ``triangulate``.
+    certified
+        Move each linear function until it is nowhere above the function at a point of its simplex, and all but touches
+        it at one. Otherwise it equals the function at the corners.
 
     Returns
     -------
     list
-        Corners of each, shape (corners, 2): a triangle, a segment where one variable is a constant, a point where both
-        are. Where the variables are whole, those without a choice are left out.
+        Corners of each simplex, and (constant, slopes...) of its linear function by the axes along which it extends.
     """
-    if relation.points is None:
-        grid = [_cut(relation.first.lb, relation.first.ub, pieces), np.array([relation.second.lb, relation.second.ub])]
-    else:
-        low, high = relation.points.min(axis=0), relation.points.max(axis=0)
-        grid = [np.unique(np.round(_cut(low[axis], high[axis], pieces))) for axis in range(2)]
+    found = []
+    for simplex in triangulate(points, pieces):
+        axes = extent(simplex)
+        rows = np.column_stack([np.ones(len(simplex)), simplex[:, axes]])
+        coefficients = np.linalg.solve(rows, np.array([value(x, y) for x, y in simplex.tolist()]))
+        if certified:
+            held = points[inside(simplex, points)]
+            true = np.array([value(x, y) for x, y in held.tolist()])
+            error = coefficients[0] + held[:, axes] @ coefficients[1:] - true
+            coefficients[0] -= error.max() + ROUNDING * np.abs(true).max()
+        found.append((simplex, np.asarray(coefficients, dtype=np.float64)))
+    return found
+
+
+def triangulate(points: Points, pieces: int) -> list[Floats]:
+    """Cut the range of whole points, shape (points, 2), into simplices and return those that hold a point.
+
+    Returns
+    -------
+    list
+        Corners of each, shape (corners, 2): a triangle, a segment where one coordinate is constant, a point where both
+        are.
+    """
+    low, high = points.min(axis=0), points.max(axis=0)
+    grid = [np.unique(np.round(_cut(low[axis], high[axis], pieces))) for axis in range(2)]
     cells = [list(pairwise(axis)) if len(axis) > 1 else [(axis[0], axis[0])] for axis in grid]
     simplices: dict[bytes, Floats] = {}
     for x0, x1 in cells[0]:
@@ -108,9 +140,7 @@ def triangulate(relation: Relation, pieces: int) -> list[Floats]:
                 # Of a cell without width or height both triangles are the same segment.
                 simplex = np.unique(np.array([corner, (x0, y1), (x1, y0)], dtype=np.float64), axis=0)
                 simplices[simplex.tobytes()] = simplex
-    if relation.points is None:
-        return list(simplices.values())
-    return [simplex for simplex in simplices.values() if inside(simplex, relation.points).any()]
+    return [simplex for simplex in simplices.values() if inside(simplex, points).any()]
 
 
 def _cut(low: float, high: float, pieces: int) -> Floats:
@@ -123,29 +153,11 @@ def extent(points: Floats) -> list[int]:
     return [axis for axis in range(points.shape[1]) if points[:, axis].min() < points[:, axis].max()]
 
 
-def inside(simplex: Floats, points: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each point of the simplex's own plane, line or point is in the simplex, edges included."""
+def inside(simplex: Floats, points: Points) -> NDArray[np.bool_]:
+    """Whether each point on the simplex's own plane or line is in the simplex, edges included."""
     axes = extent(simplex)
     if not axes:
         return np.ones(len(points), dtype=np.bool_)
     corners = np.vstack([simplex[:, axes].T, np.ones(len(simplex))])
     weights = np.linalg.solve(corners, np.vstack([points[:, axes].T, np.ones(len(points))]))
     return np.asarray(weights.min(axis=0) >= -INSIDE)
-
-
-def plane(relation: Relation, simplex: Floats, certified: bool) -> Floats:
-    """Return (constant, slopes...) of the linear function on a simplex, by the axes along which it extends.
-
-    It equals the relation's function at the corners. Certified it is moved, up or down, until it is a bound of the
-    function at every choice in the simplex and touches it at one.
-    """
-    axes = extent(simplex)
-    rows = np.column_stack([np.ones(len(simplex)), simplex[:, axes]])
-    coefficients = np.linalg.solve(rows, np.array([relation.value(x, y) for x, y in simplex.tolist()]))
-    if certified and relation.points is not None:
-        held = relation.points[inside(simplex, relation.points)]
-        true = np.array([relation.value(x, y) for x, y in held.tolist()])
-        error = coefficients[0] + held[:, axes] @ coefficients[1:] - true
-        room = ROUNDING * np.abs(true).max()
-        coefficients[0] -= error.max() + room if relation.at_least else error.min() - room
-    return np.asarray(coefficients, dtype=np.float64)

@@ -64,6 +64,11 @@ class CapacityGeneration(Generation):
         for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
             self._add_filled(self.pricers[pattern.pool], tuple(w for w, _, _ in pattern.members))
 
+    def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
+        """Return the filled pattern of these workloads; batches and spare shares are chosen anew."""
+        filled = self.pricers[pool].fill(tuple(w for w, _, _ in members))
+        return None if filled is None else self._pattern(filled)
+
     def _add_filled(self, pricer: CapacityPricer, workloads: tuple[int, ...]) -> bool:
         filled = pricer.fill(tuple(sorted(workloads)))
         if filled is None:

@@ -1,27 +1,12 @@
 """The scheduler ``colgen``: certified bounds and near-optimal plans by column generation."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bench.api import Bound, Outcome, Run, Status
-from formulations.colgen.capacity.generation import CapacityGeneration
-from formulations.colgen.generation import Generation
-from formulations.colgen.plans import plan_of
-from formulations.colgen.rounding import dive
-from formulations.colgen.spatial import CostGeneration, GoodputGeneration
-from instances import Instance, Objective, Plan, PlanClass
-from instances.costs import next_cost
-
-GOOD_ENOUGH = 1e-4
-"""Relative gap between bound and relaxation at which ``goodput`` goes on to whole GPUs."""
-
-
-GENERATIONS: dict[Objective, type[Generation]] = {
-    Objective.COST: CostGeneration,
-    Objective.GOODPUT: GoodputGeneration,
-    Objective.CAPACITY: CapacityGeneration,
-}
+from bench.api import Outcome, Run
+from formulations.colgen.scale import largest_scale
+from formulations.colgen.solution import GENERATIONS, Solution
+from instances import Instance, Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +16,20 @@ class ColGen:
     Attributes
     ----------
     integer_fraction
-        Fraction of the remaining time that one solution of the restricted master over integers may take.
+        Fraction of the remaining time that one solution of the restricted master over whole GPUs may take.
     """
 
     name: ClassVar[str] = "colgen"
-    objectives: ClassVar[frozenset[Objective]] = frozenset(GENERATIONS)
+    objectives: ClassVar[frozenset[Objective]] = frozenset({*GENERATIONS, Objective.SCALE})
 
     integer_fraction: float = 0.5
 
+    def __post_init__(self) -> None:
+        if not 0.0 < self.integer_fraction <= 1.0:
+            raise ValueError("integer_fraction: expected a number above 0 and at most 1")
+
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
-        import highspy  # noqa: F401
-
         from instances.suites import suite
 
         for instance in suite("smoke").build():
@@ -51,128 +38,6 @@ class ColGen:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Bound by column generation, then round to whole GPUs until optimal or out of time."""
-        return _Solution(instance, run, self.integer_fraction).solve()
-
-
-class _Solution:
-    """One run: the generation, the best plan and the best bound so far."""
-
-    def __init__(self, instance: Instance, run: Run, integer_fraction: float) -> None:
-        self.instance = instance
-        self.run = run
-        self.integer_fraction = integer_fraction
-        self.generation = GENERATIONS[instance.objective](instance, run)
-        self.minimised = self.generation.minimised
-        self.counts: dict[int, int] | None = None
-        self.plan: Plan | None = None
-        self.value = math.inf  # of the minimised objective
-        self.reported = -math.inf
-
-    def solve(self) -> Outcome:
-        generation, run = self.generation, self.run
-        if isinstance(generation, CostGeneration):
-            unservable = generation.unservable()
-            if unservable:
-                asked = self.instance.workloads[unservable[0]]
-                reason = f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"
-                return Outcome(Status.INFEASIBLE, reason=reason)
-        for patterns in generation.starts():
-            self._accept(generation.master.counts(patterns))
-        self._report_bound()
-        # Half of the time for patterns and bound, then whole GPUs, then what the bound still lacks.
-        half_s = run.remaining_s / 2.0
-        generation.solve(lambda: self._bound_suffices() or run.remaining_s < half_s)
-        self._to_whole_gpus()
-        if not self._proven():
-            generation.solve(self._bound_reaches_relaxation)
-            self._to_whole_gpus()
-        if not self._proven():
-            self._close()
-        return self._outcome()
-
-    def _to_whole_gpus(self) -> None:
-        if self.generation.relaxation is not None and not self._proven():
-            self._accept(dive(self.generation))
-            self._round()
-
-    def _close(self) -> None:
-        """Add every pattern that a better plan could use, and choose among them exactly."""
-        if self.counts is None or self.run.remaining_s <= 0.0:
-            return
-        bound = self.generation.bound if self.minimised else -self.generation.bound
-        better = self.value
-        if self.minimised:
-            better = self.value - float(self.generation.price.min()) * (1.0 - 1e-6)
-        if (
-            self.generation.complete_within(max(0.0, better - bound) * (1.0 + 1e-6) + 1e-6 * abs(bound))
-            and self._round()
-        ):
-            # Only the known patterns could have made a better plan, and no choice of them does.
-            self.generation.bound = self.value if self.minimised else -self.value
-            self._report_bound()
-
-    def _round(self) -> bool:
-        """Solve the restricted master over whole GPUs; whether to optimality."""
-        if self._proven() or self.run.remaining_s <= 0.0:
-            return False
-        known = None if self.counts is None else {c: float(n) for c, n in self.counts.items()}
-        limit_s = min(self.integer_fraction * self.run.remaining_s, 1e6)
-        target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
-        counts, proven = self.generation.master.integer(limit_s, self.run.threads, self.run.seed, known, target)
-        self._accept(counts)
-        return proven
-
-    def _bound_suffices(self) -> bool:
-        self._report_bound()
-        relaxation = self.generation.relaxation
-        if relaxation is None:
-            return True  # time was up before the first pattern
-        if self.minimised:
-            # No plan built from patterns costs less than the relaxation: the bound cannot reach the next cost.
-            return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
-        return self.generation.bound <= -relaxation.value * (1.0 + GOOD_ENOUGH)
-
-    def _bound_reaches_relaxation(self) -> bool:
-        suffices = self._bound_suffices()
-        relaxation = self.generation.relaxation
-        if self.minimised or relaxation is None:
-            return suffices
-        return self.generation.bound <= -relaxation.value * (1.0 + 1e-9)
-
-    def _report_bound(self) -> None:
-        bound = self.generation.bound
-        better = bound if self.minimised else -bound
-        if math.isfinite(bound) and better > self.reported:
-            self.reported = better
-            self.run.report(bound=self._bound())
-
-    def _bound(self) -> Bound | None:
-        bound = self.generation.bound
-        return Bound(bound, True, PlanClass.SPATIAL) if math.isfinite(bound) else None
-
-    def _accept(self, counts: dict[int, int] | None) -> None:
-        """Keep a solution of the master if it is the best so far."""
-        if counts is None:
-            return
-        value = math.fsum(self.generation.master.costs[c] * n for c, n in counts.items())
-        if value < self.value:
-            self.value, self.counts = value, counts
-            self.plan = plan_of(self.generation, counts)
-            self.run.report(plan=self.plan)
-
-    def _proven(self) -> bool:
-        if self.plan is None:
-            return False
-        if self.minimised:
-            return self.value <= next_cost(self.generation.bound, self.instance) * (1.0 + 1e-9)
-        return -self.value >= self.generation.bound * (1.0 - 1e-9)
-
-    def _outcome(self) -> Outcome:
-        tally = self.generation.tally
-        statistics = {
-            "iterations": float(tally.iterations),
-            "nodes": float(tally.nodes),
-            "patterns": float(len(self.generation.master.patterns)),
-        }
-        status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self._proven() else Status.FEASIBLE
-        return Outcome(status, self.plan, self._bound(), statistics)
+        if instance.objective is Objective.SCALE:
+            return largest_scale(instance, run, self.integer_fraction)
+        return Solution(instance, run, self.integer_fraction).solve()

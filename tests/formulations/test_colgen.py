@@ -322,6 +322,38 @@ def test_capacity_pricing_bounds_every_set() -> None:
             assert filled.throughput_rps - charge[list(members)].sum() <= bound * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_scale_is_the_last_multiple_that_fits(seed: int) -> None:
+    instance = small_instance(seed, 3, Objective.SCALE, GpuPool(COARSE, 1))
+    plan, bound, status, _ = run_all(instance)
+    if plan is None:
+        assert bound is not None
+        return
+    assert status is Status.OPTIMAL
+    assert bound is not None
+    value = judge(plan, instance).value
+    assert value is not None
+    assert value == pytest.approx(bound.value)
+    beyond = replace(instance.scaled(value + 0.005), objective=Objective.COST)
+    assert least_cost(replace(instance.scaled(value), objective=Objective.COST)) < math.inf
+    assert least_cost(beyond) == math.inf
+
+
+def test_scale_needs_a_bounded_pool() -> None:
+    outcome = ColGen().schedule(small_instance(0, 2, Objective.SCALE), Run())
+    assert outcome.status is Status.UNKNOWN
+    assert "number of GPUs" in outcome.reason
+
+
+def test_a_plan_handed_over_is_where_it_starts() -> None:
+    (instance,) = suite("igniter-12").build()
+    plan, _, _, _ = run_all(instance)
+    heard: list[Plan] = []
+    start = Run(deadline=time.monotonic(), start=plan, listener=lambda p, _: heard.append(p) if p else None)
+    ColGen().schedule(instance, start)
+    assert min(p.gpus_used for p in heard) == 6
+
+
 def test_twelve_workloads_need_six_gpus() -> None:
     (instance,) = suite("igniter-12").build()
     plan, bound, status, _ = run_all(instance)

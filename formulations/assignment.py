@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from formulations.choices import Choices, most_company, undominated
 from formulations.conflicts import find_conflicts
-from formulations.offers import Group, Offer
+from formulations.problem import Group, Offer, Problem
 from formulations.whole_numbers import DEMAND_RESOLUTION, WholeChoices, memory_limit
 from instances.one_gpu import Resident
 
@@ -25,54 +25,41 @@ Ints = NDArray[np.int64]
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
 """Steps of N, C, D and P."""
 
-AVERAGE_RESOLUTION = 1e8
-"""Steps of a condition under the worst company, where the conditions of several choices are taken together."""
-
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """What the model needs of one offer.
+    """The GPUs of one offer as the model sees them.
 
     Attributes
     ----------
-    offer
-        The GPU type and the choices there.
-    count
-        GPUs to model: no best plan needs more.
+    offer, count
+        The GPU type, and how many to model.
     whole
         The choices in whole numbers, of every workload.
     conflicts
         Sets of workloads that cannot share such a GPU.
+    company
+        ``most_company`` of the choices.
     """
 
     offer: Offer
     count: int
     whole: Sequence[WholeChoices]
     conflicts: Sequence[tuple[int, ...]]
+    company: Floats
 
-
-def modelled(offer: Offer, count: int, conflict_sets: int, deadline: float) -> Modelled:
-    """Prepare ``count`` GPUs of an offer for the model.
-
-    Parameters
-    ----------
-    offer, count
-        As in ``Modelled``.
-    conflict_sets
-        Sets to test for conflicts, at most.
-    deadline
-        ``time.monotonic()`` by which the model should be solved: a third of what is left may go into conflicts.
-    """
-    tables, whole = offer.view.tables, [WholeChoices.of(choices) for choices in offer.choices]
-    conflicts: list[tuple[int, ...]] = []
-    if count > 0:
-        now = time.monotonic()
-        # The rate that a conflict leaves room for does not matter.
-        any_rate = [WholeChoices.of(undominated(choices, count_steps=False)) for choices in offer.choices]
-        conflicts, _ = find_conflicts(
-            any_rate, tables.share_units, memory_limit(tables), conflict_sets, now + (deadline - now) / 3
-        )
-    return Modelled(offer, count, whole, conflicts)
+    @classmethod
+    def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "Modelled":
+        """Round the choices of ``offer`` and find conflicts, for which a third of the time left may be spent."""
+        tables, conflicts = offer.view.tables, []
+        if count > 0:
+            now = time.monotonic()
+            # The rate that a conflict leaves room for does not matter.
+            any_rate = [WholeChoices.of(undominated(choices, count_steps=False)) for choices in offer.choices]
+            limits = (tables.share_units, memory_limit(tables))
+            conflicts, _ = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
+        whole = [WholeChoices.of(choices) for choices in offer.choices]
+        return cls(offer, count, whole, conflicts, most_company(offer.choices, tables.share_units))
 
 
 class Assignment:
@@ -83,12 +70,16 @@ class Assignment:
 
     Parameters
     ----------
-    modelled
-        The GPUs there are.
+    problem
+        What there is to choose from.
+    counts
+        GPUs of each offer to model: no best plan needs more.
     order
         Workload positions, the largest first.
     must_serve
         Whether every workload must be on some GPU.
+    conflict_sets
+        Sets of workloads to test for conflicts on each GPU type, at most.
     deadline
         ``time.monotonic()`` at which to give up.
 
@@ -98,9 +89,22 @@ class Assignment:
         If the model is not complete by the deadline.
     """
 
-    def __init__(self, modelled: Sequence[Modelled], order: Sequence[int], must_serve: bool, deadline: float) -> None:
-        self.modelled = modelled
+    def __init__(
+        self,
+        problem: Problem,
+        counts: Sequence[int],
+        order: Sequence[int],
+        must_serve: bool,
+        conflict_sets: int,
+        deadline: float,
+    ) -> None:
+        self.problem = problem
         self.order = order
+        modelled = [
+            Modelled.of(offer, count, conflict_sets, deadline)
+            for offer, count in zip(problem.offers, counts, strict=True)
+        ]
+        self.modelled = modelled
         self.sense = 0  # of the objective: -1 to minimise, 1 to maximise, 0 for none
         self.model = cp_model.CpModel()
         self.slots = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
@@ -109,13 +113,12 @@ class Assignment:
         self.chosen: list[dict[int, list[cp_model.IntVar]]] = [{} for _ in self.slots]  # by workload, per choice
         first = 0
         for gpus in modelled:
-            company = most_company(gpus.offer.choices, gpus.offer.view.tables.share_units)
             for position in range(gpus.count):
                 if time.monotonic() > deadline:
                     raise TimeoutError("the model is too large for the time left")
                 # GPUs of a type are numbered by their first workload.
                 self._add_residents(first + position, gpus, order[position:])
-                self._add_conditions(first + position, gpus, company)
+                self._add_conditions(first + position, gpus)
             self._order_gpus(range(first, first + gpus.count))
             first += gpus.count
         for w in order:
@@ -140,17 +143,17 @@ class Assignment:
             if all(w in here for w in members):
                 model.add_bool_or([here[w].negated() for w in members])
 
-    def _add_conditions(self, slot: int, gpus: Modelled, company: Floats) -> None:
+    def _add_conditions(self, slot: int, gpus: Modelled) -> None:
         """Add the sums N, C, D and P of a GPU, and the conditions of every choice that company could break."""
         model, here, share_units = self.model, self.here[slot], gpus.offer.view.tables.share_units
-        most = [floor(total) for total in SUM_RESOLUTION * company[:, -1, -1]]
+        most = [floor(total) for total in SUM_RESOLUTION * gpus.company[:, -1, -1]]
         sums = [model.new_int_var(0, bound, "") for bound in most]
         model.add(sum(here.values()) == sums[0])
         for q in range(3):
             model.add(self._total(slot, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
         for w, literals in self.chosen[slot].items():
             whole = gpus.whole[w]
-            worst = np.floor(company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
+            worst = np.floor(gpus.company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
             worst[0] += 1  # the workload itself
             beside = worst[:, share_units - whole.units].T
             own = np.column_stack((np.zeros_like(whole.units), whole.demand))
@@ -160,31 +163,6 @@ class Assignment:
                 for k in np.flatnonzero(binding):
                     terms = [int(a) * (total - int(d)) for a, total, d in zip(condition[k], sums, own[k], strict=False) if a]
                     model.add(sum(terms) <= int(condition[k, 4])).only_enforce_if(literals[k])
-                if binding.any():
-                    self._add_average(here[w], literals, condition, own, beside, worst[:, -1], sums)
-
-    def _add_average(
-        self,
-        here: cp_model.IntVar,
-        literals: Sequence[cp_model.IntVar],
-        condition: Ints,
-        own: Ints,
-        beside: Ints,
-        worst: Ints,
-        sums: Sequence[cp_model.IntVar],
-    ) -> None:
-        """Add what the conditions of all choices of a workload imply together: it tightens the linear relaxation.
-
-        Each condition is scaled to the same size under the worst company. Then the least coefficients of any choice, and
-        the limit of the one chosen, bound the company; without the workload the worst company does.
-        """
-        size = np.maximum(condition[:, :4] @ worst, 1)
-        coefficient = np.floor((condition[:, :4] * AVERAGE_RESOLUTION / size[:, None]).min(axis=0)).astype(np.int64)
-        most = np.ceil(condition[:, 4] * AVERAGE_RESOLUTION / size).astype(np.int64)
-        most = np.minimum(most, beside @ coefficient) + own @ coefficient
-        company = sum(int(a) * total for a, total in zip(coefficient, sums, strict=True) if a)
-        limit = cp_model.LinearExpr.weighted_sum(literals, [int(m) for m in most])
-        self.model.add(company <= limit + int(worst @ coefficient) * here.negated())
 
     def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
         """Sum over the residents of a GPU of what their choices take; ``amounts`` by workload, per choice."""
@@ -207,7 +185,7 @@ class Assignment:
         """Put the first of workloads that are alike on the first of the GPUs they are on."""
         last: dict[tuple[str, float, float], int] = {}
         for w in self.order:
-            asked = self.modelled[0].offer.view.instance.workloads[w]
+            asked = self.problem.instance.workloads[w]
             likeness = (asked.model, asked.slo_ms, asked.rate_rps)
             earlier = []
             for here in self.here if likeness in last else ():
@@ -250,7 +228,6 @@ class Assignment:
     def hint(self, groups: Sequence[Group]) -> None:
         """Start the search from ``groups``."""
         taken = self._slots_for(groups)
-        self.model.clear_hints()
         for slot, here in enumerate(self.here):
             there = {r.workload: r for r in taken[slot].residents} if slot in taken else {}
             self.model.add_hint(self.used[slot], bool(there))

@@ -89,8 +89,8 @@ def rates_of(instance: Instance, workload: int) -> Rates:
     """Return the rates that workload number ``workload`` may be planned for under the instance's own objective."""
     own = instance.workloads[workload].rate_rps
     if instance.objective is Objective.GOODPUT:
-        step = np.arange(1, round(1.0 / GOODPUT_STEP) + 1)
-        return Rates(own * (GOODPUT_STEP * step), step)
+        step = np.arange(1, round(1.0 / GOODPUT_STEP) + 1, dtype=np.int64)
+        return Rates(np.array([own * (GOODPUT_STEP * s) for s in step.tolist()]), step)
     return Rates(np.array([own]), np.ones(1, dtype=np.int64))
 
 
@@ -152,8 +152,8 @@ def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
 def _conditions(tables: Tables, model: int, active_ms: Floats, power_w: Floats, budget_ms: Floats) -> Floats:
     """Return the linear conditions for ``t_gpu <= tau`` beside at least one other resident, shape (choices, 2, 5).
 
-    ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)} and of
-    g in {1, 1 + throttle (P_total - cap)}. From two residents on Delta(N) is not negative, which leaves two conditions.
+    ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)} and
+    of g in {1, 1 + throttle (P_total - cap)}. From two residents on Delta(N) is not negative: two conditions remain.
     """
     kernels = float(tables.kernels[model])
     row = np.zeros((len(active_ms), 2, 5))
@@ -278,4 +278,4 @@ def _implied(condition: Floats, premise: Floats) -> bool:
             if premise[j] <= 0.0:
                 return False
             factor = max(factor, condition[j] / premise[j])
-    return factor * given <= limit * (1.0 - MARGIN)  # type: ignore[no-any-return]
+    return factor * given <= limit * (1.0 - MARGIN)

@@ -156,7 +156,7 @@ def find_conflicts(
     """
     chains = Chains.of(workloads)
     found: list[tuple[int, ...]] = []
-    fitting = {(w,) for w, choices in enumerate(workloads) if len(choices)}
+    fitting: set[tuple[int, ...]] = {(w,) for w, choices in enumerate(workloads) if len(choices)}
     looked_at = 0
     while fitting:
         candidates = _one_larger(fitting)

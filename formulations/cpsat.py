@@ -12,6 +12,8 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.choices import Rates, rates_of, why_not_exact
 from formulations.offers import Fits, Group, Offer, largest_first, offers_of, unservable
 from formulations.progress import Progress
+from formulations.scale import largest_scale
+from formulations.search import search
 from formulations.start import first_fit, groups_of
 from formulations.whole_numbers import Weights
 from instances import GOODPUT_STEP, Instance, Objective, Plan
@@ -64,7 +66,7 @@ class CpSat:
             return _cheapest(instance, run, self.conflict_sets)
         if instance.objective is Objective.GOODPUT:
             return _most_goodput(instance, run, self.conflict_sets)
-        return Outcome(Status.UNKNOWN)
+        return largest_scale(instance, run, self.conflict_sets)
 
 
 def _cheapest(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
@@ -140,7 +142,15 @@ def _most_goodput(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
         model.maximise(lambda w, step: weights.whole[w] * step)
         model.hint(progress.groups)
 
-    if _solve(progress, offers, [offer.count for offer in offers], order, conflict_sets, prepare):
+    finished = search(
+        offers, [offer.count for offer in offers], order, conflict_sets, fits, run,
+        must_serve=False,
+        prepare=prepare,
+        accept=progress.accept,
+        improve_bound=progress.improve_bound,
+        statistics=progress.statistics,
+    )  # fmt: skip
+    if finished:
         progress.improve_bound(progress.worth)
     return progress.outcome()
 
@@ -157,31 +167,3 @@ def _starts(
     if run.start is not None:
         yield groups_of(run.start, offers, rates, fits)
     yield first_fit(offers, order, prices, fits)
-
-
-def _solve(
-    progress: Progress,
-    offers: Sequence[Offer],
-    counts: Sequence[int],
-    order: Sequence[int],
-    conflict_sets: int,
-    prepare: "Callable[[Assignment], None]",
-) -> bool:
-    """Build the model, let ``prepare`` give it its objective, and solve it; return whether that was finished."""
-    from formulations.assignment import Assignment, modelled
-    from formulations.solving import solve
-
-    run, instance = progress.run, progress.instance
-    end = (
-        time.monotonic() + run.remaining_s - min(RESERVE_S, 0.1 * run.remaining_s)
-        if math.isfinite(run.deadline)
-        else math.inf
-    )
-    gpus = [modelled(offer, count, conflict_sets, end) for offer, count in zip(offers, counts, strict=True)]
-    try:
-        model = Assignment(gpus, order, instance.objective is not Objective.GOODPUT, end)
-    except TimeoutError:
-        return False
-    prepare(model)
-    answer = solve(model, progress.fits, run, end, progress.accept, progress.improve_bound)
-    return answer.finished

@@ -1,13 +1,13 @@
 """The best plan and the best bound of an exact search, and what is said of them."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.offers import Fits, Group
+from formulations.problem import Group, Problem
 from formulations.whole_numbers import Weights
-from instances import Instance, Objective, Plan
+from instances import Objective, Plan
 
 ROUNDING = 1e-12
 """Relative room that a bound leaves for sums of floating-point numbers."""
@@ -19,19 +19,16 @@ class Progress:
 
     Attributes
     ----------
-    instance, run
+    problem, run
         What is solved, on which terms.
-    fits
-        The truth about a group.
     weights
         What the whole numbers mean.
     worth_of
         The objective of a plan in whole numbers.
     """
 
-    instance: Instance
+    problem: Problem
     run: Run
-    fits: Fits
     weights: Weights
     worth_of: Callable[[Sequence[Group]], int]
     groups: Sequence[Group] = ()
@@ -43,7 +40,7 @@ class Progress:
     @property
     def sense(self) -> int:
         """1 where more is better, -1 where less is."""
-        return -1 if self.instance.objective.minimised else 1
+        return -1 if self.problem.instance.objective.minimised else 1
 
     @property
     def proven(self) -> bool:
@@ -54,8 +51,7 @@ class Progress:
         """Take groups that all fit, if they are better than the best so far."""
         worth = self.worth_of(groups)
         if self.plan is None or self.sense * (worth - self.worth) > 0:
-            placed = [gpu for gpu in map(self.fits, groups) if gpu is not None]
-            self.groups, self.worth, self.plan = groups, worth, Plan(self.instance.name, tuple(placed))
+            self.groups, self.worth, self.plan = groups, worth, self.problem.plan(groups)
             self.run.report(plan=self.plan)
 
     def improve_bound(self, bound: int) -> None:
@@ -71,22 +67,22 @@ class Progress:
         if self.bound is None:
             return None
         if self.proven and self.weights.exact:
-            return Bound(self.value(), certified=True)
+            return Bound(self._value(), certified=True)
         return Bound(self.weights.value(self.bound) * (1.0 + self.sense * ROUNDING), certified=True)
 
-    def value(self) -> float:
+    def _value(self) -> float:
         """Return the plan's value as the judge adds it up."""
         assert self.plan is not None
-        if self.instance.objective is Objective.COST:
-            price = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
+        if self.problem.instance.objective is Objective.COST:
+            price = {pool.type.name: pool.type.price_per_hour for pool in self.problem.instance.gpus}
             return math.fsum(price[gpu.type] for gpu in self.plan.gpus)
         return math.fsum(slot.rate_rps for _, _, slot in self.plan.slots())
 
-    def outcome(self, infeasible: str = "", unknown: str = "out of time") -> Outcome:
+    def outcome(self, infeasible: str = "") -> Outcome:
         """Return what was found; ``infeasible`` is the reason why there is no plan, if that is proven."""
         if self.plan is not None:
             status = Status.OPTIMAL if self.proven else Status.FEASIBLE
             return Outcome(status, self.plan, self.certified(), self.statistics)
         if infeasible:
             return Outcome(Status.INFEASIBLE, statistics=self.statistics, reason=infeasible)
-        return Outcome(Status.UNKNOWN, None, self.certified(), self.statistics, unknown)
+        return Outcome(Status.UNKNOWN, None, self.certified(), self.statistics, "no plan found in the time given")

@@ -51,7 +51,7 @@ class Pwl:
 
     def __post_init__(self) -> None:
         if self.pieces < 1:
-            raise ValueError(f"pieces is {self.pieces}; a grid has at least 1 cell along an axis")
+            raise ValueError("pieces: expected at least 1")
 
     def warm(self) -> None:
         """Import Pyomo and HiGHS and load the compiled kernels."""

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.choices import Choices, Rates
-from formulations.offers import Fits, Group, Offer
+from formulations.problem import Group, Problem
 from instances import Plan
 from instances.one_gpu import Resident
 
 BATCHES_TRIED = 3
-"""First fit tries the pairs of batch and rate of a workload that need the fewest units, this many of each rate."""
+"""First fit tries the pairs of batch and rate of a workload that need the fewest units, this many of each step."""
 
 RATE_TOLERANCE = 1e-9
 """Relative difference at which two rates are the same."""
 
 
-def first_fit(offers: Sequence[Offer], order: Sequence[int], price: Sequence[float], fits: Fits) -> list[Group]:
+def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float]) -> list[Group]:
     """Place workloads one by one on the first GPU that has room; whoever fits nowhere is left out.
 
     The highest rate is tried everywhere, on a new GPU too, before a lower one. A new GPU is of the type on which the
@@ -24,37 +24,30 @@ def first_fit(offers: Sequence[Offer], order: Sequence[int], price: Sequence[flo
 
     Parameters
     ----------
-    offers, order, price
-        What there is, workload positions, and the price of a GPU of each offer.
-    fits
-        Asked about every group.
+    problem
+        What there is to choose from.
+    order
+        Workload positions.
+    price
+        Of a GPU of each offer.
     """
+    offers = problem.offers
     groups: list[Group] = []
     free = [offer.count for offer in offers]
     for w in order:
         tried = [_to_try(offer.choices[w]) for offer in offers]
-        for step in sorted({step for offered in tried for step in offered}, reverse=True):
-            grown = next(
-                (
-                    (g, bigger)
-                    for g, group in enumerate(groups)
-                    for batch, rate in tried[group.offer].get(step, ())
-                    if fits(bigger := Group(group.offer, (*group.residents, Resident(w, batch, rate))))
-                ),
-                None,
-            )
-            if grown is not None:
-                groups[grown[0]] = grown[1]
-                break
-            opened = [o for o, offered in enumerate(tried) if free[o] and step in offered]
-            if opened:
-                o = min(
-                    opened,
-                    key=lambda o: price[o] * int(offers[o].choices[w].units.min()) / offers[o].view.tables.share_units,
-                )
-                groups.append(Group(o, (Resident(w, *tried[o][step][0]),)))
-                free[o] -= 1
-                break
+        cheapest = sorted(range(len(offers)), key=lambda o: price[o] * offers[o].least_fraction(w))
+        for step in sorted({step for pairs in tried for step in pairs}, reverse=True):
+            joined = _join(problem, groups, w, [pairs.get(step, []) for pairs in tried])
+            opened = next((o for o in cheapest if free[o] and step in tried[o]), None)
+            if joined is not None:
+                groups[joined[0]] = joined[1]
+            elif opened is not None:
+                groups.append(Group(opened, (Resident(w, *tried[opened][step][0]),)))
+                free[opened] -= 1
+            else:
+                continue
+            break
     return groups
 
 
@@ -69,31 +62,43 @@ def _to_try(choices: Choices) -> dict[int, list[tuple[int, float]]]:
     return found
 
 
-def groups_of(plan: Plan, offers: Sequence[Offer], rates: Sequence[Rates], fits: Fits) -> list[Group]:
+def _join(
+    problem: Problem, groups: Sequence[Group], workload: int, pairs: Sequence[Sequence[tuple[int, float]]]
+) -> tuple[int, Group] | None:
+    """Return the first group that has room for the workload at one of its pairs (by offer), and what it becomes."""
+    for g, group in enumerate(groups):
+        for batch, rate in pairs[group.offer]:
+            grown = Group(group.offer, (*group.residents, Resident(workload, batch, rate)))
+            if problem.fits(grown) is not None:
+                return g, grown
+    return None
+
+
+def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Group]:
     """Return the GPUs of ``plan`` as groups: those that are of class ``spatial`` and fit.
 
-    A rate that is not on offer becomes the next lower one that is; where there is none the slot is left out. So is a
-    workload that an earlier GPU has already, and GPUs beyond what an offer has.
+    A rate that is not among ``rates`` becomes the next lower one that is; where there is none the slot is left out. So
+    is a workload that an earlier GPU has already, and so are GPUs beyond what the pool has.
     """
     found: list[Group] = []
     seen: set[int] = set()
-    free = [offer.count for offer in offers]
+    free = [offer.count for offer in problem.offers]
+    position = {offer.view.gpu.name: o for o, offer in enumerate(problem.offers)}
     for gpu in plan.gpus:
-        o = next((o for o, offer in enumerate(offers) if offer.view.gpu.name == gpu.type), None)
-        if o is None or not free[o] or any(len(gpulet.slots) != 1 or gpulet.duty_cycle_ms for gpulet in gpu.gpulets):
+        o = position.get(gpu.type)
+        if o is None or not free[o] or any(len(gpulet.slots) > 1 or gpulet.duty_cycle_ms for gpulet in gpu.gpulets):
             continue
-        residents = []
-        for slot in (gpulet.slots[0] for gpulet in gpu.gpulets):
-            w = offers[o].view.instance.workload_index.get(slot.workload)
-            if w is None or w in seen:
+        view, residents = problem.offers[o].view, []
+        for slot in (slot for gpulet in gpu.gpulets for slot in gpulet.slots):
+            w = problem.instance.workload_index.get(slot.workload)
+            if w is None or w in seen or slot.batch > view.tables.max_batch[view.model[w]]:
                 continue
             lower = rates[w].rate_rps[rates[w].rate_rps <= slot.rate_rps * (1.0 + RATE_TOLERANCE)]
-            top = int(offers[o].view.tables.max_batch[offers[o].view.model[w]])
-            if len(lower) and slot.batch <= top:
+            if len(lower):
                 residents.append(Resident(w, slot.batch, float(lower.max())))
+                seen.add(w)
         group = Group(o, tuple(residents))
-        if residents and fits(group):
+        if residents and problem.fits(group) is not None:
             found.append(group)
-            seen.update(r.workload for r in residents)
             free[o] -= 1
     return found

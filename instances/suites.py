@@ -81,6 +81,14 @@ def _igniter_scaling() -> tuple[Instance, ...]:
     return tuple(generate("igniter-mix", size, 0) for size in (10, 20, 50, 100, 200, 500, 1000))
 
 
+def _exact_scaling() -> tuple[Instance, ...]:
+    return tuple(
+        generate("igniter-mix", size, seed, name=f"exact-{size}-s{seed}")
+        for size in (5, 10, 15, 20, 30, 40, 80, 160)
+        for seed in range(3)
+    )
+
+
 SUITES: Mapping[str, Suite] = {
     suite.name: suite
     for suite in (
@@ -93,6 +101,7 @@ SUITES: Mapping[str, Suite] = {
         ),
         Suite("igniter-scaling", "random mixes of 10 to 1,000 workloads, for decision times", _igniter_scaling),
         Suite("parvagpu", "ParvaGPU's six service mixes: cost on A100s cut into MIG instances", parvagpu),
+        Suite("exact-scaling", "three random mixes of each of 5 to 160 workloads, for exact methods", _exact_scaling),
         Suite("smoke", "four tiny instances of every objective, for a check in seconds", _smoke),
     )
 }

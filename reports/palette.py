@@ -40,6 +40,9 @@ _BUILT_IN = {
     "ffd+": Look(ORANGE, "s", "--"),
     "ffd++": Look(GREEN, "^", "-."),
     "cpsat": Look(BLACK, "D", ":"),
+    "colgen": Look(VERMILLION, "v", "-"),
+    "pwl": Look(PURPLE, "P", "--"),
+    "minlp": Look(SKY_BLUE, "X", "-."),
 }
 
 _MODELS = {"alexnet": "#F7F097", "resnet50": "#A8D8F4", "vgg19": "#EBAE3A", "ssd": PURPLE}

@@ -1,5 +1,7 @@
 """Exact pricing on one GPU type: the patterns worth adding to the master, or the proof that there are none."""
 
+import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MULTIPLIER_ROUNDS = 12
+
+BOXES_PER_CALL = 64
+"""Boxes searched between two looks at the clock."""
+
 NO_PAIRS = Pairs(np.zeros((0, 0), dtype=np.bool_), np.zeros((0, 2), dtype=np.int64))
 
 
@@ -136,6 +142,7 @@ class Pricer:
         node_limit: int,
         pattern_limit: int = 50,
         stop_after: int = 500,
+        deadline: float = math.inf,
         pairs: Pairs = NO_PAIRS,
     ) -> Priced:
         """Search the boxes for patterns worth more than ``threshold``.
@@ -150,6 +157,8 @@ class Pricer:
             Per box.
         stop_after
             Patterns in all; once reached, the other boxes are left out and the bound is infinite.
+        deadline
+            ``time.monotonic()`` value at which the boxes left are left out.
         pairs
             Branching decisions.
         """
@@ -164,22 +173,26 @@ class Pricer:
         bounds = np.full(len(self.takes.box), np.inf)
         # The boxes with the most to gain last time come first.
         order = np.argsort(-self._heat, kind="stable")
-        nodes = _search_boxes(
-            self.tables,
-            self.choices,
-            self.takes,
-            order,
-            profit,
-            pairs,
-            threshold,
-            self._multipliers,
-            MULTIPLIER_ROUNDS,
-            node_limit,
-            pattern_limit,
-            self._buffers,
-            found,
-            bounds,
-        )
+        nodes = 0
+        for part in np.array_split(order, max(1, len(order) // BOXES_PER_CALL)):
+            if time.monotonic() >= deadline or found.stored[0] >= stop_after:
+                break
+            nodes += _search_boxes(
+                self.tables,
+                self.choices,
+                self.takes,
+                part,
+                profit,
+                pairs,
+                threshold,
+                self._multipliers,
+                MULTIPLIER_ROUNDS,
+                node_limit,
+                pattern_limit,
+                self._buffers,
+                found,
+                bounds,
+            )
         count = int(found.stored[0])
         self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
         best_found = float(found.value[:count].max()) if count else threshold

@@ -10,14 +10,14 @@ SURE = 0.999
 """Weights at or above this are taken as whole."""
 
 
-def dive(generation: Generation, tolerance: float = 1e-3, node_limit: int = 2_000) -> dict[int, int] | None:
+def dive(generation: Generation, tolerance: float = 1e-3) -> dict[int, int] | None:
     """Fix the largest weights one after another, generating patterns for what is left.
 
     Parameters
     ----------
     generation
         With its linear relaxation solved.
-    tolerance, node_limit
+    tolerance
         Of the pricing between two steps.
 
     Returns
@@ -30,7 +30,7 @@ def dive(generation: Generation, tolerance: float = 1e-3, node_limit: int = 2_00
     try:
         while run.remaining_s > 0.0:
             relaxation = master.relax()
-            for priced in generation.price_at(relaxation, tolerance, node_limit):
+            for priced in generation.price_at(relaxation, tolerance, generation.first_node_limit):
                 generation.add(priced.patterns)
             weight = master.relax().weight
             open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])

@@ -59,9 +59,12 @@ class Solution:
         return self._outcome()
 
     def _to_whole_gpus(self) -> None:
-        if self.generation.relaxation is not None and not self.proven():
-            self._accept(dive(self.generation))
-            self._round()
+        if self.generation.relaxation is None or self.proven():
+            return
+        if not self.minimised:
+            self._round()  # diving prices at every step, which takes longer here than choosing among what is known
+        self._accept(dive(self.generation))
+        self._round()
 
     def _close(self) -> None:
         """Add every pattern that a better plan could use, and choose among them exactly."""

@@ -54,6 +54,7 @@ class _SpatialGeneration(Generation):
                 node_limit,
                 PATTERNS_PER_BOX,
                 max(PATTERNS_PER_CALL, len(self.copies)),
+                self.run.deadline,
             )
             for pricer in self.pricers
         ]
@@ -65,7 +66,7 @@ class _SpatialGeneration(Generation):
             threshold = max(0.0, self.threshold(pricer.pool, self.relaxation, 0.0) - slack)
             profit = self._profit(pricer, self.relaxation.workload_dual)
             limit = CLOSING_PATTERNS
-            priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit)
+            priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit, self.run.deadline)
             self.tally.nodes += priced.nodes
             self.add(priced.patterns)
             if len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short:
@@ -138,7 +139,9 @@ class CostGeneration(_SpatialGeneration):
     def _seed_prices(self, pricer: Pricer, fair: Floats, margin: float) -> Priced:
         threshold = float(self.price[pricer.pool]) * (1.0 + margin)
         limit = max(SEED_PATTERNS, 2 * len(fair))
-        return pricer.price(self._profit(pricer, fair), threshold, self.first_node_limit, limit, limit)
+        return pricer.price(
+            self._profit(pricer, fair), threshold, self.first_node_limit, limit, limit, self.run.deadline
+        )
 
     def _least_fraction(self, pricer: Pricer) -> Floats:
         """Least share of each workload alone, as a fraction of the GPU, in pattern order; inf where it is too slow."""

@@ -17,9 +17,9 @@ import pyomo.environ as pyo
 
 from formulations.compact.interference import state_interference
 from formulations.compact.model import CompactModel
-from formulations.compact.options import Option, options_of
+from formulations.compact.options import Option, options_of, span
 from formulations.compact.placement import state_placement, state_space
-from formulations.compact.times import state_budgets, state_gpu_times, state_objective, state_times
+from formulations.compact.times import state_budgets, state_objective, state_times
 from formulations.offers import Offer
 from instances import Instance
 
@@ -44,7 +44,9 @@ def build(
     m = pyo.ConcreteModel()
     model = CompactModel(instance, offers, options, m, ranks(options))
     m.O = pyo.RangeSet(0, len(options) - 1)
-    m.J = pyo.Set(initialize=[(t, k) for t, count in enumerate(gpus) for k in range(count)], dimen=2)
+    most = [sum(option.offer == t for option in options) for t in range(len(offers))]
+    numbers = [(t, k) for t, count in enumerate(gpus) for k in range(min(count, most[t]))]
+    m.J = pyo.Set(initialize=numbers, dimen=2)
     for o, option in enumerate(options):
         for t, k in m.J:
             # GPUs are numbered by the first option on them, so option number n is on one of the first n + 1.
@@ -54,11 +56,12 @@ def build(
     m.V = pyo.Set(initialize=[(o, t, k) for o in model.gpus_of for t, k in model.gpus_of[o]], dimen=3)
     m.b = pyo.Var(m.O, domain=pyo.Integers, bounds=lambda _, o: options[o].batch)
     m.r = pyo.Var(m.O, domain=pyo.Reals if continuous_shares else pyo.Integers, bounds=lambda _, o: options[o].units)
+    m.k_act = pyo.Var(m.O, bounds=lambda _, o: span(options[o].active_ms))
+    m.ability = pyo.Var(m.O, bounds=lambda _, o: span(options[o].ability))
     state_placement(model)
     state_space(model)
-    state_times(model)
     state_interference(model)
-    state_gpu_times(model)
+    state_times(model)
     state_budgets(model)
     state_objective(model)
     return model

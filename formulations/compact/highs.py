@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import highspy
 import pyomo.environ as pyo
 from pyomo.contrib.solver.common.factory import SolverFactory
 from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondition
@@ -26,6 +27,8 @@ def solve(model: Any, run: Run, limit_s: float) -> Answer:
     limit_s
         Seconds the solver may take; it may overrun in presolve.
     """
+    # Its pool of threads outlives a solver, and refuses another number of them.
+    highspy.Highs.resetGlobalScheduler(True)
     results = SolverFactory("highs").solve(
         model,
         load_solutions=False,
@@ -45,4 +48,5 @@ def solve(model: Any, run: Run, limit_s: float) -> Answer:
         bound = None
     if solved:
         results.solution_loader.load_vars()
-    return Answer(solved, infeasible, bound, float(results.extra_info.mip_node_count or 0))
+    nodes = results.extra_info.get("mip_node_count")
+    return Answer(solved, infeasible, bound, 0.0 if nodes is None else float(nodes.value()))

@@ -23,7 +23,7 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 from pyomo.contrib.piecewise import PiecewiseLinearFunction
 
-from formulations.compact.model import CompactModel, Expr, Relation
+from formulations.compact.model import CompactModel, Expr
 
 Floats = NDArray[np.float64]
 Points = NDArray[np.int64]

@@ -12,16 +12,9 @@ from instances import GOODPUT_STEP, Objective, SloRule
 
 
 def state_times(model: CompactModel) -> None:
-    """Add active and GPU time of every option (equations 4, 5, 8, 11) and their relations."""
+    """State the GPU time of every option (equations 4, 5 and 8), and what it relates to (11)."""
     m, options = model.pyomo, model.options
-    m.k_act = pyo.Var(m.O, bounds=lambda _, o: span(options[o].active_ms))
-    m.ability = pyo.Var(m.O, bounds=lambda _, o: span(options[o].ability))
-
-
-def state_gpu_times(model: CompactModel) -> None:
-    """State equations 4, 5 and 8 for every option, after the interference that they depend on."""
-    m, options = model.pyomo, model.options
-    m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min(), options[o].budget_ms.max()))
+    m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min().item(), options[o].budget_ms.max().item()))
     m.cache_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_l2[o].ub))
     m.lost_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.t_gpu[o].ub * m.slowdown[o].ub))
     rows = m.times = pyo.ConstraintList()

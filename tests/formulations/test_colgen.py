@@ -315,7 +315,7 @@ def test_capacity_pricing_bounds_every_set() -> None:
     view = View.of(instance, COARSE)
     pricer = CapacityPricer(view, 0)
     charge = np.array([100.0, 250.0, 50.0, 400.0])
-    bound, _, _ = pricer.price(charge, 0.0, True, 10_000)
+    bound, _, _ = pricer.price(charge, 0.0, True, 10_000, math.inf)
     for members in feasible_sets(view):
         filled = pricer.fill(members)
         if filled is not None:

@@ -61,8 +61,19 @@ class CapacityGeneration(Generation):
         tight = CostGeneration(replace(self.instance, objective=Objective.COST), replace(self.run, deadline=deadline))
         tight.solve(lambda: False)
         relaxation = tight.master.relax()
+        self._tight = [
+            [self.pattern_if_feasible(pattern.pool, pattern.members) for pattern in patterns]
+            for patterns in tight.starts()
+        ]
         for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
             self._add_filled(self.pricers[pattern.pool], tuple(w for w, _, _ in pattern.members))
+
+    def starts(self) -> list[list[Pattern]]:
+        """Whole plans to begin with: the tight ones, filled, and the one handed over."""
+        filled = [[pattern for pattern in patterns if pattern is not None] for patterns in self._tight]
+        for patterns in filled:
+            self.add(patterns)
+        return [*(p for p in filled if self._complete(p)), *super().starts()]
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
         """Return the filled pattern of these workloads; batches and spare shares are chosen anew."""
@@ -92,12 +103,9 @@ class CapacityGeneration(Generation):
         priced = []
         charge = -relaxation.workload_dual[self.class_of]
         for pricer in self.pricers:
-            bound, filled, nodes = pricer.price(
-                charge,
-                self.threshold(pricer.pool, relaxation, tolerance),
-                node_limit > self.first_node_limit,
-                node_limit,
-            )
+            threshold = self.threshold(pricer.pool, relaxation, tolerance)
+            certify = node_limit > self.first_node_limit
+            bound, filled, nodes = pricer.price(charge, threshold, certify, node_limit, self.run.deadline)
             priced.append(Priced(bound, [self._pattern(f) for f in filled], nodes, cut_short=False))
         return priced
 

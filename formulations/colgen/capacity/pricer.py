@@ -1,5 +1,6 @@
 """Pricing for ``capacity`` on one GPU type: GPUs filled for throughput, less what their residents are charged."""
 
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,13 +11,17 @@ from numpy.typing import NDArray
 from formulations.colgen.boxes import MARGIN, grid
 from formulations.colgen.capacity.search import SPARE_NODES, FilledFound, search_capacity_box
 from formulations.colgen.capacity.takes import CapacityTakes, capacity_takes
-from formulations.colgen.capacity.value import value_pattern
+from formulations.colgen.capacity.value import can_fit, value_pattern
 from instances.least_shares import least_share_alone
 from instances.tables import Tables
 from instances.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+BOXES_PER_CALL = 16
+"""Boxes searched between two looks at the clock."""
 
 
 @njit(cache=True)
@@ -151,9 +156,10 @@ class CapacityPricer:
         """Value a set of workloads (ascending) on one GPU; ``None`` if no batches were found that fit."""
         if workloads not in self._values:
             index = np.array(workloads, dtype=np.int64)
-            batch = np.array([int(np.argmax(self.budget_ms[w])) for w in workloads], dtype=np.int64)
-            units = np.zeros(len(index), dtype=np.int64)
-            value = value_pattern(self.tables, self.view.model, self.budget_ms, index, batch, units, SPARE_NODES)
+            batch, units = np.ones_like(index), np.zeros_like(index)
+            value = -1.0
+            if can_fit(self.tables, self.view.model, self.budget_ms, index, batch):
+                value = value_pattern(self.tables, self.view.model, self.budget_ms, index, batch, units, SPARE_NODES)
             self._values[workloads] = (
                 Filled(self.pool, workloads, tuple(batch.tolist()), tuple(units.tolist()), float(value))
                 if value > 0.0
@@ -167,6 +173,7 @@ class CapacityPricer:
         threshold: float,
         certify: bool,
         node_limit: int,
+        deadline: float,
         pattern_limit: int = 10,
         stop_after: int = 300,
     ) -> tuple[float, list[Filled], int]:
@@ -178,6 +185,8 @@ class CapacityPricer:
             Of each workload, requests per second.
         threshold, node_limit, pattern_limit, stop_after
             See ``Pricer.price``.
+        deadline
+            ``time.monotonic()`` value at which the boxes left are left out.
         certify
             Whether sets that are no gain are also bounded: slower, for the last calls.
 
@@ -201,22 +210,26 @@ class CapacityPricer:
         )
         bounds = np.full(len(self.takes.box), np.inf)
         order = np.argsort(-self._heat, kind="stable")
-        nodes = _search_boxes(
-            self.tables,
-            self.view.model,
-            self.budget_ms,
-            charge,
-            self.takes,
-            order,
-            threshold,
-            self._multipliers,
-            certify,
-            node_limit,
-            pattern_limit,
-            self._buffers,
-            found,
-            bounds,
-        )
+        nodes = 0
+        for part in np.array_split(order, max(1, len(order) // BOXES_PER_CALL)):
+            if time.monotonic() >= deadline or found.stored[0] >= stop_after:
+                break
+            nodes += _search_boxes(
+                self.tables,
+                self.view.model,
+                self.budget_ms,
+                charge,
+                self.takes,
+                part,
+                threshold,
+                self._multipliers,
+                certify,
+                node_limit,
+                pattern_limit,
+                self._buffers,
+                found,
+                bounds,
+            )
         self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
         filled = []
         for row in range(int(found.stored[0])):

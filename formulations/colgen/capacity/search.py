@@ -143,12 +143,11 @@ def search_capacity_box(
             depth += 1
             member[depth] = w
             continue
-        if not can_fit(tables, model, budget_ms, member):
+        if not can_fit(tables, model, budget_ms, member, batch):
             continue
         charged = 0.0
         for j in range(residents):
             charged += charge[member[j]]
-            batch[j] = int(np.argmax(budget_ms[member[j]]))
         value = value_pattern(tables, model, budget_ms, member, batch, filled_units, SPARE_NODES)
         if value - charged > threshold:
             row = found.stored[0]

@@ -80,12 +80,16 @@ def value_pattern(
 
 
 @njit(cache=True)
-def can_fit(tables: Tables, model: Ints, budget_ms: Floats, members: Ints) -> bool:
-    """Whether the least that a set must take, whichever its batches, fits on one GPU: false is a proof."""
+def can_fit(tables: Tables, model: Ints, budget_ms: Floats, members: Ints, batch: Ints) -> bool:
+    """Whether the least that a set must take, whichever its batches, fits on one GPU: false is a proof.
+
+    Writes into ``batch`` those that take the least shares there, a good place to look for batches that really fit.
+    """
     l2_floor, power_floor = 0.0, 0.0
     while True:
         total, l2, power = 0, 0.0, 0.0
-        for w in members:
+        for j in range(len(members)):
+            w = members[j]
             m = model[w]
             units, own_l2, own_power = tables.share_units + 1, np.inf, np.inf
             for b in range(1, budget_ms.shape[1]):
@@ -93,7 +97,8 @@ def can_fit(tables: Tables, model: Ints, budget_ms: Floats, members: Ints) -> bo
                     limit_ms = budget_ms[w, b] * (1.0 + MARGIN)
                     u = least_share(tables, m, b, 1, limit_ms, len(members), l2_floor, power_floor)
                     if u <= tables.share_units:
-                        units = min(units, u)
+                        if u < units:
+                            units, batch[j] = u, b
                         own_l2 = min(own_l2, tables.l2_pct[m, b, u])
                         own_power = min(own_power, tables.power_w[m, b, u])
             total += units

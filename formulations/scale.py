@@ -1,0 +1,162 @@
+"""The largest scale: bisection over the multiples of all rates that the given pool can serve."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.choices import Rates
+from formulations.problem import Group, Problem
+from formulations.start import first_fit, groups_of
+from instances import Instance, Plan, SloRule
+from instances.view import View
+
+SCALE_STEP = 0.005
+"""Scales are multiples of this."""
+
+PATIENCE = 0.25
+"""Part of the time left that one scale may take; the others may still be decided."""
+
+
+def rates_at(instance: Instance, scale: float) -> list[Rates]:
+    """Return what each workload may be planned for at ``scale``: its rate, and the higher ones that may suit it better.
+
+    A budget only shrinks as the rate grows, but for the rule ``assembly``: there a batch also fills faster, and its
+    budget is largest where the two times meet, ``SLO - 1000 (b - 1) / r = 1000 b / r``.
+    """
+    top = max(model.max_batch for pool in instance.gpus for model in pool.type.models.values())
+    offered = []
+    for asked in instance.workloads:
+        rate = np.array([asked.rate_rps * scale])
+        if instance.slo_rule is SloRule.ASSEMBLY:
+            best = 1000.0 * (2.0 * np.arange(1, top + 1) - 1.0) / asked.slo_ms
+            rate = np.concatenate((rate, best[best > rate[0]]))
+        offered.append(Rates(rate, np.ones(len(rate), dtype=np.int64)))
+    return offered
+
+
+def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
+    """Find the largest scale on the grid at which everything fits on the pool.
+
+    The bound is the first scale on the grid that is proven too large: no plan reaches it, but plans between the last
+    grid point and it may exist.
+    """
+    unlimited = [pool.type.name for pool in instance.gpus if pool.count is None]
+    if unlimited:
+        return Outcome(Status.UNKNOWN, reason=f"scale has no limit: the pool has as many {unlimited[0]} as needed")
+    return _Bisection(instance, run, conflict_sets).outcome()
+
+
+@dataclass
+class _Bisection:
+    """What is known of the scales on the grid, numbered from 1: ``fits`` is the last that fits, ``fails`` the first that does not."""
+
+    instance: Instance
+    run: Run
+    conflict_sets: int
+    fits: int = 0
+    fails: int = 0
+    plan: Plan | None = None
+    reason: str = TOO_FEW
+    statistics: dict[str, float] = field(default_factory=dict)
+
+    def outcome(self) -> Outcome:
+        self._exclude_hopeless()
+        if self.run.start is not None:
+            self._take_over(self.run.start)
+        self._fit_greedily()
+        if self.run.remaining_s > 0.0:
+            self._decide_exactly()
+        proven = self.fits == self.fails - 1
+        if self.plan is not None:
+            return Outcome(Status.OPTIMAL if proven else Status.FEASIBLE, self.plan, self._bound(), self.statistics)
+        status = Status.INFEASIBLE if proven else Status.UNKNOWN
+        return Outcome(status, None, self._bound(), self.statistics, self.reason if proven else "no plan found in the time given")
+
+    def _bound(self) -> Bound:
+        # Under p99 a higher rate may suit a workload better than its own, and those are not looked at.
+        return Bound(self.fails * SCALE_STEP, certified=self.instance.slo_rule is not SloRule.P99)
+
+    def _problem(self, scale: int) -> Problem:
+        return Problem(self.instance, rates_at(self.instance, scale * SCALE_STEP))
+
+    def _accept(self, scale: int, problem: Problem, groups: Sequence[Group]) -> None:
+        self.fits, self.plan = scale, problem.plan(groups)
+        self.run.report(plan=self.plan)
+
+    def _exclude_hopeless(self) -> None:
+        """Find the first scale at which some workload does not fit alone, or all together need more than there is."""
+        hopeful, self.fails = 0, self._beyond_all() + 1
+        while hopeful < self.fails - 1:
+            scale = (hopeful + self.fails) // 2
+            problem = self._problem(scale)
+            reason = problem.unservable()
+            needed = sum(problem.least_fraction(w) for w in range(len(problem.rates)))
+            if reason or needed > sum(offer.count for offer in problem.offers) * (1.0 + 1e-9):
+                self.fails, self.reason = scale, reason or TOO_FEW
+            else:
+                hopeful = scale
+        self.run.report(bound=self._bound())
+
+    def _beyond_all(self) -> int:
+        """Return a scale at which no batch of some workload is served before the next one is full."""
+        beyond = math.inf
+        for w, asked in enumerate(self.instance.workloads):
+            most_rps = 0.0
+            for pool in self.instance.gpus:
+                view = View.of(self.instance, pool.type)
+                model = int(view.model[w])
+                batch = np.arange(1, int(view.tables.max_batch[model]) + 1)
+                alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
+                most_rps = max(most_rps, float((1000.0 * batch / alone_ms).max()))
+            beyond = min(beyond, most_rps / self.instance.latency_buffer / asked.rate_rps)
+        # The finite sample of p99 may end before a queue that only just grows breaks the SLO.
+        return math.ceil(1.1 * beyond / SCALE_STEP) + 1
+
+    def _take_over(self, start: Plan) -> None:
+        """Start from a plan that serves every workload."""
+        rates = []
+        served = {slot.workload: slot.rate_rps for _, _, slot in start.slots()}
+        for asked in self.instance.workloads:
+            rates.append(Rates(np.array([served.get(asked.id, asked.rate_rps)]), np.ones(1, dtype=np.int64)))
+        problem = self._problem(1)
+        groups = groups_of(start, problem, rates)
+        if problem.serves_all(groups):
+            scale = min(served[asked.id] / asked.rate_rps for asked in self.instance.workloads)
+            self._accept(min(self.fails - 1, math.floor(scale / SCALE_STEP + 1e-9)), problem, groups)
+
+    def _fit_greedily(self) -> None:
+        """Bisect with first fit alone, which may miss what fits."""
+        missed = self.fails
+        while self.fits < missed - 1 and self.run.remaining_s > 0.0:
+            scale = (self.fits + missed) // 2
+            problem = self._problem(scale)
+            groups = first_fit(problem, problem.largest_first(), [1.0] * len(problem.offers))
+            if problem.serves_all(groups):
+                self._accept(scale, problem, groups)
+            else:
+                missed = scale
+
+    def _decide_exactly(self) -> None:
+        """Bisect with the solver; a scale that takes too long is left open, and both sides of it are tried."""
+        open_from, open_to = math.inf, -math.inf
+        while self.run.remaining_s > 0.0:
+            below, above = min(open_from, self.fails), max(open_to, self.fits)
+            if self.fits < below - 1:
+                scale = (self.fits + int(below)) // 2
+            elif above < self.fails - 1:
+                scale = (int(above) + self.fails) // 2
+            else:
+                return
+            decided = self._decide(scale)
+            if decided is None:
+                open_from, open_to = min(open_from, scale), max(open_to, scale)
+            elif decided:
+                open_from = open_from if open_from > scale else math.inf
+            else:
+                self.fails = scale
+                open_to = open_to if open_to < scale else -math.inf
+                self.run.report(bound=self._bound())

@@ -1,0 +1,87 @@
+"""Where exact methods stop: instances solved and certified gaps against the number of workloads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from instances.costs import next_cost
+from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, write_note
+from reports.figure import Figure, Need
+from reports.palette import scheduler_look
+from reports.selection import gaps, instances_of, own_rows
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+_QUICK = "exact-5-s0,exact-10-s0,exact-20-s0"
+NEEDS = (Need("exact-scaling", ("cpsat", "colgen"), quick=_QUICK),)
+_HEIGHT_IN = 3.2
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw solved share and gap of ``rows`` into ``folder``; see ``Figure.draw``."""
+    own = own_rows(FIGURE.name, rows, NEEDS)
+    notes = gaps(own, [row for row in own if row.value is None], NEEDS)
+    with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
+        solved, gap = sheet.subplots(2, 1, sharex=True)
+        handles = []
+        for scheduler in dict.fromkeys(row.scheduler for row in own):
+            look = scheduler_look(scheduler)
+            mine = [row for row in own if row.scheduler == scheduler]
+            for axes, figure_of in ((solved, solved_pct), (gap, gap_pct)):
+                points = figure_of(mine)
+                axes.plot(
+                    list(points), list(points.values()), color=look.colour, marker=look.marker, linestyle=look.line
+                )
+            handles.append(stroke(scheduler, color=look.colour, marker=look.marker, linestyle=look.line))
+        solved.set(ylabel="Proven optimal (%)", ylim=(-5, 105))
+        gap.set(ylabel="Median gap (%)", xlabel="Number of workloads", xscale="log")
+        gap.set_ylim(bottom=-0.5)
+        ticks = sorted({size_of(row) for row in own})
+        gap.set_xticks(ticks, [str(tick) for tick in ticks])
+        gap.minorticks_off()
+        for axes in (solved, gap):
+            axes.grid()
+        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+        write_note(sheet, notes)
+        return save(sheet, FIGURE.name, folder)
+
+
+def size_of(row: "Row") -> int:
+    """Return the number of workloads of a row's instance."""
+    return len(instances_of(NEEDS)[row.instance].workloads)
+
+
+def solved_pct(rows: "Sequence[Row]") -> dict[int, float]:
+    """Return by number of workloads the percentage of runs that ended with a proven optimum."""
+    sizes = sorted({size_of(row) for row in rows})
+    return {
+        size: 100.0
+        * sum(row.status == "optimal" for row in rows if size_of(row) == size)
+        / sum(1 for row in rows if size_of(row) == size)
+        for size in sizes
+    }
+
+
+def gap_pct(rows: "Sequence[Row]") -> dict[int, float]:
+    """Return by number of workloads the median gap to the run's own certified bound, whole GPUs counted, in percent."""
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        if row.value is not None and row.feasible and row.bound is not None and row.bound_certified:
+            bound = next_cost(row.bound, instances_of(NEEDS)[row.instance])
+            found.setdefault(size_of(row), []).append(100.0 * (row.value - bound) / row.value)
+    return {size: median(values) for size, values in sorted(found.items())}
+
+
+FIGURE = Figure(
+    name="exact-scaling",
+    title="Proven optima and certified gaps against the number of workloads",
+    paper="ours",
+    shows="No paper solves its problem exactly beyond a handful of workloads; this figure is new.",
+    look_for="Compact models stop proving optimality at some tens of workloads, column generation goes on; below the "
+    "drop in the upper panel the lower one says what is left unproven.",
+    cost="48 runs of at most the time limit each: about 3 minutes on two cores at 10 seconds",
+    needs=NEEDS,
+    draw=draw,
+)

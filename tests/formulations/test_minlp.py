@@ -1,0 +1,208 @@
+"""The compact model says what the judge says; SCIP, where it is installed, finds its optimum."""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from random import Random
+
+import pyomo.environ as pyo
+import pytest
+
+from bench.api import Bound, Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.compact.build import build
+from formulations.compact.model import CompactModel
+from formulations.compact.options import offers_for, why_not_compact
+from formulations.compact.search import Search
+from formulations.minlp import MISSING, Minlp
+from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.one_gpu import Resident, fit_gpu
+from instances.suites import suite
+from tests.formulations.compact_values import assign, broken
+
+V100 = gpu_type("v100")
+COARSE = replace(V100, share_units=8)
+SMALL = replace(V100, name="small", share_units=10, price_per_hour=1.9, memory_mib=3600.0)
+RULES = [SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE]
+
+needs_scip = pytest.mark.skipif(importlib.util.find_spec("pyscipopt") is None, reason="PySCIPOpt is not installed")
+
+
+# --- The model without a solver ---
+
+
+def random_instance(random: Random, objective: Objective, pools: tuple[GpuPool, ...]) -> Instance:
+    drawn = generate("igniter-mix", random.randint(1, 5), random.randrange(10**6), objective, name="mix")
+    return replace(drawn, gpus=pools, slo_rule=random.choice(RULES), latency_buffer=random.choice([1.0, 1.1]))
+
+
+def random_plan(random: Random, model: CompactModel) -> Plan | None:
+    """Draw a plan that is often feasible, often just not; ``None`` if it needs an option that there is none of."""
+    instance, offers = model.instance, model.offers
+    homes: dict[tuple[int, int], list[Resident]] = {}
+    for w in range(len(instance.workloads)):
+        t = random.randrange(len(offers))
+        choices = offers[t].choices[w]
+        if not len(choices):
+            return None
+        pick = random.randrange(len(choices))
+        # Under ``goodput`` the model leaves out a batch at a rate if a higher rate has as large a budget.
+        offered = instance.objective is Objective.GOODPUT or random.random() < 0.9
+        batch = int(choices.batch[pick]) if offered else random.randint(1, 32)
+        homes.setdefault((t, random.randrange(2)), []).append(Resident(w, batch, float(choices.rate_rps[pick])))
+    gpus = []
+    for (t, _), residents in homes.items():
+        view = offers[t].view
+        residents = [
+            replace(r, batch=min(r.batch, int(view.tables.max_batch[view.model[r.workload]]))) for r in residents
+        ]
+        least = fit_gpu(view, residents)
+        if least is not None and random.random() < 0.8:
+            units = [gpulet.share_units for gpulet in least.gpulets]
+            if random.random() < 0.5:
+                units[random.randrange(len(units))] += random.choice([-1, 1])
+        else:
+            units = [random.randint(1, view.tables.share_units) for _ in residents]
+        rows = [
+            (instance.workloads[r.workload].id, min(max(1, u), view.tables.share_units), r.batch, r.rate_rps)
+            for r, u in zip(residents, units, strict=True)
+        ]
+        gpus.append(spatial_gpu(view.gpu.name, rows))
+    return Plan(instance.name, tuple(gpus))
+
+
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY, Objective.GOODPUT])
+@pytest.mark.parametrize(
+    "pools", [(GpuPool(V100),), (GpuPool(COARSE),), (GpuPool(V100), GpuPool(SMALL))], ids=["v100", "coarse", "mixed"]
+)
+def test_its_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
+    objective: Objective, pools: tuple[GpuPool, ...]
+) -> None:
+    random = Random(f"{objective}/{len(pools)}/{pools[0].type.share_units}")
+    feasible = infeasible = 0
+    for _ in range(60):
+        instance = random_instance(random, objective, pools)
+        offers = offers_for(instance, narrow=False)
+        model = build(instance, offers, [2] * len(offers))
+        model.state_exactly()
+        plan = random_plan(random, model)
+        if plan is None:
+            continue
+        verdict = judge(plan, instance)
+        assign(model, plan)
+        wrong = broken(model)
+        assert verdict.feasible == (not wrong), (plan, verdict.violations, wrong)
+        feasible, infeasible = feasible + verdict.feasible, infeasible + (not verdict.feasible)
+        if verdict.feasible:
+            assert pyo.value(model.pyomo.value) == pytest.approx(verdict.value, rel=1e-9)
+    assert feasible >= 10
+    assert infeasible >= 10
+
+
+def test_a_plan_becomes_values_and_is_read_off_them_again() -> None:
+    instance = generate("igniter-mix", 5, 3)
+    model = build(instance, offers_for(instance, narrow=False), [3])
+    plan = ColGen().schedule(instance, Run()).plan
+    assert plan is not None
+    assign(model, plan)
+
+    groups = model.groups(lambda variable: float(variable.value))
+
+    read = {
+        frozenset((instance.workloads[r.workload].id, r.batch, r.rate_rps) for r in group.residents) for group in groups
+    }
+    assert read == {
+        frozenset((s.workload, s.batch, s.rate_rps) for gpulet in gpu.gpulets for s in gpulet.slots)
+        for gpu in plan.gpus
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"slo_rule": SloRule.P99}, "table"),
+        ({"gpus": (GpuPool(replace(V100, allowed_shares=(8, 16, 20, 24, 32, 40))),)}, "permits only some shares"),
+        ({"performance_model": "other"}, "iGniter's equations, not those of other"),
+    ],
+)
+def test_what_the_equations_cannot_say_is_refused_with_the_reason(change: dict[str, object], reason: str) -> None:
+    instance = replace(generate("igniter-mix", 2, 0), **change)  # type: ignore[arg-type]
+
+    assert reason in why_not_compact(instance)
+
+
+# --- The scheduler ---
+
+
+def test_without_scip_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    outcome = Minlp().schedule(generate("igniter-mix", 2, 0), Run())
+
+    assert (outcome.status, outcome.plan, outcome.reason) == (Status.UNKNOWN, None, MISSING)
+    assert "gpushare-bench[scip]" in outcome.reason
+
+
+def test_the_module_imports_neither_pyomo_nor_scip() -> None:
+    code = (
+        "import sys, formulations.minlp, formulations.pwl;"
+        "print(sorted({'pyomo', 'pyscipopt', 'highspy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+@needs_scip
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
+def test_scip_finds_the_optimum_that_column_generation_proves(objective: Objective, seed: int) -> None:
+    family = "igniter-mix" if objective is Objective.COST else "overload-mix"
+    instance = replace(generate(family, 3, seed, objective, gpus=2), gpus=(GpuPool(COARSE, 3),))
+    known = ColGen().schedule(instance, Run())
+    assert known.status is Status.OPTIMAL
+    assert known.plan is not None
+
+    outcome = Minlp().schedule(instance, Run())
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible
+    assert verdict.value == pytest.approx(judge(known.plan, instance).value, rel=1e-6)
+
+
+@needs_scip
+def test_a_relaxed_share_bounds_the_whole_one() -> None:
+    instance = replace(generate("overload-mix", 3, 1, Objective.GOODPUT), gpus=(GpuPool(COARSE, 1),))
+    whole = Minlp().schedule(instance, Run()).bound
+    relaxed = Minlp(continuous_shares=True).schedule(instance, Run()).bound
+
+    assert isinstance(whole, Bound)
+    assert isinstance(relaxed, Bound)
+    assert relaxed.value >= whole.value * (1.0 - 1e-6)
+
+
+@needs_scip
+def test_capacity_fills_the_gpus_of_the_smoke_instance() -> None:
+    instance = next(i for i in suite("smoke").build() if i.objective is Objective.CAPACITY)
+
+    outcome = Minlp().schedule(instance, Run())
+
+    assert outcome.plan is not None
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible
+    assert verdict.value == pytest.approx(13956.066, rel=1e-6)
+
+
+def test_a_workload_that_no_gpu_serves_is_named() -> None:
+    huge = Workload("huge", "vgg19", 20.0, 5000.0)
+    instance = replace(generate("igniter-mix", 2, 0), workloads=(huge,))
+    outcome = Search.of(instance, Run())
+
+    assert getattr(outcome, "status", None) is Status.INFEASIBLE
+    assert "huge" in getattr(outcome, "reason", "")

@@ -1,0 +1,292 @@
+"""The piecewise linear model: its functions, the plans it ends in, and which of its bounds hold."""
+
+import math
+import time
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from bench.api import Outcome, Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.compact.build import build
+from formulations.compact.highs import solve
+from formulations.compact.options import Option, offers_for, options_of
+from formulations.compact.piecewise import extent, inside, linearise, triangulate, underneath
+from formulations.compact.repair import repair
+from formulations.offers import Fits, Group
+from formulations.pwl import Pwl
+from instances import GpuPool, Instance, Objective, Plan
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.one_gpu import Resident
+from instances.suites import suite
+from tests.formulations.compact_values import assign
+
+COARSE = replace(gpu_type("v100"), share_units=8)
+SMALL = replace(COARSE, name="small", share_units=5, price_per_hour=1.7)
+OBJECTIVES = [Objective.COST, Objective.GOODPUT]
+
+
+def tiny(objective: Objective, seed: int, *pools: GpuPool) -> Instance:
+    if objective is Objective.COST:
+        drawn = generate("igniter-mix", 4, seed, objective)
+        return replace(drawn, gpus=pools or (GpuPool(COARSE),))
+    drawn = generate("overload-mix", 3, seed, objective)
+    return replace(drawn, gpus=pools or (GpuPool(COARSE, 2),))
+
+
+def optimum(instance: Instance) -> float:
+    found = ColGen().schedule(instance, Run())
+    assert found.status is Status.OPTIMAL
+    assert found.plan is not None
+    value = judge(found.plan, instance).value
+    assert value is not None
+    return value
+
+
+def accepted(outcome: Outcome, instance: Instance) -> float:
+    """Return the value of the outcome's plan, which the judge accepts."""
+    assert outcome.plan is not None, outcome.reason
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible, verdict.violations
+    assert verdict.value is not None
+    return verdict.value
+
+
+# --- The functions ---
+
+
+def options() -> list[Option]:
+    instance = generate("igniter-mix", 6, 1)
+    return options_of(offers_for(instance, narrow=False))
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 7])
+def test_every_choice_is_in_a_simplex_and_certified_planes_are_nowhere_above_one(pieces: int) -> None:
+    for option in options():
+        points = np.stack([option.choices.batch, option.choices.units], axis=1)
+        k1, k2, k3, k4, k5 = option.dnn.k
+
+        def k_act(b: float, r: float, k: tuple[float, ...] = (k1, k2, k3, k4, k5)) -> float:
+            return (k[0] * b * b + k[1] * b + k[2]) / (2.5 * r + k[3]) + k[4]
+
+        covered = np.zeros(len(points), dtype=bool)
+        for simplex, coefficients in underneath(k_act, points, pieces, certified=True):
+            held = inside(simplex, points)
+            plane = coefficients[0] + points[held][:, extent(simplex)] @ coefficients[1:]
+            error = option.active_ms[held] - plane
+            assert error.min() >= 0.0
+            assert error.min() <= 1e-5  # it is as high as it may be
+            covered |= held
+        assert covered.all()
+
+
+def test_interpolation_equals_the_function_at_the_corners_and_is_above_it_between_them() -> None:
+    option = options()[0]
+    points = np.stack([option.choices.batch, option.choices.units], axis=1)
+
+    planes = underneath(lambda b, r: b / r, points, 2, certified=False)
+
+    for simplex, (constant, *slopes) in planes:
+        for b, r in simplex:
+            assert constant + np.dot(slopes, (b, r)) == pytest.approx(b / r)
+    # 1 / r is convex: a chord overestimates it, so interpolation is no bound.
+    above = [
+        constant + np.dot(slopes, point) > point[0] / point[1] * (1.0 + 1e-6)
+        for simplex, (constant, *slopes) in planes
+        for point in points[inside(simplex, points)]
+    ]
+    assert any(above)
+
+
+@pytest.mark.parametrize(
+    ("points", "corners"),
+    [([[3, 5]], {1}), ([[3, 5], [3, 6], [3, 9]], {2}), ([[2, 4], [7, 4]], {2}), ([[1, 1], [2, 2]], {3})],
+)
+def test_a_range_of_one_value_makes_points_and_segments(points: list[list[int]], corners: set[int]) -> None:
+    assert {len(simplex) for simplex in triangulate(np.array(points), 2)} == corners
+
+
+# --- The certified model is a relaxation ---
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_no_plan_is_cut_off(objective: Objective) -> None:
+    random = Random(objective)
+    tried = 0
+    for seed in range(12):
+        instance = tiny(objective, seed)
+        fits = Fits(offers_for(instance, narrow=False))
+        groups = random_groups(random, instance, fits)
+        if groups is None:
+            continue
+        model = build(instance, fits.offers, [3])
+        linearise(model, 2, certified=True)
+        assign(model, Plan(instance.name, tuple(gpu for gpu in map(fits, groups) if gpu is not None)))
+        m = model.pyomo
+        for variable in (m.v, m.r, m.b, *([m.at_step] if objective is Objective.GOODPUT else [])):
+            variable.fix()
+
+        assert solve(m, Run(), math.inf).solved
+        tried += 1
+    assert tried >= 4
+
+
+def random_groups(random: Random, instance: Instance, fits: Fits) -> list[Group] | None:
+    """Put every workload on one of three GPUs with a batch of its choices; ``None`` if they do not fit."""
+    homes: dict[int, list[Resident]] = {}
+    for w, choices in enumerate(fits.offers[0].choices):
+        pick = random.randrange(len(choices))
+        resident = Resident(w, int(choices.batch[pick]), float(choices.rate_rps[pick]))
+        homes.setdefault(random.randrange(3), []).append(resident)
+    groups = [Group(0, tuple(residents)) for residents in homes.values()]
+    return groups if all(fits(group) is not None for group in groups) else None
+
+
+# --- The scheduler ---
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("seed", range(4))
+def test_plans_hold_and_only_certified_bounds_are_certified(objective: Objective, seed: int) -> None:
+    instance = tiny(objective, seed)
+    best = optimum(instance)
+
+    plain = Pwl(pieces=2).schedule(instance, Run())
+    certified = Pwl(pieces=2, certified=True).schedule(instance, Run())
+
+    for outcome in (plain, certified):
+        value = accepted(outcome, instance)
+        assert value >= best * (1.0 - 1e-9) if objective.minimised else value <= best * (1.0 + 1e-9)
+    if "nodes" in plain.statistics:  # a model was needed
+        assert plain.status is Status.FEASIBLE
+        assert plain.bound is None or not plain.bound.certified
+    assert certified.bound is not None
+    assert certified.bound.certified
+    bound = certified.bound.value
+    assert bound <= best * (1.0 + 1e-9) if objective.minimised else bound >= best * (1.0 - 1e-9)
+    if certified.status is Status.OPTIMAL:
+        assert accepted(certified, instance) == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_chooses_among_gpu_types(seed: int) -> None:
+    instance = tiny(Objective.COST, seed, GpuPool(COARSE, 2), GpuPool(SMALL))
+    best = optimum(instance)
+
+    outcome = Pwl(pieces=2, certified=True).schedule(instance, Run())
+
+    assert accepted(outcome, instance) >= best * (1.0 - 1e-9)
+    assert outcome.bound is not None
+    assert outcome.bound.value <= best * (1.0 + 1e-9)
+
+
+def test_three_workloads_of_table_1_share_one_gpu() -> None:
+    (instance,) = suite("igniter-3").build()
+
+    outcome = Pwl().schedule(instance, Run())
+
+    assert accepted(outcome, instance) == 3.06
+    assert outcome.status is Status.OPTIMAL
+
+
+def test_a_model_finds_that_plan_without_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    (instance,) = suite("igniter-3").build()
+    offers = offers_for(instance)
+    model = build(instance, offers, [2])
+    linearise(model, 3, certified=False)
+
+    answer = solve(model.pyomo, Run(), math.inf)
+
+    groups = model.groups(lambda variable: float(variable.value))
+    assert answer.bound == pytest.approx(3.06)
+    assert [len(group.residents) for group in groups] == [3]
+    assert Fits(offers)(groups[0]) is not None
+
+
+def test_the_plan_handed_over_is_a_start() -> None:
+    instance = tiny(Objective.GOODPUT, 0)
+    best = ColGen().schedule(instance, Run()).plan
+
+    outcome = Pwl(pieces=1, certified=True).schedule(instance, Run(start=best))
+
+    assert accepted(outcome, instance) == pytest.approx(optimum(instance))
+
+
+def test_what_is_found_is_reported_before_the_end() -> None:
+    instance = tiny(Objective.GOODPUT, 1)
+    values, bounds = [], []
+
+    def listen(plan: object, bound: object) -> None:
+        if isinstance(plan, Plan):
+            values.append(judge(plan, instance).value or 0.0)
+        bounds.append(bound)
+
+    outcome = Pwl(pieces=2, certified=True).schedule(instance, Run(listener=listen))
+
+    assert values == sorted(set(values))
+    assert values[-1] == judge(outcome.plan, instance).value if outcome.plan else False
+    assert outcome.bound in bounds
+
+
+def test_without_time_for_the_model_there_is_the_start_and_a_reason() -> None:
+    instance = generate("igniter-mix", 60, 0)
+
+    outcome = Pwl().schedule(instance, Run(deadline=time.monotonic() + 1.0))
+
+    assert accepted(outcome, instance) > 0.0
+    assert (outcome.status, outcome.bound) == (Status.FEASIBLE, None)
+    assert "no time for the model" in outcome.reason
+
+
+@pytest.mark.parametrize(("certified", "status"), [(True, Status.INFEASIBLE), (False, Status.UNKNOWN)])
+def test_only_the_relaxation_proves_that_a_pool_is_too_small(certified: bool, status: Status) -> None:
+    instance = replace(generate("heavy-mix", 5, 0), gpus=(GpuPool(COARSE, 1),))
+
+    outcome = Pwl(pieces=2, certified=certified).schedule(instance, Run())
+
+    assert (outcome.status, outcome.plan) == (status, None)
+    assert outcome.reason
+
+
+def test_the_number_of_pieces_is_checked() -> None:
+    with pytest.raises(ValueError, match="pieces: expected at least 1"):
+        Pwl(pieces=0)
+
+
+# --- Repair ---
+
+
+def test_groups_that_do_not_fit_are_repaired() -> None:
+    instance = generate("igniter-mix", 6, 2)
+    offers = offers_for(instance)
+    fits = Fits(offers)
+    everybody = Group(0, tuple(Resident(w, 1, instance.workloads[w].rate_rps) for w in range(6)))
+    assert fits(everybody) is None
+
+    groups = repair(instance, offers, fits, [everybody])
+
+    assert groups is not None
+    assert all(fits(group) is not None for group in groups)
+    assert sorted(r.workload for group in groups for r in group.residents) == list(range(6))
+
+
+def test_what_cannot_be_repaired_in_a_bounded_pool_is_not() -> None:
+    instance = replace(generate("heavy-mix", 6, 0), gpus=(GpuPool(COARSE, 1),))
+    offers = offers_for(instance)
+
+    assert repair(instance, offers, Fits(offers), []) is None
+
+
+def test_under_goodput_who_finds_no_room_gets_a_lower_rate_or_none() -> None:
+    instance = tiny(Objective.GOODPUT, 3, GpuPool(COARSE, 1))
+    offers = offers_for(instance)
+
+    groups = repair(instance, offers, Fits(offers), [])
+
+    assert groups is not None
+    served = sum(r.rate_rps for group in groups for r in group.residents)
+    assert 0.0 < served < sum(workload.rate_rps for workload in instance.workloads)

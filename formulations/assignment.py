@@ -161,7 +161,9 @@ class Assignment:
                 condition = whole.conditions[:, row]
                 binding = np.einsum("kj,kj->k", condition[:, :4], beside) > condition[:, 4]
                 for k in np.flatnonzero(binding):
-                    terms = [int(a) * (total - int(d)) for a, total, d in zip(condition[k], sums, own[k], strict=False) if a]
+                    terms = [
+                        int(a) * (total - int(d)) for a, total, d in zip(condition[k], sums, own[k], strict=False) if a
+                    ]
                     model.add(sum(terms) <= int(condition[k, 4])).only_enforce_if(literals[k])
 
     def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:

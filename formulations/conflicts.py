@@ -108,7 +108,8 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
     position = np.zeros((count, count), dtype=np.int64)
     base = np.zeros((count + 1, 5), dtype=np.int64)
     for i in range(count - 1, -1, -1):
-        base[i] = base[i + 1] + chains.floor[members[i]]
+        for q in range(5):
+            base[i, q] = base[i + 1, q] + chains.floor[members[i], q]
     memory = np.zeros(count + 1, dtype=np.int64)
     depth, nodes = 0, 0
     chain[0] = chains.first[members[0]] - 1
@@ -124,8 +125,8 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
         memory[depth + 1] = memory[depth] + chains.memory[at]
         if memory[depth + 1] + base[depth + 1, 1] > memory_limit:
             continue
-        if depth > 0:
-            position[depth, :depth] = position[depth - 1, :depth]
+        for i in range(depth):
+            position[depth, i] = position[depth - 1, i]
         position[depth, depth] = at
         if not _settle(chains, position[depth], chain, depth + 1, count, base[depth + 1], share_units):
             continue

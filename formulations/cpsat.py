@@ -1,7 +1,5 @@
 """The scheduler ``cpsat``: the compact assignment model, solved exactly by OR-Tools' CP-SAT."""
 
-import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,11 +7,10 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.choices import Rates, rates_of, why_not_exact
-from formulations.offers import Fits, Group, Offer, largest_first, offers_of, unservable
-from formulations.progress import Progress
+from formulations.choices import rates_of, why_not_exact
+from formulations.problem import TOO_FEW, Group, Problem
+from formulations.progress import Progress, solver_deadline
 from formulations.scale import largest_scale
-from formulations.search import search
 from formulations.start import first_fit, groups_of
 from formulations.whole_numbers import Weights
 from instances import GOODPUT_STEP, Instance, Objective, Plan
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
 
 STEPS = round(1.0 / GOODPUT_STEP)
 """Steps of a rate under ``goodput``."""
-
-RESERVE_S = 0.3
-"""Of the time left, kept for the solver's overrun and for what comes after it; at most a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,108 +56,100 @@ class CpSat:
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {reason}")
         if not instance.workloads:
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
-        if instance.objective is Objective.COST:
-            return _cheapest(instance, run, self.conflict_sets)
-        if instance.objective is Objective.GOODPUT:
-            return _most_goodput(instance, run, self.conflict_sets)
-        return largest_scale(instance, run, self.conflict_sets)
+        if instance.objective is Objective.SCALE:
+            return largest_scale(instance, run, self.conflict_sets)
+        problem = Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
+        solve = _least_cost if instance.objective is Objective.COST else _most_goodput
+        return solve(problem, run, self.conflict_sets)
 
 
-def _cheapest(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
-    rates = [rates_of(instance, w) for w in range(len(instance.workloads))]
-    offers = offers_of(instance, rates)
-    if reason := unservable(instance, offers):
+def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
+    if reason := problem.unservable():
         return Outcome(Status.INFEASIBLE, reason=reason)
-    prices = [instance.gpus[offer.pool].type.price_per_hour for offer in offers]
-    exact = [Fraction(repr(price)) for price in prices]
-    weights = Weights.of(exact, max(exact) * len(rates), round_up=False)
-    fits = Fits(offers)
-    progress = Progress(instance, run, fits, weights, lambda groups: sum(weights.whole[g.offer] for g in groups))
-    order = largest_first(offers)
-    for groups in _starts(instance, run, rates, offers, order, prices, fits):
-        if sum(len(group.residents) for group in groups) == len(rates):
+    price = [offer.view.gpu.price_per_hour for offer in problem.offers]
+    exact = [Fraction(repr(each)) for each in price]
+    weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)
+    progress = Progress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
+    for groups in _starts(problem, run, problem.largest_first(), price):
+        if problem.serves_all(groups):
             progress.accept(groups)
-    progress.improve_bound(_volume_bound(offers, weights))
-    if progress.proven or run.remaining_s <= 0.0:
-        return progress.outcome()
+    progress.improve_bound(_volume_bound(problem, weights))
 
+    # Only plans that cost less are of interest, and they have room for so many GPUs.
     below = progress.worth if progress.plan is not None else None
     counts = [
-        offer.count if below is None or price == 0 else min(offer.count, (below - 1) // price)
-        for offer, price in zip(offers, weights.whole, strict=True)
+        offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)
+        for offer, each in zip(problem.offers, weights.whole, strict=True)
     ]
-    finished = _solve(
-        progress, offers, counts, order, conflict_sets, lambda model: model.minimise(weights.whole, below)
-    )
-    if finished and progress.plan is not None:
-        progress.improve_bound(progress.worth)
-    return progress.outcome("the pool has too few GPUs to serve all workloads" if finished else "")
+    if not progress.proven:
+        proven = _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
+        if proven and progress.plan is None:
+            return progress.outcome(infeasible=TOO_FEW)
+    return progress.outcome()
 
 
-def _volume_bound(offers: Sequence[Offer], weights: Weights) -> int:
+def _volume_bound(problem: Problem, weights: Weights) -> int:
     """Bound the cost by the units that each workload takes at least, at the price of a unit where that is cheapest."""
     total = Fraction(0)
-    for w in range(len(offers[0].choices)):
+    for w in range(len(problem.rates)):
         total += min(
             Fraction(price * int(offer.choices[w].units.min()), offer.view.tables.share_units)
-            for offer, price in zip(offers, weights.whole, strict=True)
+            for offer, price in zip(problem.offers, weights.whole, strict=True)
             if len(offer.choices[w])
         )
-    step = gcd(*weights.whole) or 1
-    return step * ceil(total / step)
+    unit = gcd(*weights.whole) or 1
+    return unit * ceil(total / unit)
 
 
-def _most_goodput(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
-    rates = [rates_of(instance, w) for w in range(len(instance.workloads))]
-    offers = offers_of(instance, rates)
-    steps = [Fraction(repr(workload.rate_rps)) / STEPS for workload in instance.workloads]
-    weights = Weights.of(steps, sum(steps) * STEPS, round_up=True)
-    fits = Fits(offers)
+def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
+    workloads = problem.instance.workloads
+    step_rps = [Fraction(repr(workload.rate_rps)) / STEPS for workload in workloads]
+    weights = Weights.of(step_rps, STEPS * sum(step_rps, Fraction(0)), round_up=True)
 
     def worth_of(groups: Sequence[Group]) -> int:
-        return sum(
-            weights.whole[r.workload] * round(STEPS * r.rate_rps / instance.workloads[r.workload].rate_rps)
-            for group in groups
-            for r in group.residents
-        )
+        residents = [resident for group in groups for resident in group.residents]
+        steps = [round(STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents]
+        return sum(weights.whole[r.workload] * step for r, step in zip(residents, steps, strict=True))
 
-    progress = Progress(instance, run, fits, weights, worth_of)
+    progress = Progress(problem, run, weights, worth_of)
     progress.accept(())
-    progress.improve_bound(STEPS * sum(weights.whole) if offers else 0)
-    if not offers:
-        return progress.outcome()
-    order = largest_first(offers)
-    for groups in _starts(instance, run, rates, offers, order, [1.0] * len(offers), fits):
+    servable = [w for w in range(len(workloads)) if problem.least_fraction(w) <= 1.0]
+    progress.improve_bound(sum(STEPS * weights.whole[w] for w in servable))
+    most_per_unit = sorted(servable, key=lambda w: problem.least_fraction(w) / workloads[w].rate_rps)
+    for groups in _starts(problem, run, most_per_unit, [1.0] * len(problem.offers)):
         progress.accept(groups)
-    if progress.proven or run.remaining_s <= 0.0:
-        return progress.outcome()
 
     def prepare(model: "Assignment") -> None:
         model.maximise(lambda w, step: weights.whole[w] * step)
         model.hint(progress.groups)
 
-    finished = search(
-        offers, [offer.count for offer in offers], order, conflict_sets, fits, run,
-        must_serve=False,
-        prepare=prepare,
-        accept=progress.accept,
-        improve_bound=progress.improve_bound,
-        statistics=progress.statistics,
-    )  # fmt: skip
-    if finished:
-        progress.improve_bound(progress.worth)
+    if not progress.proven:
+        _search(progress, [offer.count for offer in problem.offers], conflict_sets, prepare)
     return progress.outcome()
 
 
-def _starts(
-    instance: Instance,
-    run: Run,
-    rates: Sequence[Rates],
-    offers: Sequence[Offer],
-    order: Sequence[int],
-    prices: Sequence[float],
-    fits: Fits,
-) -> Iterator[Sequence[Group]]:
+def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Group]]:
     if run.start is not None:
-        yield groups_of(run.start, offers, rates, fits)
-    yield first_fit(offers, order, prices, fits)
+        yield groups_of(run.start, problem, problem.rates)
+    yield first_fit(problem, order, price)
+
+
+def _search(
+    progress: Progress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
+) -> bool:
+    """Solve the model that ``prepare`` gives an objective; return whether the search was completed."""
+    from formulations.assignment import Assignment
+    from formulations.solving import solve
+
+    problem, run = progress.problem, progress.run
+    deadline = solver_deadline(run)
+    must_serve = problem.instance.objective is not Objective.GOODPUT
+    try:
+        model = Assignment(problem, counts, problem.largest_first(), must_serve, conflict_sets, deadline)
+    except TimeoutError:
+        return False
+    prepare(model)
+    completed = solve(model, problem, run, deadline, progress.accept, progress.improve_bound, progress.statistics)
+    if completed and progress.plan is not None:
+        progress.improve_bound(progress.worth)
+    return completed

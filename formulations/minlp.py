@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bench.api import Outcome, Run, Status
+from formulations.compact.repair import repair
 from formulations.compact.search import Search
 from instances import Instance, Objective
 
@@ -62,12 +63,12 @@ class Minlp:
         from formulations.compact.build import build
         from formulations.compact.scip import solve
 
-        model = build(instance, search.offers, gpus, self.continuous_shares)
+        model = build(search.problem, gpus, self.continuous_shares)
         model.require(limit)
         model.state_exactly()
 
         def take(value_of: Callable[[Any], float]) -> None:
-            repaired = search.repair(model.groups(value_of))
+            repaired = repair(search.problem, model.groups(value_of))
             if repaired is not None:
                 search.accept(repaired)
 

@@ -1,6 +1,7 @@
 """The best plan and the best bound of an exact search, and what is said of them."""
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,19 @@ from instances import Objective, Plan
 
 ROUNDING = 1e-12
 """Relative room that a bound leaves for sums of floating-point numbers."""
+
+NO_PLAN_IN_TIME = "no plan found in the time given"
+
+RESERVE_S = 0.3
+"""Of the time left, kept for the solver's overrun and for what comes after it; at most a tenth."""
+
+
+def solver_deadline(run: Run, part: float = 1.0) -> float:
+    """Return the ``time.monotonic()`` at which a solver that may use ``part`` of the time left should stop."""
+    left = run.remaining_s
+    if math.isinf(left):
+        return left
+    return time.monotonic() + part * (left - min(RESERVE_S, 0.1 * left))
 
 
 @dataclass
@@ -85,4 +99,4 @@ class Progress:
             return Outcome(status, self.plan, self.certified(), self.statistics)
         if infeasible:
             return Outcome(Status.INFEASIBLE, statistics=self.statistics, reason=infeasible)
-        return Outcome(Status.UNKNOWN, None, self.certified(), self.statistics, "no plan found in the time given")
+        return Outcome(Status.UNKNOWN, None, self.certified(), self.statistics, NO_PLAN_IN_TIME)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from bench.api import Outcome, Run
+from formulations.compact.repair import repair
 from formulations.compact.search import Search
 from instances import Instance, Objective
 
@@ -76,7 +77,7 @@ class Pwl:
         from formulations.compact.highs import solve
         from formulations.compact.piecewise import linearise
 
-        model = build(instance, search.offers, gpus)
+        model = build(search.problem, gpus)
         model.require(limit)
         linearise(model, self.pieces, self.certified)
         answer = solve(model.pyomo, run, run.remaining_s - min(RESERVE_S, 0.1 * run.remaining_s))
@@ -97,7 +98,7 @@ class Pwl:
     def _take(search: Search, model: "CompactModel") -> None:
         """Make a plan of the model's solution."""
         groups = model.groups(lambda variable: float(variable.value))
-        search.statistics["gpus_repaired"] = float(sum(search.fits(group) is None for group in groups))
-        repaired = search.repair(groups)
+        search.statistics["gpus_repaired"] = float(sum(search.problem.fits(group) is None for group in groups))
+        repaired = repair(search.problem, groups)
         if repaired is not None:
             search.statistics["model_plan_better"] = float(search.accept(repaired))

@@ -1,15 +1,15 @@
 """The largest scale: bisection over the multiples of all rates that the given pool can serve."""
 
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.choices import Rates
-from formulations.problem import Group, Problem
+from formulations.problem import TOO_FEW, Group, Problem
+from formulations.progress import NO_PLAN_IN_TIME, solver_deadline
 from formulations.start import first_fit, groups_of
 from instances import Instance, Plan, SloRule
 from instances.view import View
@@ -52,7 +52,9 @@ def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
 
 @dataclass
 class _Bisection:
-    """What is known of the scales on the grid, numbered from 1: ``fits`` is the last that fits, ``fails`` the first that does not."""
+    """What is known of the scales on the grid, counted from 1: ``fits`` is the last that fits, ``fails`` the first that
+    does not.
+    """
 
     instance: Instance
     run: Run
@@ -74,7 +76,7 @@ class _Bisection:
         if self.plan is not None:
             return Outcome(Status.OPTIMAL if proven else Status.FEASIBLE, self.plan, self._bound(), self.statistics)
         status = Status.INFEASIBLE if proven else Status.UNKNOWN
-        return Outcome(status, None, self._bound(), self.statistics, self.reason if proven else "no plan found in the time given")
+        return Outcome(status, None, self._bound(), self.statistics, self.reason if proven else NO_PLAN_IN_TIME)
 
     def _bound(self) -> Bound:
         # Under p99 a higher rate may suit a workload better than its own, and those are not looked at.
@@ -125,8 +127,10 @@ class _Bisection:
         problem = self._problem(1)
         groups = groups_of(start, problem, rates)
         if problem.serves_all(groups):
-            scale = min(served[asked.id] / asked.rate_rps for asked in self.instance.workloads)
-            self._accept(min(self.fails - 1, math.floor(scale / SCALE_STEP + 1e-9)), problem, groups)
+            served_part = min(served[asked.id] / asked.rate_rps for asked in self.instance.workloads)
+            scale = min(self.fails - 1, math.floor(served_part / SCALE_STEP + 1e-9))
+            if scale > self.fits:
+                self._accept(scale, problem, groups)
 
     def _fit_greedily(self) -> None:
         """Bisect with first fit alone, which may miss what fits."""
@@ -141,22 +145,43 @@ class _Bisection:
                 missed = scale
 
     def _decide_exactly(self) -> None:
-        """Bisect with the solver; a scale that takes too long is left open, and both sides of it are tried."""
-        open_from, open_to = math.inf, -math.inf
+        """Bisect with the solver; around a scale that takes too long, both sides are tried."""
+        undecided: set[int] = set()
         while self.run.remaining_s > 0.0:
-            below, above = min(open_from, self.fails), max(open_to, self.fits)
-            if self.fits < below - 1:
-                scale = (self.fits + int(below)) // 2
-            elif above < self.fails - 1:
-                scale = (int(above) + self.fails) // 2
+            undecided = {scale for scale in undecided if self.fits < scale < self.fails}
+            lowest, highest = min(undecided, default=self.fails), max(undecided, default=self.fits)
+            if self.fits < lowest - 1:
+                scale = (self.fits + lowest) // 2
+            elif highest < self.fails - 1:
+                scale = (highest + self.fails) // 2
             else:
                 return
-            decided = self._decide(scale)
-            if decided is None:
-                open_from, open_to = min(open_from, scale), max(open_to, scale)
-            elif decided:
-                open_from = open_from if open_from > scale else math.inf
-            else:
-                self.fails = scale
-                open_to = open_to if open_to < scale else -math.inf
-                self.run.report(bound=self._bound())
+            if not self._decide(scale):
+                undecided.add(scale)
+
+    def _decide(self, scale: int) -> bool:
+        """Find out whether everything fits at ``scale``; return whether that was possible in time."""
+        from formulations.assignment import Assignment
+        from formulations.solving import solve
+
+        problem = self._problem(scale)
+        deadline = solver_deadline(self.run, PATIENCE)
+        counts = [offer.count for offer in problem.offers]
+        self.statistics["scales"] = self.statistics.get("scales", 0.0) + 1
+        try:
+            model = Assignment(problem, counts, problem.largest_first(), True, self.conflict_sets, deadline)
+        except TimeoutError:
+            return False
+        finished = solve(
+            model,
+            problem,
+            self.run,
+            deadline,
+            accept=lambda groups: self._accept(scale, problem, groups),
+            improve_bound=lambda _: None,
+            statistics=self.statistics,
+        )
+        if finished and self.fits < scale:
+            self.fails = scale
+            self.run.report(bound=self._bound())
+        return finished

@@ -20,29 +20,26 @@ from formulations.compact.model import CompactModel
 from formulations.compact.options import Option, options_of, span
 from formulations.compact.placement import state_placement, state_space
 from formulations.compact.times import state_budgets, state_objective, state_times
-from formulations.offers import Offer
-from instances import Instance
+from formulations.problem import Problem
 
 
-def build(
-    instance: Instance, offers: Sequence[Offer], gpus: Sequence[int], continuous_shares: bool = False
-) -> CompactModel:
+def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False) -> CompactModel:
     """Build the model without its relations.
 
     Parameters
     ----------
-    instance
-        Objective ``cost``, ``capacity`` or ``goodput``; ``why_not_compact`` has no objection.
-    offers
-        Its GPU types with the choices of every workload; a workload without any is never served.
+    problem
+        An instance with objective ``cost``, ``capacity`` or ``goodput``, as choices; a workload without any is never
+        served.
     gpus
         Of each offer, how many a plan may use.
     continuous_shares
         Let shares be any fraction of a unit: a relaxation.
     """
+    offers = problem.offers
     options = options_of(offers)
     m = pyo.ConcreteModel()
-    model = CompactModel(instance, offers, options, m, ranks(options))
+    model = CompactModel(problem.instance, offers, options, m, ranks(options))
     m.O = pyo.RangeSet(0, len(options) - 1)
     most = [sum(option.offer == t for option in options) for t in range(len(offers))]
     numbers = [(t, k) for t, count in enumerate(gpus) for k in range(min(count, most[t]))]

@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 
 from formulations.compact.options import Option, Range
-from formulations.offers import Group, Offer
+from formulations.problem import Group, Offer
 from instances import GOODPUT_STEP, Instance, Objective
 from instances.one_gpu import Resident
 

@@ -1,13 +1,13 @@
 """A workload on one GPU type as a compact model sees it: its choices, and the ranges they span."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.choices import Choices, Rates, choices_on, rates_of, servable_choices, why_not_exact
-from formulations.offers import Offer
+from formulations.choices import Choices, rates_of, servable_choices, why_not_exact
+from formulations.problem import Offer, Problem
 from instances import Instance, Objective, SloRule
 from instances.gpu import DnnModel
 from instances.view import View
@@ -104,34 +104,26 @@ def why_not_compact(instance: Instance) -> str:
     return ""
 
 
-def rates_of_all(instance: Instance) -> list[Rates]:
-    """Return the rates that each workload may be planned for."""
-    return [rates_of(instance, w) for w in range(len(instance.workloads))]
-
-
-def offers_for(instance: Instance, narrow: bool = True) -> list[Offer]:
-    """Return the GPU types that the pool has GPUs of, with the choices of every workload there.
+def problem_of(instance: Instance, narrow: bool = True) -> Problem:
+    """Return an instance for which ``why_not_compact`` has no objection as choices.
 
     Parameters
     ----------
     instance
-        For which ``why_not_compact`` has no objection.
+        The instance.
     narrow
         Leave out the choices that no best plan needs (``cost`` and ``goodput``; under ``capacity`` any share may be
         of use). Otherwise every choice is there that is within budget and memory on a GPU of its own.
     """
-    rates = rates_of_all(instance)
-    offers = []
-    for position, pool in enumerate(instance.gpus):
-        count = len(instance.workloads) if pool.count is None else min(pool.count, len(instance.workloads))
-        if count > 0:
-            view = View.of(instance, pool.type)
-            if narrow and instance.objective is not Objective.CAPACITY:
-                choices = choices_on(view, rates)
-            else:
-                choices = [servable_choices(view, w, offered) for w, offered in enumerate(rates)]
-            offers.append(Offer(position, view, count, choices))
-    return offers
+    problem = Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
+    if not narrow or instance.objective is Objective.CAPACITY:
+        problem.offers = [
+            replace(
+                offer, choices=[servable_choices(offer.view, w, offered) for w, offered in enumerate(problem.rates)]
+            )
+            for offer in problem.offers
+        ]
+    return problem
 
 
 def options_of(offers: Sequence[Offer]) -> list[Option]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations.choices import Choices
-from formulations.offers import Fits, Group, Offer
-from instances import Instance, Objective
+from formulations.problem import Group, Offer, Problem
+from instances import Objective
 from instances.one_gpu import Resident
 
 BATCHES_TRIED = 2
@@ -23,26 +23,26 @@ RATE_TOLERANCE = 1e-9
 """Relative difference at which two rates are the same."""
 
 
-def repair(instance: Instance, offers: Sequence[Offer], fits: Fits, groups: Sequence[Group]) -> list[Group] | None:
+def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
     """Return groups close to ``groups`` that all fit, or ``None`` if somebody who must be served finds no place.
 
     Parameters
     ----------
-    instance, offers
+    problem
         What is to be served, and where.
-    fits
-        Asked about every group.
     groups
         At most as many of each offer as there are; every workload at most once.
     """
-    settled = [_settle(offers[group.offer], fits, group) for group in groups]
-    kept = [_Kept.of(group, offers, fits) for group in settled if group.residents]
+    settled = [_settle(problem, group) for group in groups]
+    kept = [_Kept.of(group, problem) for group in settled if group.residents]
     served = {resident.workload for one in kept for resident in one.group.residents}
     ways = {
-        w: [_ways(offer.choices[w], w) for offer in offers] for w in range(len(instance.workloads)) if w not in served
+        w: [_ways(offer.choices[w], w) for offer in problem.offers]
+        for w in range(len(problem.rates))
+        if w not in served
     }
-    for workload in sorted(ways, key=lambda w: -_part(offers, ways[w])):
-        if not _house(offers, fits, kept, ways[workload]) and instance.objective is not Objective.GOODPUT:
+    for workload in sorted(ways, key=lambda w: -_part(problem.offers, ways[w])):
+        if not _house(problem, kept, ways[workload]) and problem.instance.objective is not Objective.GOODPUT:
             return None
     return [one.group for one in kept]
 
@@ -55,10 +55,10 @@ class _Kept:
     free_units: int
 
     @classmethod
-    def of(cls, group: Group, offers: Sequence[Offer], fits: Fits) -> "_Kept":
-        placed = fits(group)
+    def of(cls, group: Group, problem: Problem) -> "_Kept":
+        placed = problem.fits(group)
         assert placed is not None, "only groups that fit are kept"
-        return cls(group, offers[group.offer].view.tables.share_units - placed.share_units)
+        return cls(group, problem.offers[group.offer].view.tables.share_units - placed.share_units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,14 @@ def _ways(choices: Choices, workload: int) -> _Ways:
     return found
 
 
-def _settle(offer: Offer, fits: Fits, group: Group) -> Group:
+def _settle(problem: Problem, group: Group) -> Group:
     """Make a group fit: as it is, with best batches, or without its largest residents."""
-    while group.residents and fits(group) is None:
-        best = Group(group.offer, tuple(_best(offer.choices[r.workload], r) for r in group.residents))
-        if fits(best) is not None:
+    choices = problem.offers[group.offer].choices
+    while group.residents and problem.fits(group) is None:
+        best = Group(group.offer, tuple(_best(choices[r.workload], r) for r in group.residents))
+        if problem.fits(best) is not None:
             return best
-        largest = max(group.residents, key=lambda r: int(offer.choices[r.workload].units.min()))
+        largest = max(group.residents, key=lambda r: int(choices[r.workload].units.min()))
         group = Group(group.offer, tuple(r for r in group.residents if r is not largest))
     return group
 
@@ -114,19 +115,20 @@ def _part(offers: Sequence[Offer], ways: Sequence[_Ways]) -> float:
     return min(parts, default=0.0)
 
 
-def _house(offers: Sequence[Offer], fits: Fits, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
+def _house(problem: Problem, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
     """Add a workload to the first group with room, else to a new one; at lower rates only where neither does."""
+    offers = problem.offers
     cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)
     for step in sorted({step for found in ways for step in found}, reverse=True):
         for position, one in enumerate(kept):
             for way in ways[one.group.offer].get(step, []):
                 if way.units <= one.free_units:
                     grown = Group(one.group.offer, (*one.group.residents, way.resident))
-                    if fits(grown) is not None:
-                        kept[position] = _Kept.of(grown, offers, fits)
+                    if problem.fits(grown) is not None:
+                        kept[position] = _Kept.of(grown, problem)
                         return True
         for t in cheapest_first:
             if step in ways[t] and sum(one.group.offer == t for one in kept) < offers[t].count:
-                kept.append(_Kept.of(Group(t, (ways[t][step][0].resident,)), offers, fits))
+                kept.append(_Kept.of(Group(t, (ways[t][step][0].resident,)), problem))
                 return True
     return False

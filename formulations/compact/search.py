@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.compact.options import offers_for, rates_of_all, why_not_compact
+from formulations.compact.options import problem_of, why_not_compact
 from formulations.compact.repair import repair
-from formulations.offers import Fits, Group, Offer, unservable
+from formulations.problem import Group, Problem
 from formulations.start import groups_of
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
@@ -38,20 +38,16 @@ class Search:
 
     Attributes
     ----------
-    instance, run
+    problem, run
         What is solved, on which terms.
-    offers, fits
-        The GPU types with every workload's choices, and the truth about a group.
     plan, value
         The best plan so far and what it is worth; ``nan`` without one.
     statistics
         Of the run.
     """
 
-    instance: Instance
+    problem: Problem
     run: Run
-    offers: list[Offer]
-    fits: Fits
     plan: Plan | None = None
     value: float = math.nan
     statistics: dict[str, float] = field(default_factory=dict)
@@ -63,14 +59,19 @@ class Search:
             return Outcome(Status.UNKNOWN, reason=reason)
         if not instance.workloads:
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
-        offers = offers_for(instance)
-        if instance.objective is not Objective.GOODPUT and (reason := unservable(instance, offers)):
+        problem = problem_of(instance)
+        if instance.objective is not Objective.GOODPUT and (reason := problem.unservable()):
             return Outcome(Status.INFEASIBLE, reason=reason)
-        if not any(len(choices) for offer in offers for choices in offer.choices):
+        if not any(len(choices) for offer in problem.offers for choices in offer.choices):
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
-        search = cls(instance, run, offers, Fits(offers))
+        search = cls(problem, run)
         search._start()
         return search
+
+    @property
+    def instance(self) -> Instance:
+        """What is solved."""
+        return self.problem.instance
 
     @property
     def minimised(self) -> bool:
@@ -79,8 +80,8 @@ class Search:
 
     def _start(self) -> None:
         if self.run.start is not None:
-            self.accept(groups_of(self.run.start, self.offers, rates_of_all(self.instance), self.fits))
-        first_fit = self.repair([])
+            self.accept(groups_of(self.run.start, self.problem, self.problem.rates))
+        first_fit = repair(self.problem, [])
         if first_fit is not None:
             self.accept(self._spread(first_fit))
 
@@ -88,7 +89,7 @@ class Search:
         """Under ``capacity``, where every GPU may be used, move residents of full GPUs to idle ones."""
         if self.instance.objective is not Objective.CAPACITY:
             return groups
-        for t, offer in enumerate(self.offers):
+        for t, offer in enumerate(self.problem.offers):
             for _ in range(offer.count - sum(group.offer == t for group in groups)):
                 fullest = max(groups, key=lambda group: (group.offer == t) * len(group.residents), default=None)
                 if fullest is None or fullest.offer != t or len(fullest.residents) < 2:
@@ -97,14 +98,9 @@ class Search:
                 groups += [Group(t, fullest.residents[:1]), Group(t, fullest.residents[1:])]
         return groups
 
-    def repair(self, groups: Sequence[Group]) -> list[Group] | None:
-        """Return groups close to these that all fit, or ``None``."""
-        return repair(self.instance, self.offers, self.fits, groups)
-
     def accept(self, groups: Sequence[Group]) -> bool:
         """Take groups that all fit, if they serve who must be served and are better than the best so far."""
-        served = sum(len(group.residents) for group in groups)
-        if served < len(self.instance.workloads) and self.instance.objective is not Objective.GOODPUT:
+        if self.instance.objective is not Objective.GOODPUT and not self.problem.serves_all(groups):
             return False
         placed = [self._placed(group) for group in groups]
         value = self._value(groups, placed)
@@ -116,21 +112,21 @@ class Search:
 
     def _placed(self, group: Group) -> PlacedGpu:
         if self.instance.objective is Objective.CAPACITY:
-            gpu = fit_gpu(self.offers[group.offer].view, group.residents, spend_spare=True)
+            gpu = fit_gpu(self.problem.offers[group.offer].view, group.residents, spend_spare=True)
         else:
-            gpu = self.fits(group)
+            gpu = self.problem.fits(group)
         assert gpu is not None, "only groups that fit are accepted"
         return gpu
 
     def _value(self, groups: Sequence[Group], placed: Sequence[PlacedGpu]) -> float:
         if self.instance.objective is Objective.COST:
-            return math.fsum(self.offers[group.offer].view.gpu.price_per_hour for group in groups)
+            return math.fsum(self.problem.offers[group.offer].view.gpu.price_per_hour for group in groups)
         if self.instance.objective is Objective.GOODPUT:
             return math.fsum(resident.rate_rps for group in groups for resident in group.residents)
         return math.fsum(self._throughput(group, gpu) for group, gpu in zip(groups, placed, strict=True))
 
     def _throughput(self, group: Group, gpu: PlacedGpu) -> float:
-        view = self.offers[group.offer].view
+        view = self.problem.offers[group.offer].view
         model = view.model[[resident.workload for resident in group.residents]]
         batch = np.array([resident.batch for resident in group.residents], dtype=np.int64)
         units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
@@ -148,16 +144,16 @@ class Search:
         """Return, of each offer, how many GPUs a better plan can use."""
         most = self.better_than
         if not self.minimised or most is None:
-            return [offer.count for offer in self.offers]
-        prices = [offer.view.gpu.price_per_hour for offer in self.offers]
+            return [offer.count for offer in self.problem.offers]
+        prices = [offer.view.gpu.price_per_hour for offer in self.problem.offers]
         return [
             min(offer.count, math.floor(most / price)) if price > 0.0 else offer.count
-            for offer, price in zip(self.offers, prices, strict=True)
+            for offer, price in zip(self.problem.offers, prices, strict=True)
         ]
 
     def too_large(self, gpus: Sequence[int]) -> str:
         """Say why there is no time for the model; empty if there is."""
-        sizes = [sum(1 for choices in offer.choices if len(choices)) for offer in self.offers]
+        sizes = [sum(1 for choices in offer.choices if len(choices)) for offer in self.problem.offers]
         places = sum(max(0, size - k) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
         takes_s = BUILD_S_PER_PLACE * places
         if takes_s <= BUILD_PART * self.run.remaining_s:

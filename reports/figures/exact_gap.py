@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from instances.costs import next_cost
 from instances.instance import Instance
 from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 NEEDS = (Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12"),)
 
 _HEIGHT_IN = 4.4
-_SHOWN_PCT = 30.0
-"""Distances beyond this are cut off."""
+_SHOWN_PCT = (-35.0, 65.0)
+"""Distances beyond these are cut off."""
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw plans and bounds of ``rows`` over time into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
-    useful = [row for row in own if any(curves(row, 1.0))]
+    useful = [row for row in own if any(curves(row, None))]
     instances = [i for name, i in instances_of(NEEDS).items() if any(row.instance == name for row in useful)]
     notes = gaps(own, [row for row in own if row not in useful], NEEDS)
     columns = 2 if len(instances) > 1 else 1
@@ -47,8 +48,8 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def best_bound(rows: "Sequence[Row]", minimised: bool) -> float | None:
-    """Return the best certified bound among ``rows``, or the best value where there is none."""
-    bounds = [row.bound for row in rows if row.bound is not None and row.bound_certified]
+    """Return the best certified bound among ``rows``, for cost that of whole GPUs; the best value if there is none."""
+    bounds = [whole(row, row.bound) for row in rows if row.bound is not None and row.bound_certified]
     values = [row.value for row in rows if row.value is not None and row.feasible]
     known = bounds or values
     if not known:
@@ -56,11 +57,18 @@ def best_bound(rows: "Sequence[Row]", minimised: bool) -> float | None:
     return max(known) if minimised == bool(bounds) else min(known)
 
 
-def curves(row: "Row", reference: float) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+def whole(row: "Row", bound: float) -> float:
+    """Return a bound as what whole GPUs cost, where that is what it bounds."""
+    return next_cost(bound, instances_of(NEEDS)[row.instance]) if row.objective == "cost" else bound
+
+
+def curves(row: "Row", reference: float | None) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """Return the feasible plans and the certified bounds of a run as (seconds, percent worse than ``reference``)."""
     minimised = row.objective == "cost"
 
     def worse_pct(value: float) -> float:
+        if reference is None:
+            return 0.0
         return 100.0 * (value / reference - 1.0 if minimised else 1.0 - value / reference)
 
     points = list(row.trajectory)
@@ -68,9 +76,9 @@ def curves(row: "Row", reference: float) -> tuple[list[tuple[float, float]], lis
         points.append({"t_s": row.decision_s, "value": row.value, "feasible": True, "bound": None})
     plans = [(p["t_s"], worse_pct(p["value"])) for p in points if p["value"] is not None and p["feasible"]]
     bounds = [
-        (p["t_s"], worse_pct(p["bound"]))
+        (p["t_s"], worse_pct(whole(row, p["bound"])))
         for p in points
-        if p["bound"] is not None and p.get("bound_certified") and abs(worse_pct(p["bound"])) < 1e6
+        if p["bound"] is not None and p.get("bound_certified")
     ]
     return _running(plans, min), _running(bounds, max)
 
@@ -84,21 +92,26 @@ def _running(points: list[tuple[float, float]], better: Callable[[float, float],
 
 
 def _draw_panel(ax: "Axes", instance: Instance, rows: "Sequence[Row]") -> None:
+    from matplotlib.ticker import FuncFormatter
+
     reference = best_bound(rows, instance.objective.minimised)
     end_s = max((row.time_limit_s for row in rows), default=10.0)
+    least, most = _SHOWN_PCT
     ax.axhline(0.0, color=QUIET, linewidth=0.6)
     for row in rows:
         look = scheduler_look(row.scheduler)
-        plans, bounds = curves(row, reference or 1.0)
+        plans, bounds = curves(row, reference)
         for points, line in ((plans, "-"), (bounds, ":")):
             if points:
                 times = [t for t, _ in points] + [end_s]
-                values = [max(-_SHOWN_PCT, min(_SHOWN_PCT, v)) for _, v in points] + [points[-1][1]]
+                values = [v for _, v in points] + [points[-1][1]]
                 ax.step(times, values, where="post", color=look.colour, linestyle=line, linewidth=1.1)
-                ax.plot(times[:1], values[:1], look.marker, color=look.colour, markersize=3.5)
-    ax.set(xscale="log", xlim=(1e-3, end_s), ylim=(-_SHOWN_PCT, _SHOWN_PCT))
+                if least <= values[0] <= most:
+                    ax.plot(times[:1], values[:1], look.marker, color=look.colour, markersize=3.5)
+    ax.set(xscale="log", xlim=(1e-3, end_s), ylim=(least, most))
     ax.set_title(f"{instance.name}: {len(instance.workloads)} workloads, {instance.objective}", fontsize="medium")
     ax.grid()
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
 
 
 def _legend(rows: "Sequence[Row]") -> "list[Artist]":

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -14,7 +15,7 @@ from bench.judge import judge
 from formulations.colgen import ColGen
 from formulations.compact.build import build
 from formulations.compact.model import CompactModel
-from formulations.compact.options import offers_for, why_not_compact
+from formulations.compact.options import problem_of, why_not_compact
 from formulations.compact.search import Search
 from formulations.minlp import MISSING, Minlp
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
@@ -26,7 +27,8 @@ from tests.formulations.compact_values import assign, broken
 
 V100 = gpu_type("v100")
 COARSE = replace(V100, share_units=8)
-SMALL = replace(V100, name="small", share_units=10, price_per_hour=1.9, memory_mib=3600.0)
+HOT = replace(V100, hardware=replace(V100.hardware, max_power_w=120.0))
+SMALL = replace(V100, name="small", share_units=10, price_per_hour=1.9, memory_mib=2000.0)
 RULES = [SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE]
 
 needs_scip = pytest.mark.skipif(importlib.util.find_spec("pyscipopt") is None, reason="PySCIPOpt is not installed")
@@ -40,7 +42,7 @@ def random_instance(random: Random, objective: Objective, pools: tuple[GpuPool, 
     return replace(drawn, gpus=pools, slo_rule=random.choice(RULES), latency_buffer=random.choice([1.0, 1.1]))
 
 
-def random_plan(random: Random, model: CompactModel) -> Plan | None:
+def random_plan(random: Random, model: CompactModel, gpus_of_a_type: int = 2) -> Plan | None:
     """Draw a plan that is often feasible, often just not; ``None`` if it needs an option that there is none of."""
     instance, offers = model.instance, model.offers
     homes: dict[tuple[int, int], list[Resident]] = {}
@@ -53,7 +55,9 @@ def random_plan(random: Random, model: CompactModel) -> Plan | None:
         # Under ``goodput`` the model leaves out a batch at a rate if a higher rate has as large a budget.
         offered = instance.objective is Objective.GOODPUT or random.random() < 0.9
         batch = int(choices.batch[pick]) if offered else random.randint(1, 32)
-        homes.setdefault((t, random.randrange(2)), []).append(Resident(w, batch, float(choices.rate_rps[pick])))
+        homes.setdefault((t, random.randrange(gpus_of_a_type)), []).append(
+            Resident(w, batch, float(choices.rate_rps[pick]))
+        )
     gpus = []
     for (t, _), residents in homes.items():
         view = offers[t].view
@@ -77,17 +81,16 @@ def random_plan(random: Random, model: CompactModel) -> Plan | None:
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY, Objective.GOODPUT])
 @pytest.mark.parametrize(
-    "pools", [(GpuPool(V100),), (GpuPool(COARSE),), (GpuPool(V100), GpuPool(SMALL))], ids=["v100", "coarse", "mixed"]
+    "pools", [(GpuPool(V100),), (GpuPool(HOT),), (GpuPool(V100), GpuPool(SMALL))], ids=["v100", "hot", "mixed"]
 )
 def test_its_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
     objective: Objective, pools: tuple[GpuPool, ...]
 ) -> None:
-    random = Random(f"{objective}/{len(pools)}/{pools[0].type.share_units}")
+    random = Random(f"{objective}/{len(pools)}/{pools[0].type.hardware.max_power_w}")
     feasible = infeasible = 0
     for _ in range(60):
         instance = random_instance(random, objective, pools)
-        offers = offers_for(instance, narrow=False)
-        model = build(instance, offers, [2] * len(offers))
+        model = build(problem_of(instance, narrow=False), [2] * len(pools))
         model.state_exactly()
         plan = random_plan(random, model)
         if plan is None:
@@ -103,9 +106,33 @@ def test_its_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
     assert infeasible >= 10
 
 
+def test_its_rows_leave_no_time_or_interference_below_the_true_one() -> None:
+    random = Random("forced")
+    forced = Counter[str]()
+    for _ in range(60):
+        instance = random_instance(random, random.choice([Objective.COST, Objective.CAPACITY]), (GpuPool(HOT),))
+        model = build(problem_of(instance, narrow=False), [1])
+        model.state_exactly()
+        plan = random_plan(random, model, 1)
+        if plan is None or not judge(plan, instance).feasible:
+            continue
+        assign(model, plan)
+        assert not broken(model)
+        for name in ("others_l2", "delay", "slowdown", "k_act", "ability", "cache_ms", "lost_ms", "t_gpu"):
+            for variable in getattr(model.pyomo, name).values():
+                true = variable.value
+                if true > 0.0:
+                    variable.set_value(0.999 * true, skip_validation=True)
+                    assert broken(model), (name, plan)
+                    variable.set_value(true, skip_validation=True)
+                    forced[name] += 1
+    assert len(forced) == 8
+    assert min(forced.values()) >= 10, forced
+
+
 def test_a_plan_becomes_values_and_is_read_off_them_again() -> None:
     instance = generate("igniter-mix", 5, 3)
-    model = build(instance, offers_for(instance, narrow=False), [3])
+    model = build(problem_of(instance, narrow=False), [3])
     plan = ColGen().schedule(instance, Run()).plan
     assert plan is not None
     assign(model, plan)

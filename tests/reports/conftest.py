@@ -41,7 +41,11 @@ def two_gpus(make_plan: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def make_row() -> Callable[..., Row]:
     """Make the row of a finished run on an instance of a suite; what is not given is unknown or a default."""
-    known = {i.name: i for name in ("igniter-12", "igniter-scaling", "64gpu") for i in suite(name).build()}
+    known = {
+        i.name: i
+        for name in ("igniter-12", "igniter-scaling", "64gpu", "exact-scaling", "smoke")
+        for i in suite(name).build()
+    }
     blank = {column.name: None for column in columns()} | {
         "seed": 0,
         "status": "feasible",

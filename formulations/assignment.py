@@ -62,6 +62,31 @@ class Modelled:
         return cls(offer, count, whole, conflicts, most_company(offer.choices, tables.share_units))
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The choice of one workload on one GPU, as literals.
+
+    Attributes
+    ----------
+    shape
+        One for each batch and share; one of them is true where the workload is on the GPU.
+    ladder
+        One for each step, ascending: whether the rate is worth at least that step.
+    steps
+        Shape (steps,).
+    """
+
+    shape: list[cp_model.IntVar]
+    ladder: list[cp_model.IntVar]
+    steps: Ints
+
+    def literals(self, whole: WholeChoices, choice: int) -> tuple[cp_model.IntVar, ...]:
+        """Return the literals that are all true iff this choice, or a higher rate of its shape, is taken."""
+        rung = int(np.searchsorted(self.steps, whole.step[choice]))
+        shape = self.shape[whole.shape[choice]]
+        return (shape, self.ladder[rung]) if rung > 0 else (shape,)
+
+
 class Assignment:
     """The model.
 
@@ -110,7 +135,7 @@ class Assignment:
         self.slots = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
         self.used = [self.model.new_bool_var("") for _ in self.slots]
         self.here: list[dict[int, cp_model.IntVar]] = [{} for _ in self.slots]  # by workload
-        self.chosen: list[dict[int, list[cp_model.IntVar]]] = [{} for _ in self.slots]  # by workload, per choice
+        self.placed: list[dict[int, Placed]] = [{} for _ in self.slots]  # by workload
         first = 0
         for gpus in modelled:
             for position in range(gpus.count):
@@ -129,13 +154,12 @@ class Assignment:
     def _add_residents(self, slot: int, gpus: Modelled, candidates: Sequence[int]) -> None:
         """Add a GPU: who of the candidates is there at which choice, its shares, its memory, and the conflicts."""
         model, tables, used = self.model, gpus.offer.view.tables, self.used[slot]
-        here, chosen = self.here[slot], self.chosen[slot]
+        here = self.here[slot]
         for w in candidates:
             if len(gpus.whole[w]):
                 here[w] = model.new_bool_var("")
-                chosen[w] = [model.new_bool_var("") for _ in range(len(gpus.whole[w]))]
-                model.add_exactly_one(*chosen[w], here[w].negated())
                 model.add_implication(here[w], used)
+                self.placed[slot][w] = self._add_placed(here[w], gpus.whole[w])
         model.add_bool_or([*here.values(), used.negated()])
         model.add(self._total(slot, [whole.units for whole in gpus.whole]) <= tables.share_units * used)
         model.add(self._total(slot, [whole.memory for whole in gpus.whole]) <= memory_limit(tables))
@@ -143,34 +167,61 @@ class Assignment:
             if all(w in here for w in members):
                 model.add_bool_or([here[w].negated() for w in members])
 
+    def _add_placed(self, here: cp_model.IntVar, whole: WholeChoices) -> Placed:
+        """Add the choice of one workload on one GPU: one shape, and a step that is on offer at this shape."""
+        model = self.model
+        steps, level = np.unique(whole.step, return_inverse=True)
+        shape = [model.new_bool_var("") for _ in range(int(whole.shape.max()) + 1)]
+        ladder = [here, *(model.new_bool_var("") for _ in steps[1:])]
+        model.add_exactly_one(*shape, here.negated())
+        for lower, higher in pairwise(ladder):
+            model.add_implication(higher, lower)
+        on_offer = [np.sort(level[whole.shape == m]) for m in range(len(shape))]
+        for rung in range(1, len(ladder)):
+            model.add(sum(x for x, levels in zip(shape, on_offer, strict=True) if levels[-1] >= rung) >= ladder[rung])
+        for x, levels in zip(shape, on_offer, strict=True):
+            if levels[0] > 0:
+                model.add_implication(x, ladder[levels[0]])
+            for below, above in pairwise(levels):
+                if above > below + 1:
+                    model.add_bool_or([x.negated(), ladder[below + 1].negated(), ladder[above]])
+        return Placed(shape, ladder, steps)
+
     def _add_conditions(self, slot: int, gpus: Modelled) -> None:
         """Add the sums N, C, D and P of a GPU, and the conditions of every choice that company could break."""
-        model, here, share_units = self.model, self.here[slot], gpus.offer.view.tables.share_units
+        model, share_units = self.model, gpus.offer.view.tables.share_units
         most = [floor(total) for total in SUM_RESOLUTION * gpus.company[:, -1, -1]]
         sums = [model.new_int_var(0, bound, "") for bound in most]
-        model.add(sum(here.values()) == sums[0])
+        model.add(sum(self.here[slot].values()) == sums[0])
         for q in range(3):
             model.add(self._total(slot, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
-        for w, literals in self.chosen[slot].items():
+        for w, placed in self.placed[slot].items():
             whole = gpus.whole[w]
             worst = np.floor(gpus.company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
             worst[0] += 1  # the workload itself
             beside = worst[:, share_units - whole.units].T
             own = np.column_stack((np.zeros_like(whole.units), whole.demand))
-            for row in range(2):
-                condition = whole.conditions[:, row]
-                binding = np.einsum("kj,kj->k", condition[:, :4], beside) > condition[:, 4]
-                for k in np.flatnonzero(binding):
-                    terms = [
-                        int(a) * (total - int(d)) for a, total, d in zip(condition[k], sums, own[k], strict=False) if a
-                    ]
-                    model.add(sum(terms) <= int(condition[k, 4])).only_enforce_if(literals[k])
+            broken = np.einsum("krj,kj->kr", whole.conditions[:, :, :4], beside) > whole.conditions[:, :, 4]
+            for k, row in np.argwhere(broken):
+                *coefficients, limit = whole.conditions[k, row].tolist()
+                terms = [
+                    a * (total - mine) for a, total, mine in zip(coefficients, sums, own[k].tolist(), strict=True) if a
+                ]
+                model.add(sum(terms) <= limit).only_enforce_if(*placed.literals(whole, k))
 
     def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
         """Sum over the residents of a GPU of what their choices take; ``amounts`` by workload, per choice."""
-        literals = [x for row in self.chosen[slot].values() for x in row]
-        coefficients = [int(amount) for w in self.chosen[slot] for amount in amounts[w]]
+        literals: list[cp_model.IntVar] = []
+        coefficients: list[int] = []
+        for w, placed in self.placed[slot].items():
+            of_shape = np.zeros(len(placed.shape), dtype=np.int64)
+            of_shape[self._whole(slot, w).shape] = amounts[w]
+            literals += placed.shape
+            coefficients += of_shape.tolist()
         return cp_model.LinearExpr.weighted_sum(literals, coefficients)
+
+    def _whole(self, slot: int, workload: int) -> WholeChoices:
+        return self.modelled[self.slots[slot]].whole[workload]
 
     def _order_gpus(self, slots: range) -> None:
         """Number the GPUs of one type by their first workload: none without a smaller number on the GPU before."""
@@ -207,25 +258,31 @@ class Assignment:
 
     def maximise(self, worth: Callable[[int, int], int]) -> None:
         """Ask for the largest sum of ``worth(workload, step)`` of the rates served."""
-        terms = [
-            worth(w, int(step)) * x
-            for o, chosen in zip(self.slots, self.chosen, strict=True)
-            for w, row in chosen.items()
-            for step, x in zip(self.modelled[o].whole[w].step, row, strict=True)
-        ]
         self.sense = 1
+        terms = []
+        for placed_here in self.placed:
+            for w, placed in placed_here.items():
+                values = [0, *(worth(w, step) for step in placed.steps.tolist())]
+                terms += [
+                    (higher - lower) * x for (lower, higher), x in zip(pairwise(values), placed.ladder, strict=True)
+                ]
         self.model.maximize(sum(terms))
 
     def forbid(self, group: Group) -> None:
-        """Keep these workloads from sharing a GPU of this type at these batches and rates."""
-        for slot, o in enumerate(self.slots):
-            if o == group.offer and all(r.workload in self.here[slot] for r in group.residents):
-                literals = [
-                    self.chosen[slot][r.workload][k]
-                    for r in group.residents
-                    for k in np.flatnonzero(same_chain(self.modelled[o].offer.choices[r.workload], r))
-                ]
-                self.model.add(sum(literals) <= len(group.residents) - 1)
+        """Keep these workloads from sharing a GPU of this type at these batches and rates, or higher rates."""
+        for slot, here in enumerate(self.here):
+            if self.slots[slot] == group.offer and all(r.workload in here for r in group.residents):
+                literals = []
+                for resident in group.residents:
+                    choices, whole = self._choices(slot, resident.workload), self._whole(slot, resident.workload)
+                    placed = self.placed[slot][resident.workload]
+                    same = np.flatnonzero((choices.batch == resident.batch) & (choices.rate_rps == resident.rate_rps))
+                    literals += [placed.shape[m] for m in np.unique(whole.shape[choices.batch == resident.batch])]
+                    literals.append(placed.ladder[int(np.searchsorted(placed.steps, whole.step[same[0]]))])
+                self.model.add(sum(literals) <= 2 * len(group.residents) - 1)
+
+    def _choices(self, slot: int, workload: int) -> Choices:
+        return self.modelled[self.slots[slot]].offer.choices[workload]
 
     def hint(self, groups: Sequence[Group]) -> None:
         """Start the search from ``groups``."""
@@ -235,9 +292,6 @@ class Assignment:
             self.model.add_hint(self.used[slot], bool(there))
             for w, literal in here.items():
                 self.model.add_hint(literal, w in there)
-                if w not in there:
-                    for x in self.chosen[slot][w]:
-                        self.model.add_hint(x, False)
 
     def _slots_for(self, groups: Sequence[Group]) -> dict[int, Group]:
         """Number the groups as the model does."""
@@ -252,18 +306,15 @@ class Assignment:
     def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Group]:
         """Read a solution."""
         found = []
-        for o, here, chosen in zip(self.slots, self.here, self.chosen, strict=True):
+        for slot, o in enumerate(self.slots):
             residents = []
-            for w in here:
-                if is_true(here[w]):
-                    k = next(k for k, x in enumerate(chosen[w]) if is_true(x))
-                    choices = self.modelled[o].offer.choices[w]
+            for w, placed in self.placed[slot].items():
+                if is_true(self.here[slot][w]):
+                    choices, whole = self._choices(slot, w), self._whole(slot, w)
+                    shape = next(m for m, x in enumerate(placed.shape) if is_true(x))
+                    step = placed.steps[sum(map(is_true, placed.ladder)) - 1]
+                    k = int(np.flatnonzero((whole.shape == shape) & (whole.step == step))[0])
                     residents.append(Resident(w, int(choices.batch[k]), float(choices.rate_rps[k])))
             if residents:
                 found.append(Group(o, tuple(residents)))
         return found
-
-
-def same_chain(choices: Choices, resident: Resident) -> NDArray[np.bool_]:
-    """Which choices have the batch and the rate of ``resident``."""
-    return (choices.batch == resident.batch) & (choices.rate_rps == resident.rate_rps)

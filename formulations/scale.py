@@ -52,9 +52,7 @@ def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
 
 @dataclass
 class _Bisection:
-    """What is known of the scales on the grid, counted from 1: ``fits`` is the last that fits, ``fails`` the first that
-    does not.
-    """
+    """What is known of the scales on the grid, counted from 1: ``fits`` fits, from ``fails`` on none does."""
 
     instance: Instance
     run: Run
@@ -120,10 +118,9 @@ class _Bisection:
 
     def _take_over(self, start: Plan) -> None:
         """Start from a plan that serves every workload."""
-        rates = []
         served = {slot.workload: slot.rate_rps for _, _, slot in start.slots()}
-        for asked in self.instance.workloads:
-            rates.append(Rates(np.array([served.get(asked.id, asked.rate_rps)]), np.ones(1, dtype=np.int64)))
+        one = np.ones(1, dtype=np.int64)
+        rates = [Rates(np.array([served.get(asked.id, asked.rate_rps)]), one) for asked in self.instance.workloads]
         problem = self._problem(1)
         groups = groups_of(start, problem, rates)
         if problem.serves_all(groups):

@@ -44,6 +44,8 @@ class WholeChoices:
     chain
         Shape (choices,). Choices of the same batch and rate, which differ by their share only, follow one another and
         have the same number here.
+    shape
+        Shape (choices,): number of the choice's batch and share, which decide all but the conditions.
     """
 
     units: Ints
@@ -52,6 +54,7 @@ class WholeChoices:
     demand: Ints
     conditions: Ints
     chain: Ints
+    shape: Ints
 
     def __len__(self) -> int:
         return len(self.units)
@@ -74,6 +77,7 @@ class WholeChoices:
             np.floor(choices.demand * DEMAND_RESOLUTION).astype(np.int64),
             whole.astype(np.int64),
             np.cumsum(starts) - 1,
+            np.unique(np.column_stack((choices.batch, choices.units)), axis=0, return_inverse=True)[1].reshape(-1),
         )
 
 

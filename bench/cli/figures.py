@@ -41,7 +41,7 @@ def draw_figures(
     Prints the files written. Other schedulers' runs on a figure's instances are drawn, too.
     """
     from bench.cli.files import make_folder
-    from bench.cli.progress import run_with_progress
+    from bench.cli.running import run_with_progress
     from bench.cli.tasks import Limits, default_jobs
     from bench.cli.terminal import emit, say
     from bench.ledger import Ledger

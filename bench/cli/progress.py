@@ -1,6 +1,5 @@
 """What is told while tasks run: a live table on a terminal, a line per finished run elsewhere."""
 
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from math import fsum
@@ -8,9 +7,8 @@ from typing import Self
 
 from bench.cli.tables import clock, objective_of, result, seconds, worth
 from bench.cli.terminal import one_line, say
-from bench.ledger import Ledger
 from bench.row import Row
-from bench.runner import Listener, run_tasks
+from bench.runner import Listener
 from bench.task import Task
 
 
@@ -86,28 +84,3 @@ def headline(row: Row) -> str:
     if row.decision_s is not None:
         told.append(seconds(row.decision_s))
     return one_line(f"{row.instance}, {row.scheduler}, seed {row.seed}: {', '.join(told)}")
-
-
-def run_with_progress(tasks: Sequence[Task], ledger: Ledger, jobs: int) -> tuple[list[Row], int, bool]:
-    """Run ``tasks`` and tell how it goes on standard error.
-
-    Returns
-    -------
-    rows, reused, interrupted
-        The rows in the order of ``tasks``, how many of them the ledger had, and whether Ctrl-C came first: then only
-        the rows that there are.
-    """
-    if sys.stderr.isatty():
-        from bench.cli.live import LiveTable
-
-        progress: Progress = LiveTable(tasks, jobs)
-    else:
-        progress = Progress(tasks, jobs)
-    interrupted = False
-    try:
-        with progress:
-            run_tasks(tasks, ledger, jobs, progress)
-    except KeyboardInterrupt:
-        interrupted = True
-    keys = dict.fromkeys(task.key for task in tasks)
-    return [progress.rows[key] for key in keys if key in progress.rows], progress.reused, interrupted

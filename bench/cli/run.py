@@ -77,7 +77,7 @@ def run(
     time limit, finding nothing or breaking a constraint are results.
     """
     from bench.cli.files import make_folder
-    from bench.cli.progress import run_with_progress
+    from bench.cli.running import run_with_progress
     from bench.cli.selection import find_instances
     from bench.cli.tables import run_table
     from bench.cli.tasks import Limits, default_jobs, parse_seeds, plan_tasks

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.boxes import Takes, reachable_takes
 from formulations.colgen.choices import Choices, all_choices
-from formulations.colgen.search import Buffers, Found, Pairs, search_box
+from formulations.colgen.search import Buffers, Found, search_box
 from instances.tables import Tables
 from instances.view import View
 
@@ -21,8 +21,6 @@ MULTIPLIER_ROUNDS = 12
 
 BOXES_PER_CALL = 64
 """Boxes searched between two looks at the clock."""
-
-NO_PAIRS = Pairs(np.zeros((0, 0), dtype=np.bool_), np.zeros((0, 2), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ def _search_boxes(
     takes: Takes,
     order: Ints,
     profit: Floats,
-    pairs: Pairs,
     threshold: float,
     multipliers: Floats,
     rounds: int,
@@ -91,7 +88,6 @@ def _search_boxes(
             takes.l2[i],
             takes.power[i],
             profit,
-            pairs,
             threshold,
             multipliers[i],
             rounds,
@@ -143,7 +139,6 @@ class Pricer:
         pattern_limit: int = 50,
         stop_after: int = 500,
         deadline: float = math.inf,
-        pairs: Pairs = NO_PAIRS,
     ) -> Priced:
         """Search the boxes for patterns worth more than ``threshold``.
 
@@ -159,8 +154,6 @@ class Pricer:
             Patterns in all; once reached, the other boxes are left out and the bound is infinite.
         deadline
             ``time.monotonic()`` value at which the boxes left are left out.
-        pairs
-            Branching decisions.
         """
         most = max(self.most_residents, 1)
         found = Found(
@@ -183,7 +176,6 @@ class Pricer:
                 self.takes,
                 part,
                 profit,
-                pairs,
                 threshold,
                 self._multipliers,
                 MULTIPLIER_ROUNDS,

@@ -41,21 +41,6 @@ class Found(NamedTuple):
     value: Floats
 
 
-class Pairs(NamedTuple):
-    """Branching decisions on pairs of workloads.
-
-    Attributes
-    ----------
-    apart
-        Whether no pattern may hold both, shape (workloads, workloads), or (0, 0) for no such decision.
-    together
-        Pairs of which a pattern holds both or neither, shape (pairs, 2).
-    """
-
-    apart: NDArray[np.bool_]
-    together: Ints
-
-
 class Buffers(NamedTuple):
     """What a search writes to, allocated once: see ``relax_box``."""
 
@@ -143,28 +128,6 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
 
 
 @njit(cache=True)
-def _splits_pair(choices: Choices, chosen: Ints, together: Ints) -> bool:
-    for p in range(len(together)):
-        members = 0
-        for j in range(len(chosen)):
-            w = choices.workload[chosen[j]]
-            if w == together[p, 0] or w == together[p, 1]:
-                members += 1
-        if members == 1:
-            return True
-    return False
-
-
-@njit(cache=True)
-def _joins_pair(choices: Choices, chosen: Ints, depth: int, workload: int, apart: NDArray[np.bool_]) -> bool:
-    if len(apart) > 0:
-        for j in range(depth):
-            if apart[choices.workload[chosen[j]], workload]:
-                return True
-    return False
-
-
-@njit(cache=True)
 def search_box(
     tables: Tables,
     choices: Choices,
@@ -173,7 +136,6 @@ def search_box(
     l2: Floats,
     power: Floats,
     profit: Floats,
-    pairs: Pairs,
     threshold: float,
     multipliers: Floats,
     rounds: int,
@@ -192,8 +154,6 @@ def search_box(
         Rows of ``Takes``.
     profit
         Of each choice.
-    pairs
-        Branching decisions.
     threshold, multipliers, rounds
         See ``relax_box``.
     node_limit, pattern_limit
@@ -259,8 +219,6 @@ def search_box(
         previous = choices.copy_of[w]
         if previous >= 0 and (depth == 0 or choices.workload[chosen[depth - 1]] != previous):
             continue
-        if _joins_pair(choices, chosen, depth, w, pairs.apart):
-            continue
         nodes += 1
         if nodes > node_limit:
             return max(undecided, bound), nodes
@@ -275,7 +233,7 @@ def search_box(
         value = 0.0
         for j in range(residents):
             value += profit[chosen[j]]
-        if value <= threshold or _splits_pair(choices, chosen, pairs.together):
+        if value <= threshold:
             continue
         decided = decide(tables, choices, chosen, batch)
         if decided < 0:

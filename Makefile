@@ -11,7 +11,8 @@ BIN := .venv/bin
 
 demo: .venv/installed
 	$(BIN)/bench run --instances 64gpu --ledger results/demo.sqlite
-	$(BIN)/bench figures --ledger results/demo.sqlite --out results/figures
+	$(BIN)/bench figures igniter-fig14 igniter-fig18 igniter-fig21 exact-gap \
+		--ledger results/demo.sqlite --out results/figures
 	@echo "ledger: results/demo.sqlite    figures: results/figures/"
 
 test: .venv/installed

@@ -51,7 +51,8 @@ class Modelled:
     @classmethod
     def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "Modelled":
         """Round the choices of ``offer`` and find conflicts, for which a third of the time left may be spent."""
-        tables, conflicts = offer.view.tables, []
+        tables = offer.view.tables
+        conflicts: list[tuple[int, ...]] = []
         if count > 0:
             now = time.monotonic()
             # The rate that a conflict leaves room for does not matter.

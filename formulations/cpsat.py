@@ -1,9 +1,9 @@
 """The scheduler ``cpsat``: the compact assignment model, solved exactly by OR-Tools' CP-SAT."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, gcd
 from typing import TYPE_CHECKING, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
@@ -43,11 +43,14 @@ class CpSat:
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
+        import formulations.solving  # noqa: F401
+        from formulations.assignment import Assignment
         from instances.suites import suite
 
-        for instance in suite("smoke").build():
-            if instance.objective in self.objectives:
-                self.schedule(instance, Run())
+        for instance in suite("igniter-3").build():
+            self.schedule(instance, Run())
+            problem = _problem(instance)
+            Assignment(problem, [1], problem.largest_first(), True, self.conflict_sets, math.inf)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve ``instance``; incumbents and bounds are reported as they are found."""
@@ -58,9 +61,13 @@ class CpSat:
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.conflict_sets)
-        problem = Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
+        problem = _problem(instance)
         solve = _least_cost if instance.objective is Objective.COST else _most_goodput
         return solve(problem, run, self.conflict_sets)
+
+
+def _problem(instance: Instance) -> Problem:
+    return Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
 
 
 def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
@@ -97,8 +104,8 @@ def _volume_bound(problem: Problem, weights: Weights) -> int:
             for offer, price in zip(problem.offers, weights.whole, strict=True)
             if len(offer.choices[w])
         )
-    unit = gcd(*weights.whole) or 1
-    return unit * ceil(total / unit)
+    unit = math.gcd(*weights.whole) or 1
+    return unit * math.ceil(total / unit)
 
 
 def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:

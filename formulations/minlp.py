@@ -21,8 +21,8 @@ from instances import Instance, Objective
 
 MISSING = "SCIP is not installed; `pip install gpushare-bench[scip]` brings it"
 
-RESERVE_S = 0.5
-"""Of the time left, kept for the solver's overrun and for the repair; at most a tenth."""
+RESERVE_S, RESERVE_PART = 0.5, 0.1
+"""Seconds kept for the solver's overrun and for the repair, and the part of the time left that they are at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,9 @@ class Minlp:
         """Import Pyomo and SCIP and load the compiled kernels."""
         from instances.suites import suite
 
-        for instance in suite("igniter-3").build():
-            self.schedule(instance, Run())
+        for instance in suite("smoke").build():
+            if instance.objective is Objective.COST:
+                self.schedule(instance, Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve the model globally; plans are reported as they are found."""
@@ -72,7 +73,7 @@ class Minlp:
             if repaired is not None:
                 search.accept(repaired)
 
-        answer = solve(model, run, run.remaining_s - min(RESERVE_S, 0.1 * run.remaining_s), take)
+        answer = solve(model, run, min(RESERVE_S, RESERVE_PART * run.remaining_s), take)
         search.statistics["nodes"] = answer.nodes
         bound = search.bound(limit, answer.bound, certified=False)
         if bound is not None:

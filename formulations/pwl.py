@@ -28,8 +28,8 @@ from instances import Instance, Objective
 if TYPE_CHECKING:
     from formulations.compact.model import CompactModel
 
-RESERVE_S = 0.5
-"""Of the time left, kept for the solver's overrun and for the repair; at most a tenth."""
+RESERVE_S, RESERVE_PART = 0.5, 0.1
+"""Seconds kept for the solver's overrun and for the repair, and the part of the time left that they are at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Pwl:
         model = build(search.problem, gpus)
         model.require(limit)
         linearise(model, self.pieces, self.certified)
-        answer = solve(model.pyomo, run, run.remaining_s - min(RESERVE_S, 0.1 * run.remaining_s))
+        answer = solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
         search.statistics["nodes"] = answer.nodes
         bound = search.bound(limit, answer.bound, self.certified)
         if bound is not None:

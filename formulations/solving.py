@@ -74,7 +74,7 @@ def solve(
         solver.parameters.random_seed = run.seed
         solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
         # Where every workload must be placed, learning from conflicts proves more than linear relaxations do.
-        solver.parameters.linearization_level = 1 if sense > 0 else 0
+        solver.parameters.linearization_level = 2 if sense > 0 else 0
         if sense:
             solver.best_bound_callback = lambda bound: improve_bound(whole(bound))
         watcher = _Watcher(assignment, problem, accept)

@@ -15,7 +15,7 @@ NO_SOLUTION = frozenset({TerminationCondition.provenInfeasible, TerminationCondi
 """Every variable of a compact model is bounded, so it is never unbounded."""
 
 
-def solve(model: Any, run: Run, limit_s: float) -> Answer:
+def solve(model: Any, run: Run, reserve_s: float = 0.0) -> Answer:
     """Solve a mixed-integer linear Pyomo model with HiGHS and load the best solution found.
 
     Parameters
@@ -23,13 +23,16 @@ def solve(model: Any, run: Run, limit_s: float) -> Answer:
     model
         Of Pyomo, with one objective.
     run
-        Threads and seed.
-    limit_s
-        Seconds the solver may take; it may overrun in presolve.
+        Threads, seed and deadline; HiGHS may overrun in presolve.
+    reserve_s
+        Seconds before the deadline at which it stops.
     """
     # Its pool of threads outlives a solver, and refuses another number of them.
     highspy.Highs.resetGlobalScheduler(True)
-    results = SolverFactory("highs").solve(
+    solver = SolverFactory("highs")
+    solver.set_instance(model)  # before the time limit is taken: it can be seconds
+    limit_s = run.remaining_s - reserve_s
+    results = solver.solve(
         model,
         load_solutions=False,
         raise_exception_on_nonoptimal_result=False,

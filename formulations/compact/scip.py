@@ -33,7 +33,7 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
         self.found()
 
 
-def solve(model: CompactModel, run: Run, limit_s: float, take: Callable[[Callable[[Expr], float]], None]) -> Answer:
+def solve(model: CompactModel, run: Run, reserve_s: float, take: Callable[[Callable[[Expr], float]], None]) -> Answer:
     """Solve a compact model with its relations as they are.
 
     Parameters
@@ -41,13 +41,12 @@ def solve(model: CompactModel, run: Run, limit_s: float, take: Callable[[Callabl
     model
         Complete.
     run
-        Threads, seed and memory.
-    limit_s
-        Seconds that writing, reading and solving may take.
+        Threads, seed, memory and deadline.
+    reserve_s
+        Seconds before the deadline at which it stops.
     take
         Called with each new best solution: a function from Pyomo variables to values.
     """
-    start_s = run.remaining_s
     scip = pyscipopt.Model()
     scip.hideOutput()
     with tempfile.TemporaryDirectory() as folder:
@@ -64,8 +63,8 @@ def solve(model: CompactModel, run: Run, limit_s: float, take: Callable[[Callabl
     scip.includeEventhdlr(_Incumbents(lambda: take(value_of)), "incumbents", "hands every new best solution on")
     scip.setParam("randomization/randomseedshift", run.seed % 2**31)
     scip.setParam("lp/threads", run.threads)
-    if math.isfinite(limit_s):
-        scip.setParam("limits/time", max(0.01, limit_s - (start_s - run.remaining_s)))
+    if math.isfinite(run.remaining_s):
+        scip.setParam("limits/time", max(0.01, run.remaining_s - reserve_s))
     if run.memory_limit_mb is not None:
         scip.setParam("limits/memory", MEMORY_PART * run.memory_limit_mb)
     scip.optimize()

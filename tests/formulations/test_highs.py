@@ -66,7 +66,7 @@ def test_the_same_models_through_pyomo() -> None:
     second.value = pyo.Objective(expr=2 * second.x + 3 * second.z)
 
     for model, best in ((first, 20.0), (second, 9.0)):
-        answer = solve(model, Run(), 10.0)
+        answer = solve(model, Run())
 
         assert answer.solved
         assert pyo.value(model.value) == pytest.approx(best)
@@ -79,7 +79,7 @@ def test_a_model_without_a_solution_is_an_answer_and_no_exception() -> None:
     model.row = pyo.Constraint(expr=2 * model.z == 1)
     model.value = pyo.Objective(expr=model.z)
 
-    answer = solve(model, Run(), 10.0)
+    answer = solve(model, Run())
 
     assert (answer.solved, answer.infeasible, answer.bound) == (False, True, float("inf"))
 
@@ -91,7 +91,7 @@ def test_one_process_solves_with_different_numbers_of_threads() -> None:
         model.row = pyo.Constraint(expr=2 * model.z >= 3)
         model.value = pyo.Objective(expr=model.z)
 
-        assert solve(model, Run(threads=threads), 10.0).bound == pytest.approx(2.0)
+        assert solve(model, Run(threads=threads)).bound == pytest.approx(2.0)
 
 
 def test_the_installed_release_is_the_pinned_one() -> None:

@@ -1,9 +1,9 @@
 """The optimum of tiny instances by trying everything: what exact schedulers must agree with.
 
 Plain Python on top of the one-GPU reference: no NumPy, no Numba, no tables. It tries every way to share the workloads
-out over the GPUs of the pool, with every batch (and under ``goodput`` every rate step). Shares are the least fixed point
-or, where spare shares count (``capacity``), every vector of permitted shares. A search over batches and rates gives a
-branch up when those placed so far do not fit by themselves: residents only ever slow each other down.
+out over the GPUs of the pool, with every batch (and under ``goodput`` every rate step). Shares are the least fixed
+point or, where spare shares count (``capacity``), every vector of permitted shares. A search over batches and rates
+gives a branch up when those placed so far do not fit by themselves: residents only ever slow each other down.
 """
 
 from collections.abc import Callable, Iterator, Sequence

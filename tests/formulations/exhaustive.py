@@ -68,11 +68,14 @@ def most_goodput_of(instance: Instance, gpu: GpuType, members: Sequence[int]) ->
     def extend(group: tuple[Tenant, ...], left: Sequence[int], served: float) -> None:
         nonlocal best
         best = max(best, served)
-        if not left or served + sum(instance.workloads[w].rate_rps for w in left) <= best * (1 + 1e-12):
+        if not left:
             return
         own = instance.workloads[left[0]].rate_rps
+        most_later = sum(instance.workloads[w].rate_rps for w in left[1:])
         for step in range(STEPS, 0, -1):
             rate = own * step / STEPS
+            if served + rate + most_later <= best * (1 + 1e-12):
+                return
             for tenant in tenants(instance, gpu, left[0], rate):
                 if fit(gpu, (*group, tenant)):
                     extend((*group, tenant), left[1:], served + rate)

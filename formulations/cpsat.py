@@ -156,6 +156,7 @@ def _search(
     except TimeoutError:
         return False
     prepare(model)
+    progress.statistics["cuts"] = float(sum(len(gpus.conflicts) for gpus in model.modelled))
     completed = solve(model, problem, run, deadline, progress.accept, progress.improve_bound, progress.statistics)
     if completed and progress.plan is not None:
         progress.improve_bound(progress.worth)

@@ -33,17 +33,18 @@ class _SpatialGeneration(Generation):
     def seed(self) -> None:
         """Start with each choice alone."""
         for pricer in self.pricers:
-            choices = pricer.choices
-            first = choices.option[:-1]
-            alone = [
-                Pattern(pricer.pool, ((int(pricer.workloads[choices.workload[k]]), int(choices.batch[o]), rate),))
-                for k, (o, rate) in enumerate(zip(first, choices.rate_rps.tolist(), strict=True))
-            ]
-            self.add([pattern for pattern in alone if self._runs_alone(pattern)])
+            alone = [self._alone(pricer, k) for k in range(len(pricer.choices.workload))]
+            self.add([pattern for pattern in alone if pattern is not None])
 
-    def _runs_alone(self, pattern: Pattern) -> bool:
-        """Whether a single resident fits with its own power, which its least share alone does not look at."""
-        return fit_gpu(self.views[pattern.pool], [Resident(*member) for member in pattern.members]) is not None
+    def _alone(self, pricer: Pricer, choice: int) -> Pattern | None:
+        """A choice by itself at a batch that fits with its own power, which its least share alone does not look at."""
+        choices = pricer.choices
+        w, rate = int(pricer.workloads[choices.workload[choice]]), float(choices.rate_rps[choice])
+        for option in range(choices.option[choice], choices.option[choice + 1]):
+            member = (w, int(choices.batch[option]), rate)
+            if fit_gpu(self.views[pricer.pool], [Resident(*member)]) is not None:
+                return Pattern(pricer.pool, (member,))
+        return None
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
         """Look for patterns that gain."""

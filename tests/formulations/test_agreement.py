@@ -67,6 +67,15 @@ def test_both_prove_the_papers_instances() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(200))
 def test_both_agree_on_many(seed: int) -> None:
+    agree(seed)
+
+
+def test_a_batch_that_throttles_itself_does_not_rule_a_workload_out() -> None:
+    agree(98)
+
+
+def agree(seed: int) -> None:
+    """Compare both on a small random instance."""
     objective = (Objective.COST, Objective.GOODPUT, Objective.SCALE)[seed % 3]
     family, size = ("overload-mix", 2 + seed % 3) if objective is Objective.GOODPUT else ("igniter-mix", 2 + seed % 7)
     gpu = COARSE if seed % 2 else gpu_type("v100")

@@ -1,0 +1,452 @@
+"""``cpsat``: the papers' answers, agreement with trying everything, honest bounds, and manners of a scheduler."""
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.api import Bound, Outcome, Run, Status
+from bench.judge import judge
+from formulations import assignment, cpsat, scale, whole_numbers
+from formulations.cpsat import CpSat
+from formulations.scale import SCALE_STEP
+from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.suites import suite
+from tests.formulations import exhaustive
+from tests.instances.reference import TOY
+
+V100 = gpu_type("v100")
+COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 4)
+GAPS = exhaustive.small_batches(replace(V100, name="gaps", allowed_shares=(2, 5, 8, 16, 20, 32, 40)), 4)
+TIGHT = replace(exhaustive.small_batches(TOY, 4), name="tight", memory_mib=1900.0)
+GRIDS = (COARSE, GAPS, TIGHT)
+
+
+def instance_of(
+    workloads: tuple[Workload, ...],
+    *pools: GpuPool,
+    objective: Objective = Objective.COST,
+    slo_rule: SloRule = SloRule.HALF_SLO,
+    latency_buffer: float = 1.0,
+) -> Instance:
+    return Instance("drawn", objective, slo_rule, "igniter", pools, workloads, latency_buffer=latency_buffer)
+
+
+def draw(seed: int, objective: Objective) -> Instance:
+    """A tiny instance: one or two GPU types on several share grids, bounded pools, every analytic rule."""
+    random = Random(seed)
+    gpu = random.choice(GRIDS)
+    count = random.randint(2, 5 if objective is Objective.COST else 3)
+    workloads = exhaustive.draw_workloads(random, gpu, count, (0.1, random.choice((0.4, 0.8))))
+    bounded = objective is not Objective.COST
+    pools = [GpuPool(gpu, random.choice((1, 2) if bounded else (None, 2, 3)))]
+    if random.random() < 0.5:
+        price = round(gpu.price_per_hour * random.choice((0.37, 0.5, 0.8)), 2)
+        slow = exhaustive.slower(gpu, "slow", random.choice((1.2, 1.6)), price)
+        pools.append(GpuPool(slow, 1 if bounded else random.choice((1, 2, None))))
+    rules = [SloRule.HALF_SLO, SloRule.DUTY_CYCLE]
+    if objective is not Objective.SCALE:
+        rules.append(SloRule.ASSEMBLY)
+    return instance_of(
+        workloads,
+        *pools,
+        objective=objective,
+        slo_rule=random.choice(rules),
+        latency_buffer=random.choice((1.0, 1.1)),
+    )
+
+
+class Reports:
+    """Everything that a run reports."""
+
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+        self.bounds: list[Bound] = []
+
+    def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
+        self.plans += [plan] if plan is not None else []
+        self.bounds += [bound] if bound is not None else []
+
+
+def solve(instance: Instance, reports: Reports | None = None, **terms: Any) -> Outcome:
+    return CpSat().schedule(instance, Run(listener=reports or Reports(), **terms))
+
+
+def value(plan: Plan | None, instance: Instance) -> float:
+    """The plan's value, by a judge that has nothing to object."""
+    assert plan is not None
+    verdict = judge(plan, instance)
+    assert verdict.violations == ()
+    assert verdict.value is not None
+    return verdict.value
+
+
+def check_reports(reports: Reports, instance: Instance, optimum: float) -> None:
+    """Plans are feasible and get better, bounds get tighter, and no bound is beyond the optimum."""
+    sense = -1.0 if instance.objective.minimised else 1.0
+    values = [sense * value(plan, instance) for plan in reports.plans]
+    bounds = [sense * bound.value for bound in reports.bounds]
+    assert values == sorted(values)
+    assert bounds == sorted(bounds, reverse=True)
+    assert all(bound.certified for bound in reports.bounds)
+    assert min(bounds, default=np.inf) >= sense * optimum - 1e-9 * abs(optimum)
+
+
+def without_shortcuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave everything to the solver: no plan to start from, no bound known."""
+    monkeypatch.setattr(cpsat, "first_fit", lambda *_: [])
+    monkeypatch.setattr(scale, "first_fit", lambda *_: [])
+    monkeypatch.setattr(cpsat, "_volume_bound", lambda *_: 0)
+
+
+def round_coarsely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So coarse that many groups fit in whole numbers only."""
+    monkeypatch.setattr(whole_numbers, "CONDITION_RESOLUTION", 200)
+    monkeypatch.setattr(whole_numbers, "DEMAND_RESOLUTION", 1)
+    monkeypatch.setattr(assignment, "SUM_RESOLUTION", np.ones(4, dtype=np.int64))
+
+
+# --- Answers known from the papers ---
+
+
+def test_three_workloads_of_igniters_table_1_need_one_gpu() -> None:
+    (instance,) = suite("igniter-3").build()
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == 3.06
+    assert outcome.bound == Bound(3.06, certified=True)
+
+
+def test_igniters_twelve_workloads_need_six_gpus() -> None:
+    (instance,) = suite("igniter-12").build()
+    reports = Reports()
+
+    outcome = solve(instance, reports)
+
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == 18.36
+    assert outcome.bound == Bound(18.36, certified=True)
+    assert reports.bounds[0].value == pytest.approx(5 * 3.06)  # by volume; the sixth takes a search
+    assert outcome.statistics["conflicts"] > 0
+
+
+# --- Agreement with trying everything ---
+
+
+@pytest.mark.parametrize("shortcuts", [True, False])
+@pytest.mark.parametrize("seed", range(60))
+def test_the_least_cost(seed: int, shortcuts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shortcuts:
+        without_shortcuts(monkeypatch)
+    instance, reports = draw(seed, Objective.COST), Reports()
+    optimum = exhaustive.least_cost(instance)
+
+    outcome = solve(instance, reports)
+
+    if optimum is None:
+        assert outcome.status is Status.INFEASIBLE
+        assert outcome.reason
+    else:
+        assert outcome.status is Status.OPTIMAL
+        assert value(outcome.plan, instance) == pytest.approx(optimum, abs=1e-9)
+        assert outcome.bound == Bound(value(outcome.plan, instance), certified=True)
+        check_reports(reports, instance, optimum)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_most_goodput(seed: int) -> None:
+    instance, reports = draw(seed, Objective.GOODPUT), Reports()
+    optimum = exhaustive.most_goodput(instance)
+
+    outcome = solve(instance, reports)
+
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == pytest.approx(optimum, rel=1e-9)
+    assert outcome.bound == Bound(value(outcome.plan, instance), certified=True)
+    check_reports(reports, instance, optimum)
+
+
+@pytest.mark.parametrize("shortcuts", [True, False])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_scale(seed: int, shortcuts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shortcuts:
+        without_shortcuts(monkeypatch)
+    instance, reports = draw(seed, Objective.SCALE), Reports()
+    optimum = exhaustive.largest_scale(instance, SCALE_STEP)
+
+    outcome = solve(instance, reports)
+
+    if optimum is None:
+        assert outcome.status is Status.INFEASIBLE
+    else:
+        assert outcome.status is Status.OPTIMAL
+        assert value(outcome.plan, instance) == pytest.approx(optimum, abs=1e-9)
+        assert outcome.bound is not None
+        assert outcome.bound.value == pytest.approx(optimum + SCALE_STEP, abs=1e-9)
+        check_reports(reports, instance, optimum)
+
+
+@pytest.mark.parametrize("seed", range(40, 52))
+def test_groups_that_fit_in_whole_numbers_only_are_forbidden(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_shortcuts(monkeypatch)
+    round_coarsely(monkeypatch)
+    instance, reports = draw(seed, Objective.COST), Reports()
+    optimum = exhaustive.least_cost(instance)
+
+    outcome = solve(instance, reports)
+
+    assert outcome.status is (Status.INFEASIBLE if optimum is None else Status.OPTIMAL)
+    if optimum is not None:
+        assert value(outcome.plan, instance) == pytest.approx(optimum, abs=1e-9)
+        check_reports(reports, instance, optimum)
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_lower_rates_are_tried_where_higher_ones_fit_in_whole_numbers_only(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    round_coarsely(monkeypatch)
+    instance = draw(seed, Objective.GOODPUT)
+
+    assert value(solve(instance).plan, instance) == pytest.approx(exhaustive.most_goodput(instance), rel=1e-9)
+
+
+def test_coarse_rounding_does_cause_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_shortcuts(monkeypatch)
+    round_coarsely(monkeypatch)
+
+    restarts = [solve(draw(seed, Objective.COST)).statistics.get("restarts", 0.0) for seed in range(40, 52)]
+
+    assert sum(restarts) > 0
+
+
+def test_workloads_that_are_alike_share_the_work() -> None:
+    """Five alike, two of which fit on a GPU: the order among them loses no plan."""
+    alike = tuple(Workload(f"w{i}", "resnet50", 40.0, 500.0) for i in range(5))
+    instance = instance_of(alike, GpuPool(V100))
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == pytest.approx(3.06 * 3)
+
+
+def test_assembly_may_serve_a_higher_rate_than_asked_for_scale() -> None:
+    """At few requests per second no batch but 1 fills in time, and batch 1 alone cannot keep up with more."""
+    workload = Workload("w", "ssd", 70.0, 100.0)
+    instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.ASSEMBLY)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    best = value(outcome.plan, instance)
+    exact = [
+        step * SCALE_STEP
+        for step in range(1, 1000)
+        if any(exhaustive.fitting_batches(instance.scaled(step * SCALE_STEP), V100, (0,)))
+    ]
+    assert best >= max(exact) - 1e-9
+    assert outcome.bound is not None
+    assert outcome.bound.value <= max(exact) + SCALE_STEP + 1e-9
+
+
+def test_a_p99_bound_on_the_scale_is_not_certified() -> None:
+    """Under ``p99`` a higher rate may suit a workload better, and only the scaled rates themselves are looked at."""
+    workload = Workload("w", "large", 60.0, 20.0)
+    gpu = exhaustive.small_batches(TOY, 2)
+    instance = instance_of((workload,), GpuPool(gpu, 1), objective=Objective.SCALE, slo_rule=SloRule.P99)
+
+    outcome = solve(instance)
+
+    assert value(outcome.plan, instance) > 0.0
+    assert outcome.bound is not None
+    assert not outcome.bound.certified
+
+
+# --- What cannot be solved, and what may be left out ---
+
+
+def test_an_oversized_workload_is_named() -> None:
+    workloads = (Workload("fine", "alexnet", 20.0, 100.0), Workload("huge", "vgg19", 30.0, 5000.0))
+
+    outcome = solve(instance_of(workloads, GpuPool(V100)))
+
+    assert outcome.status is Status.INFEASIBLE
+    assert outcome.plan is None
+    assert outcome.reason == "huge: no GPU of the pool serves 5000 req/s of vgg19 within 30 ms"
+
+
+def test_goodput_serves_an_oversized_workload_in_part_and_leaves_out_a_hopeless_one() -> None:
+    workloads = (Workload("huge", "vgg19", 30.0, 5000.0), Workload("hopeless", "vgg19", 1.0, 100.0))
+    instance = instance_of(workloads, GpuPool(V100, 1), objective=Objective.GOODPUT)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert [slot.workload for _, _, slot in outcome.plan.slots()] == ["huge"]
+    assert 0 < value(outcome.plan, instance) < 5000
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_pool_that_is_too_small_is_infeasible(count: int) -> None:
+    workloads = tuple(Workload(f"w{i}", "vgg19", 30.0, 400.0) for i in range(2))
+
+    outcome = solve(instance_of(workloads, GpuPool(V100, count)))
+
+    assert outcome.status is Status.INFEASIBLE
+    assert outcome.reason
+
+
+def test_goodput_without_gpus_is_nothing() -> None:
+    workloads = (Workload("w", "alexnet", 20.0, 100.0),)
+    instance = instance_of(workloads, GpuPool(V100, 0), objective=Objective.GOODPUT)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == 0.0
+
+
+def test_scale_needs_a_bounded_pool() -> None:
+    workloads = (Workload("w", "alexnet", 20.0, 100.0),)
+
+    outcome = solve(instance_of(workloads, GpuPool(V100), objective=Objective.SCALE))
+
+    assert outcome.status is Status.UNKNOWN
+    assert "as many v100 as needed" in outcome.reason
+
+
+@pytest.mark.parametrize("objective", sorted(CpSat.objectives))
+def test_nothing_to_serve(objective: Objective) -> None:
+    instance = instance_of((), GpuPool(V100, 1), objective=objective)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == 0.0
+
+
+def test_a_catalogue_that_breaks_the_premises_is_not_solved() -> None:
+    small = replace(TOY.models["small"], alpha_cache=-0.1)
+    helpful = replace(TOY, name="helpful", models={"small": small})
+
+    outcome = solve(instance_of((Workload("w", "small", 50.0, 10.0),), GpuPool(helpful)))
+
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.reason.startswith("helpful: least shares")
+
+
+# --- Manners ---
+
+
+@pytest.mark.parametrize("objective", sorted(CpSat.objectives))
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+def test_stopped_early_the_bound_still_holds(objective: Objective, seconds: float) -> None:
+    for seed in range(60, 64):
+        instance, reports = draw(seed, objective), Reports()
+        optimum = {
+            Objective.COST: exhaustive.least_cost,
+            Objective.GOODPUT: exhaustive.most_goodput,
+            Objective.SCALE: lambda i: exhaustive.largest_scale(i, SCALE_STEP),
+        }[objective](instance)
+        assert optimum is not None
+
+        outcome = solve(instance, reports, deadline=time.monotonic() + seconds)
+
+        assert outcome.status in (Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN)
+        assert outcome.bound is not None
+        check_reports(reports, instance, optimum)
+        if outcome.plan is not None:
+            value(outcome.plan, instance)
+
+
+def test_a_plan_to_start_from_is_the_first_incumbent() -> None:
+    (instance,) = suite("igniter-12").build()
+    best = solve(instance).plan
+    reports = Reports()
+
+    outcome = solve(instance, reports, start=best, deadline=time.monotonic())
+
+    assert best is not None
+    assert [value(plan, instance) for plan in reports.plans] == [18.36]
+    groups = [{slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots} for gpu in best.gpus]
+    assert outcome.plan is not None
+    assert [{s.workload for gpulet in gpu.gpulets for s in gpulet.slots} for gpu in outcome.plan.gpus] == groups
+
+
+@pytest.mark.parametrize("objective", sorted(CpSat.objectives))
+def test_a_start_that_does_not_fit_does_no_harm(objective: Objective) -> None:
+    """Every workload of the plan is squeezed onto one GPU, one of a type that the pool does not have."""
+    instance = draw(71, objective)
+    honest = solve(instance)
+    assert honest.plan is not None
+    gpulets = tuple(gpulet for gpu in honest.plan.gpus for gpulet in gpu.gpulets)
+    first = honest.plan.gpus[0]
+    crammed = replace(honest.plan, gpus=(replace(first, gpulets=gpulets), replace(first, type="other")))
+
+    outcome = solve(instance, start=crammed)
+
+    assert outcome.status is honest.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == value(honest.plan, instance)
+
+
+def test_a_good_start_helps_goodput_and_scale() -> None:
+    for objective in (Objective.GOODPUT, Objective.SCALE):
+        instance = draw(72, objective)
+        best = solve(instance).plan
+        reports = Reports()
+
+        solve(instance, reports, start=best, deadline=time.monotonic())
+
+        assert max(value(plan, instance) for plan in reports.plans) == value(best, instance)
+
+
+@pytest.mark.parametrize("objective", sorted(CpSat.objectives))
+def test_seeds_repeat(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_shortcuts(monkeypatch)
+    instance = draw(73, objective)
+
+    once, again = solve(instance, seed=7), solve(instance, seed=7)
+
+    assert once == again
+    assert once.plan is not None
+
+
+def test_two_threads_agree_with_one() -> None:
+    (instance,) = suite("igniter-12").build()
+
+    assert value(solve(instance, threads=2).plan, instance) == 18.36
+
+
+def test_importing_the_scheduler_does_not_load_the_solver() -> None:
+    program = "import formulations.cpsat, sys; sys.exit('ortools' in sys.modules)"
+
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def prices(first: float, second: float) -> tuple[GpuType, GpuType]:
+    return replace(COARSE, price_per_hour=first), replace(COARSE, name="second", price_per_hour=second)
+
+
+def test_prices_too_fine_for_whole_numbers_keep_the_bound_below() -> None:
+    workloads = exhaustive.draw_workloads(Random(5), COARSE, 4, (0.2, 0.6))
+    first, second = prices(1 / 3, 0.1 + 1 / 7)
+    instance = instance_of(workloads, GpuPool(first, 2), GpuPool(second, 1))
+    optimum = exhaustive.least_cost(instance)
+    assert optimum is not None
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert outcome.bound.value <= value(outcome.plan, instance)
+    assert outcome.bound.value == pytest.approx(optimum, rel=1e-9)

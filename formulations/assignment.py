@@ -125,6 +125,7 @@ class Assignment:
         deadline: float,
     ) -> None:
         self.problem = problem
+        self.deadline = deadline
         self.order = order
         modelled = [
             Modelled.of(offer, count, conflict_sets, deadline)
@@ -140,8 +141,6 @@ class Assignment:
         first = 0
         for gpus in modelled:
             for position in range(gpus.count):
-                if time.monotonic() > deadline:
-                    raise TimeoutError("the model is too large for the time left")
                 # GPUs of a type are numbered by their first workload.
                 self._add_residents(first + position, gpus, order[position:])
                 self._add_conditions(first + position, gpus)
@@ -197,6 +196,8 @@ class Assignment:
         for q in range(3):
             model.add(self._total(slot, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
         for w, placed in self.placed[slot].items():
+            if time.monotonic() > self.deadline:
+                raise TimeoutError("the model is too large for the time left")
             whole = gpus.whole[w]
             worst = np.floor(gpus.company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
             worst[0] += 1  # the workload itself

@@ -15,7 +15,7 @@ ROUNDING = 1e-12
 
 NO_PLAN_IN_TIME = "no plan found in the time given"
 
-RESERVE_S = 0.3
+RESERVE_S = 0.5
 """Of the time left, kept for the solver's overrun and for what comes after it; at most a tenth."""
 
 

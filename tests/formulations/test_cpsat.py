@@ -228,34 +228,37 @@ def test_coarse_rounding_does_cause_restarts(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(restarts) > 0
 
 
-def test_workloads_that_are_alike_share_the_work() -> None:
-    """Five alike, two of which fit on a GPU: the order among them loses no plan."""
-    alike = tuple(Workload(f"w{i}", "resnet50", 40.0, 500.0) for i in range(5))
+@pytest.mark.parametrize(("rate_rps", "gpus"), [(500.0, 3), (300.0, 2), (120.0, 1)])
+def test_workloads_that_are_alike_share_the_work(rate_rps: float, gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five alike, of which two, three or five fit on a GPU: the order among them loses no plan."""
+    without_shortcuts(monkeypatch)
+    alike = tuple(Workload(f"w{i}", "resnet50", 40.0, rate_rps) for i in range(5))
     instance = instance_of(alike, GpuPool(V100))
 
     outcome = solve(instance)
 
     assert outcome.status is Status.OPTIMAL
-    assert value(outcome.plan, instance) == pytest.approx(3.06 * 3)
+    assert value(outcome.plan, instance) == pytest.approx(3.06 * gpus)
 
 
-def test_assembly_may_serve_a_higher_rate_than_asked_for_scale() -> None:
-    """At few requests per second no batch but 1 fills in time, and batch 1 alone cannot keep up with more."""
-    workload = Workload("w", "ssd", 70.0, 100.0)
+def test_assembly_may_need_a_higher_rate_than_asked() -> None:
+    """On a whole GPU batch 1 keeps up with 162 req/s, and batch 2 fills in time from 218 req/s on, up to 224."""
+    workload = Workload("w", "ssd", 13.5, 100.0)
     instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.ASSEMBLY)
+    exact = [
+        step
+        for step in range(1, 1000)
+        if any(exhaustive.fitting_batches(instance.scaled(step * SCALE_STEP), V100, (0,)))
+    ]
+    assert max(exact) * SCALE_STEP > 2.0
+    assert round(2.0 / SCALE_STEP) not in exact
 
     outcome = solve(instance)
 
     assert outcome.status is Status.OPTIMAL
-    best = value(outcome.plan, instance)
-    exact = [
-        step * SCALE_STEP
-        for step in range(1, 1000)
-        if any(exhaustive.fitting_batches(instance.scaled(step * SCALE_STEP), V100, (0,)))
-    ]
-    assert best >= max(exact) - 1e-9
     assert outcome.bound is not None
-    assert outcome.bound.value <= max(exact) + SCALE_STEP + 1e-9
+    assert outcome.bound.value == pytest.approx((max(exact) + 1) * SCALE_STEP)
+    assert value(outcome.plan, instance) >= max(exact) * SCALE_STEP - 1e-9
 
 
 def test_a_p99_bound_on_the_scale_is_not_certified() -> None:
@@ -348,6 +351,23 @@ def test_a_catalogue_that_breaks_the_premises_is_not_solved() -> None:
 # --- Manners ---
 
 
+def test_a_scale_that_is_not_decided_counts_neither_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    from formulations import solving
+
+    without_shortcuts(monkeypatch)
+    monkeypatch.setattr(solving, "solve", lambda *_, **__: False)
+    instance = draw(3, Objective.SCALE)
+    optimum = exhaustive.largest_scale(instance, SCALE_STEP)
+    assert optimum is not None
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.bound is not None
+    assert outcome.bound.value > optimum
+    assert outcome.statistics["scales"] > 1  # both sides of the first are tried
+
+
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
 def test_stopped_early_the_bound_still_holds(objective: Objective, seconds: float) -> None:
@@ -397,6 +417,20 @@ def test_a_start_that_does_not_fit_does_no_harm(objective: Objective) -> None:
 
     assert outcome.status is honest.status is Status.OPTIMAL
     assert value(outcome.plan, instance) == value(honest.plan, instance)
+
+
+def test_a_start_below_the_lowest_rate_is_left_out() -> None:
+    instance = draw(72, Objective.GOODPUT)
+    best = solve(instance).plan
+    assert best is not None
+    trickle = tuple(
+        replace(gpu, gpulets=tuple(replace(g, slots=(replace(g.slots[0], rate_rps=1e-3),)) for g in gpu.gpulets))
+        for gpu in best.gpus
+    )
+
+    outcome = solve(instance, start=replace(best, gpus=trickle))
+
+    assert value(outcome.plan, instance) == value(best, instance)
 
 
 def test_a_good_start_helps_goodput_and_scale() -> None:

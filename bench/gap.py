@@ -10,6 +10,7 @@ from bench.ledger import Ledger
 from bench.row import JsonObject, Row
 from instances import InputError, Instance, PlanClass
 from instances.costs import next_cost
+from instances.performance.gpulet import GpuletModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ def _covers(scope: JsonObject | None, row: Row) -> bool:
     """Whether a bound of ``scope`` holds for the plan of ``row``."""
     if scope is None or row.plan is None or row.plan_class is None:
         return False
+    if row.performance_model == GpuletModel.name and any(len(gpu["gpulets"]) > 2 for gpu in row.plan["gpus"]):
+        return False  # exact methods put at most two gpulets on a GPU where interference is that of pairs
     gpulets = [gpulet for gpu in row.plan["gpus"] for gpulet in gpu["gpulets"]]
     allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
     return (

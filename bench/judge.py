@@ -5,12 +5,13 @@ from collections import defaultdict
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.judge_mig import check_mig_gpulet, judge_mig_gpu
 from bench.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
 from instances.errors import unknown_name
-from instances.interference import gpu_time_ms
+from instances.interference import gpu_time_beside_ms
 from instances.view import View
 
 __all__ = ["SlotVerdict", "Verdict", "Violation", "judge"]
@@ -122,17 +123,16 @@ def _judge_gpu(position: int, gpu: PlacedGpu, view: View) -> tuple[list[SlotVerd
 
     # A gpulet shows its neighbours the largest demand of any of its slots.
     demands = np.array([_demand(view, gpulet) for gpulet in gpu.gpulets]).reshape(-1, 3)
-    totals = demands.sum(axis=0)
     slots: list[SlotVerdict] = []
-    for gpulet, own in zip(gpu.gpulets, demands, strict=True):
-        judged = _judge_gpulet(position, gpulet, view, len(gpu.gpulets), totals - own)
+    for at, gpulet in enumerate(gpu.gpulets):
+        judged = _judge_gpulet(position, gpulet, view, demands, at)
         slots += judged[0]
         found += judged[1]
     return slots, found
 
 
 def _judge_gpulet(
-    position: int, gpulet: Gpulet, view: View, residents: int, others: np.ndarray[tuple[int], np.dtype[np.float64]]
+    position: int, gpulet: Gpulet, view: View, demands: NDArray[np.float64], own: int
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     tables, buffer = view.tables, view.instance.latency_buffer
     slots: list[SlotVerdict] = []
@@ -142,8 +142,7 @@ def _judge_gpulet(
     units = min(gpulet.share_units, tables.share_units)
     for slot in gpulet.slots:
         m = _model(view, slot)
-        power = others[2] + tables.power_w[m, slot.batch, units]
-        times_ms.append(gpu_time_ms(tables, m, slot.batch, units, residents, others[0], others[1], power))
+        times_ms.append(gpu_time_beside_ms(tables, m, slot.batch, units, demands, own))
 
     cycle_ms = gpulet.duty_cycle_ms
     inference_ms = [

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formulations.choices import Choices, Rates, choices_on
+from formulations.rates import Rates
+from formulations.sized_choices import SizedChoices, choices_on
 from instances import Instance, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
@@ -25,7 +26,7 @@ class Offer:
 
     view: View
     count: int
-    choices: Sequence[Choices]
+    choices: Sequence[SizedChoices]
 
     def least_fraction(self, workload: int) -> float:
         """Least part of a GPU that the workload needs; infinite where no such GPU serves it."""

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from formulations.choices import Choices, Rates
 from formulations.problem import Group, Problem
+from formulations.rates import Rates
+from formulations.sized_choices import SizedChoices
 from instances import Plan
 from instances.one_gpu import Resident
 
@@ -51,7 +52,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float]) ->
     return groups
 
 
-def _to_try(choices: Choices) -> dict[int, list[tuple[int, float]]]:
+def _to_try(choices: SizedChoices) -> dict[int, list[tuple[int, float]]]:
     """Pairs of batch and rate by step, those of the fewest units first."""
     found: dict[int, list[tuple[int, float]]] = {}
     for k in np.argsort(choices.units, kind="stable"):

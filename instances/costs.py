@@ -1,6 +1,7 @@
 """Costs that whole GPUs can have: a bound between two of them means the next one."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -8,6 +9,15 @@ from instances.instance import Instance
 
 ROUNDING = 1e-6
 """A bound this much (relatively) above a reachable cost still means that cost: it comes from sums of floats."""
+
+
+def cost_step(instance: Instance) -> float:
+    """Return a number that all costs of whole GPUs are multiples of: two that differ do so by at least this."""
+    step = Fraction(0)
+    for price in (Fraction(repr(pool.type.price_per_hour)) for pool in instance.gpus):
+        common = step.denominator * price.denominator
+        step = Fraction(math.gcd(int(step * common), int(price * common)), common)
+    return float(step)
 
 
 def next_cost(bound: float, instance: Instance) -> float:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from instances.errors import unknown_name
+from instances.errors import InputError, unknown_name
 from instances.mig import MigProfile
+from instances.profile import Company, PairFactor, SoloProfile
 
 
 class Partition(StrEnum):
@@ -97,6 +98,12 @@ class DnnModel:
         Resident memory is ``base + b * per_item``.
     provenance
         Where these figures come from.
+    solo
+        Profile of the model alone; ``None`` where only iGniter's coefficients are known.
+    inss
+        Growth of the time per percent of the others' L2 and DRAM utilisation (InSS, Sec. 4.1), or ``None``.
+    company
+        How it suffers beside others (``instances.performance.hybrid``), or ``None``.
     """
 
     name: str
@@ -112,10 +119,37 @@ class DnnModel:
     memory_base_mib: float
     memory_per_item_mib: float
     provenance: Provenance
+    solo: SoloProfile | None = None
+    inss: tuple[float, float] | None = None
+    company: Company | None = None
 
     def memory_mib(self, batch: int) -> float:
         """Device memory that one serving process holds at ``batch``, in MiB."""
         return self.memory_base_mib + batch * self.memory_per_item_mib
+
+    def profiled(self, gpu: str) -> SoloProfile:
+        """Return the profile alone on the GPU type called ``gpu``.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        if self.solo is None:
+            raise InputError(f"{gpu}: {self.name}", "has no solo times, which this performance model needs")
+        return self.solo
+
+    def inss_alphas(self, gpu: str) -> tuple[float, float]:
+        """Return InSS's growths on the GPU type called ``gpu``.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        if self.inss is None:
+            raise InputError(f"{gpu}: {self.name}", "has no InSS growths, which this performance model needs")
+        return self.inss
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +176,8 @@ class GpuType:
         The only permitted shares, in units, ascending; ``None`` permits every whole unit.
     mig
         The instances it is cut into and the models on them; ``None`` where shares are cut freely.
+    pair
+        gpulet's factor for pairs on it, or ``None``.
     """
 
     name: str
@@ -153,6 +189,7 @@ class GpuType:
     provenance: Provenance
     allowed_shares: tuple[int, ...] | None = None
     mig: MigProfile | None = None
+    pair: PairFactor | None = None
 
     def __hash__(self) -> int:  # mappings have no hash; equal types still have equal names
         return hash((self.name, self.share_units, self.memory_mib))

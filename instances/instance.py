@@ -14,6 +14,7 @@ from instances.budget import SloRule
 from instances.errors import InputError
 from instances.gpu import GpuType, Partition
 from instances.mig import MIG_TABLE
+from instances.performance import performance_model
 from instances.workload import Application, Job, Workload
 
 
@@ -105,6 +106,17 @@ class Instance:
         mismatch = partition_mismatch([pool.type for pool in self.gpus], self.performance_model, self.slo_rule)
         if mismatch is not None:
             raise InputError(f"{self.name}: {mismatch[0]}", mismatch[1])
+        if self.partition is Partition.SHARES:
+            self._check_figures()
+
+    def _check_figures(self) -> None:
+        """Make sure that the catalogue says of every GPU type what the performance model needs."""
+        performance = performance_model(self.performance_model, f"{self.name}: performance_model")
+        for pool in self.gpus:
+            for name, model in pool.type.models.items():
+                if missing := performance.missing(pool.type, model):
+                    problem = f'is "{performance.name}"; {pool.type.name} has no {missing} for {name}'
+                    raise InputError(f"{self.name}: performance_model", problem)
 
     @property
     def partition(self) -> Partition:

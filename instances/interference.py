@@ -20,6 +20,8 @@ def gpu_time_ms(
 ) -> float:
     """GPU time ``t_gpu`` of one batch beside the others on its GPU (iGniter equations 4-9; InSS Sec. 4.1).
 
+    Under gpulet's model (``tables.pairwise``) it holds for one or two residents; for more see ``gpu_time_beside_ms``.
+
     Parameters
     ----------
     tables
@@ -38,6 +40,49 @@ def gpu_time_ms(
     float
         Milliseconds; infinite where the frequency would fall to nothing.
     """
+    company = 1.0 if residents <= 1 else tables.company[model, batch, units]
+    growth = _growth(tables, model, company, l2_others_pct, dram_others_pct)
+    return _grown_ms(tables, model, batch, units, residents, growth, power_total_w)
+
+
+@njit(cache=True)
+def gpu_time_beside_ms(
+    tables: Tables, model: int, batch: int, units: int, demands: NDArray[np.float64], own: int
+) -> float:
+    """GPU time of one batch on a GPU whose residents' demands are known one by one.
+
+    Parameters
+    ----------
+    tables, model, batch, units
+        See ``gpu_time_ms``.
+    demands
+        L2 (percent), DRAM (percent) and power (W) that each resident shows the others, shape (residents, 3).
+    own
+        Which of them this batch belongs to; its power is that of the batch itself.
+    """
+    residents = len(demands)
+    l2, dram, power = demands[:, 0].sum(), demands[:, 1].sum(), demands[:, 2].sum()
+    power = power - demands[own, 2] + tables.power_w[model, batch, units]
+    if not tables.pairwise or residents <= 2:
+        return gpu_time_ms(tables, model, batch, units, residents, l2 - demands[own, 0], dram - demands[own, 1], power)
+    growth, company = 1.0, tables.company[model, batch, units]
+    for j in range(residents):
+        if j != own:
+            growth += _growth(tables, model, company, demands[j, 0], demands[j, 1]) - 1.0
+    return _grown_ms(tables, model, batch, units, residents, growth, power)
+
+
+@njit(cache=True)
+def _growth(tables: Tables, model: int, company: float, l2_others_pct: float, dram_others_pct: float) -> float:
+    """Factor on the active time (iGniter equation 8; InSS Sec. 4.1; gpulet Sec. 4.4)."""
+    growth = company + tables.alpha_l2[model] * l2_others_pct + tables.alpha_dram[model] * dram_others_pct
+    return max(1.0, growth) if tables.pairwise else growth
+
+
+@njit(cache=True)
+def _grown_ms(
+    tables: Tables, model: int, batch: int, units: int, residents: int, growth: float, power_total_w: float
+) -> float:
     # Equations 9 and 10
     excess_w = tables.idle_power_w + power_total_w - tables.max_power_w
     frequency = 1.0 if excess_w <= 0.0 else 1.0 + tables.throttle_per_w * excess_w
@@ -46,8 +91,6 @@ def gpu_time_ms(
     # Equations 5 and 6
     added = 0.0 if residents <= 1 else tables.alpha_sch * residents + tables.beta_sch
     scheduling = tables.scheduling_ms[model] + tables.kernels[model] * added
-    # Equation 8
-    growth = 1.0 + tables.alpha_l2[model] * l2_others_pct + tables.alpha_dram[model] * dram_others_pct
     # Equation 4
     return (scheduling + tables.active_ms[model, batch, units] * growth) / frequency
 
@@ -62,6 +105,9 @@ def gpu_times_ms(
     times_ms: NDArray[np.float64],
 ) -> None:
     """Write the GPU time of each of the first ``count`` residents of one GPU into ``times_ms``."""
+    if tables.pairwise and count > 2:
+        _pairwise_times_ms(tables, model, batch, units, count, times_ms)
+        return
     l2 = 0.0
     dram = 0.0
     power = 0.0
@@ -74,3 +120,20 @@ def gpu_times_ms(
         times_ms[i] = gpu_time_ms(
             tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
         )
+
+
+@njit(cache=True)
+def _pairwise_times_ms(
+    tables: Tables,
+    model: NDArray[np.int64],
+    batch: NDArray[np.int64],
+    units: NDArray[np.int64],
+    count: int,
+    times_ms: NDArray[np.float64],
+) -> None:
+    demands = np.empty((count, 3))
+    for i in range(count):
+        m, b, u = model[i], batch[i], units[i]
+        demands[i] = tables.l2_pct[m, b, u], tables.dram_pct[m, b, u], tables.power_w[m, b, u]
+    for i in range(count):
+        times_ms[i] = gpu_time_beside_ms(tables, model[i], batch[i], units[i], demands, i)

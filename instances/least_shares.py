@@ -55,8 +55,11 @@ def raise_to_feasible(
     Returns
     -------
     bool
-        Whether the residents fit; otherwise ``units`` holds the shares at which 100 % was passed.
+        Whether the residents fit; otherwise ``units`` holds the shares at which 100 % was passed. More residents than
+        ``tables.most_residents`` never fit.
     """
+    if count > tables.most_residents:
+        return False
     total = 0
     for i in range(count):
         total += units[i]
@@ -145,7 +148,8 @@ def premises_hold(tables: Tables) -> bool:
 
     Needed are growth by interference that is never negative, throttling that never speeds up, a scheduling delay that
     does not fall with the number of residents, demands that are nonnegative and do not fall with the share, and an
-    active time that does not rise with it.
+    active time that does not rise with it. In company the time may rise with the share: what a share cannot meet beside
+    some others it cannot meet beside more.
     """
     rows = [(row, int(top)) for row, top in enumerate(tables.max_batch)]
     return bool(
@@ -161,6 +165,7 @@ def premises_hold(tables: Tables) -> bool:
             for row, top in rows
         )
         and all(np.all(np.diff(tables.active_ms[row, 1 : top + 1, 1:], axis=1) <= 0) for row, top in rows)
+        and (tables.pairwise or all(np.all(tables.company[row, 1 : top + 1, 1:] >= 1.0) for row, top in rows))
     )
 
 

@@ -1,17 +1,51 @@
-"""Device memory of a serving process: CUDA context, weights, and activations of each item of a batch."""
+"""What a DNN model takes besides time: device memory (context, weights, activations) and bytes to transfer."""
 
 from instances.errors import unknown_name
 
 CONTEXT_MIB = 500.0
 
-# Parameters in millions as iGniter's Table 3 lists them. Activations in MiB per item: ResNet-50 and VGG from the totals
-# that gpulet's configuration states at batch 32 (1,820 and 2,920 MiB); AlexNet and SSD from the sizes of their layers'
-# outputs at four bytes each.
+# Parameters in millions and activations in MiB per item. Parameters of iGniter's four as its Table 3 lists them, the
+# others' those of torchvision and of the original publications. Activations come from the totals that gpulet's
+# configuration states at batch 32 (MiB: GoogLeNet 1720, ResNet-50 1820, SSD-MobileNet 640, VGG-16 2920, DenseNet-161
+# 1220, MnasNet 1550), those of AlexNet and SSD from the sizes of their layers' outputs at four bytes each. Relatives
+# share the activations of the model that has a total; deeper ResNets have more in proportion to their operations. The
+# totals of MobileNetV2 (464), BERT (500) and LeNet (50) leave no room for a CUDA context with weights: they get these
+# two and no activations.
 _PARAMETERS_AND_ACTIVATIONS = {
     "alexnet": (61.10, 4.0),
+    "bert": (109.48, 0.0),
+    "densenet121": (7.98, 21.6),
+    "densenet161": (28.68, 19.1),
+    "densenet169": (14.15, 21.6),
+    "densenet201": (20.01, 21.6),
+    "efficientnet": (5.29, 32.3),
+    "googlenet": (6.62, 37.3),
+    "inception": (27.16, 37.3),
+    "lenet": (0.06, 0.0),
+    "mnasnet": (4.38, 32.3),
+    "mobilenet": (3.50, 0.0),
+    "resnet18": (11.69, 17.0),
     "resnet50": (25.56, 38.2),
-    "vgg19": (143.67, 59.1),
+    "resnet101": (44.55, 72.6),
+    "resnet152": (60.19, 107.0),
     "ssd": (26.29, 100.0),
+    "ssd-mobilenet": (6.80, 3.6),
+    "vgg16": (138.36, 59.1),
+    "vgg19": (143.67, 59.1),
+}
+
+IMAGE_BYTES = 3 * 224 * 224 * 4
+"""Of the picture that most models take, in single precision."""
+
+CLASSES_BYTES = 4 * 1000
+
+# Bytes in and out of one request where they are not those of a picture of 224 x 224 and a thousand classes.
+_BYTES = {
+    "bert": (3 * 128 * 8, 4 * 2),
+    "inception": (3 * 299 * 299 * 4, CLASSES_BYTES),
+    "lenet": (28 * 28 * 4, 4 * 10),
+    "ssd": (3 * 300 * 300 * 4, 4 * 8732 * 25),
+    "ssd-mobilenet": (3 * 300 * 300 * 4, 4 * 1917 * 95),
 }
 
 
@@ -27,3 +61,8 @@ def memory_mib(model: str, where: str = "model") -> tuple[float, float]:
         raise unknown_name(where, "model with known memory", model, list(_PARAMETERS_AND_ACTIVATIONS))
     parameters_millions, per_item_mib = _PARAMETERS_AND_ACTIVATIONS[model]
     return round(CONTEXT_MIB + parameters_millions * 4e6 / 2**20, 1), per_item_mib
+
+
+def request_bytes(model: str) -> tuple[int, int]:
+    """Return the bytes that a request to ``model`` uploads and gets back."""
+    return _BYTES.get(model, (IMAGE_BYTES, CLASSES_BYTES))

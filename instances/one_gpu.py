@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances.catalogue import gpu_type
-from instances.interference import gpu_times_ms
+from instances.interference import gpu_time_beside_ms, gpu_times_ms
 from instances.least_shares import least_shares, raise_to_feasible, within_budgets
 from instances.plan import PlacedGpu, spatial_gpu
 from instances.queueing import p99_latency_ms
@@ -67,4 +67,5 @@ def warm_kernels() -> None:
     within_budgets(tables, model, batch, budget, units)
     spend_spare_shares(tables, model, batch, budget, units, 1)
     gpu_times_ms(tables, model, batch, units, 1, np.zeros(1))
+    gpu_time_beside_ms(tables, 0, 1, 1, np.zeros((1, 3)), 0)
     p99_latency_ms(1, 1.0, 1.0, 1.0)

@@ -1,12 +1,14 @@
 """A GPU type under a performance model as dense arrays: what kernels, judge and schedulers compute with."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.gpu import GpuType
+from instances.gpu import DnnModel, GpuType
+from instances.measurements import Configuration
 from instances.performance import performance_model
 
 Floats = NDArray[np.float64]
@@ -23,6 +25,8 @@ class Tables(NamedTuple):
     ----------
     active_ms, l2_pct, dram_pct, power_w
         What a workload running alone takes, shape (models, max batch + 1, share units + 1).
+    company
+        Factor on the active time beside others, before their demands are added; the same shape.
     transfer_ms
         Upload plus feedback ``x``, shape (models, max batch + 1).
     exposed_ms
@@ -44,12 +48,19 @@ class Tables(NamedTuple):
         Device memory.
     alpha_sch, beta_sch, idle_power_w, max_power_w, throttle_per_w
         Contention on the GPU.
+    pairwise
+        Whether the growth is at least 0 for each pair of residents; the sums are then exact for two residents.
+    falling
+        Whether no time in company rises with the share.
+    most_residents
+        Residents that a scheduler may put on one GPU: two if ``pairwise``, otherwise as many as there are units.
     """
 
     active_ms: Floats
     l2_pct: Floats
     dram_pct: Floats
     power_w: Floats
+    company: Floats
     transfer_ms: Floats
     exposed_ms: Floats
     memory_mib: Floats
@@ -67,6 +78,9 @@ class Tables(NamedTuple):
     idle_power_w: float
     max_power_w: float
     throttle_per_w: float
+    pairwise: bool
+    falling: bool
+    most_residents: int
 
 
 @lru_cache(maxsize=64)
@@ -74,33 +88,66 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
     """Tabulate every model of ``gpu`` under the performance model ``model_name``.
 
     Models come in the order of ``gpu.models``.
+
+    Raises
+    ------
+    InputError
+        If the catalogue lacks what the performance model needs of one of them.
     """
-    performance = performance_model(model_name)
     models = list(gpu.models.values())
-    units = gpu.share_units
-    top_batch = max(model.max_batch for model in models)
-    shape = (len(models), top_batch + 1, units + 1)
+    share_pct = gpu.share_pct(1) * np.arange(1, gpu.share_units + 1, dtype=np.float64)
+    batches = [np.arange(1, model.max_batch + 1, dtype=np.float64) for model in models]
+    permitted = np.array(sorted(gpu.allowed_shares or range(1, gpu.share_units + 1)), dtype=np.int64)
+    return _tabulate(gpu, model_name, models, batches, [share_pct] * len(models), permitted)
+
+
+def configuration_tables(gpu: GpuType, model_name: str, configurations: Sequence[Configuration]) -> Tables:
+    """Tabulate configurations one by one: row i at batch index 1 and share index 1 is configuration i.
+
+    The kernels then compute with batches and percents that are no whole units of the GPU.
+
+    Raises
+    ------
+    InputError
+        If the catalogue lacks a model, or what the performance model needs of it.
+    """
+    models = [gpu.model(configuration.model) for configuration in configurations]
+    batches = [np.array([float(configuration.batch)]) for configuration in configurations]
+    shares = [np.array([configuration.share_pct]) for configuration in configurations]
+    return _tabulate(gpu, model_name, models, batches, shares, np.ones(1, dtype=np.int64))
+
+
+def _tabulate(
+    gpu: GpuType,
+    model_name: str,
+    models: Sequence[DnnModel],
+    batches: Sequence[Floats],
+    shares_pct: Sequence[Floats],
+    permitted: Ints,
+) -> Tables:
+    """Tabulate each model at its batches and shares, at indices 1 and up."""
+    performance = performance_model(model_name)
+    units = max((len(share_pct) for share_pct in shares_pct), default=0)
+    shape = (len(models), max((len(batch) for batch in batches), default=0) + 1, units + 1)
     active = np.full(shape, np.inf)
-    l2, dram, power = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    l2, dram, power, company = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
     transfer, exposed = np.full(shape[:2], np.inf), np.full(shape[:2], np.inf)
     memory = np.full(shape[:2], np.inf)
-    share_pct = gpu.share_pct(1) * np.arange(1, units + 1, dtype=np.float64)
-    for row, model in enumerate(models):
-        batch = np.arange(1, model.max_batch + 1, dtype=np.float64)
-        filled = slice(1, model.max_batch + 1)
+    for row, (model, batch, share_pct) in enumerate(zip(models, batches, shares_pct, strict=True)):
+        filled = slice(1, len(batch) + 1)
         demand = performance.demand(gpu, model, batch[:, None], share_pct[None, :])
         for target, values in (
             (active, demand.active_ms),
             (l2, demand.l2_pct),
             (dram, demand.dram_pct),
             (power, demand.power_w),
+            (company, demand.company),
         ):
             target[row, filled, 1:] = values
         load_ms, feedback_ms = performance.transfers_ms(gpu, model, batch)
         transfer[row, filled] = load_ms + feedback_ms
         exposed[row, filled] = feedback_ms if performance.loading_overlaps else load_ms + feedback_ms
         memory[row, filled] = [model.memory_mib(int(b)) for b in batch]
-    permitted = np.array(sorted(gpu.allowed_shares or range(1, units + 1)), dtype=np.int64)
     sensitivity = [performance.sensitivity(gpu, model) for model in models]
     contention = performance.contention(gpu)
     return Tables(
@@ -108,6 +155,7 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
         l2,
         dram,
         power,
+        company,
         transfer,
         exposed,
         memory,
@@ -115,7 +163,7 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
         np.array([s.kernels for s in sensitivity]),
         np.array([s.alpha_l2 for s in sensitivity]),
         np.array([s.alpha_dram for s in sensitivity]),
-        np.array([model.max_batch for model in models], dtype=np.int64),
+        np.array([len(batch) for batch in batches], dtype=np.int64),
         np.append(permitted, units + 1)[np.searchsorted(permitted, np.arange(units + 1), side="right")],
         permitted,
         units,
@@ -125,4 +173,13 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
         contention.idle_power_w,
         contention.max_power_w,
         contention.throttle_per_w,
+        performance.pairwise,
+        _falls(active * company, batches),
+        2 if performance.pairwise else units,
+    )
+
+
+def _falls(times_ms: Floats, batches: Sequence[Floats]) -> bool:
+    return all(
+        bool(np.all(np.diff(times_ms[row, 1 : len(batch) + 1, 1:], axis=1) <= 0.0)) for row, batch in enumerate(batches)
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import bench.cli.doctor as doctor
 import bench.cli.figures as figures
 import bench.cli.generate as generate
 import bench.cli.listing as listing
@@ -48,6 +49,7 @@ app.command("figures", short_help="Draw the papers' figures.", epilog=examples(f
 app.command("schema", short_help="Print the JSON Schema of a file format.", epilog=examples(schema.EXAMPLES))(
     schema.print_schema
 )
+app.command("doctor", short_help="Check the solvers and the machine.", epilog=examples(doctor.EXAMPLES))(doctor.doctor)
 app.add_typer(profile.app, name="profile")
 
 

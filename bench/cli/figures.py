@@ -44,6 +44,7 @@ def draw_figures(
     from bench.cli.running import run_with_progress
     from bench.cli.tasks import Limits, default_jobs
     from bench.cli.terminal import emit, say
+    from bench.known_bad import refuse_wrong_answers
     from bench.ledger import Ledger
     from reports.figures import figure, figure_names
 
@@ -55,6 +56,8 @@ def draw_figures(
     missing = _missing(tasks, ledger_file)
     if missing and no_run:
         _refuse(missing, ledger_file)
+    if missing:
+        refuse_wrong_answers()
     make_folder(out, "--out")
     _tell_cost(chosen, missing, at_a_time)
     with Ledger(ledger_file, create=True) as ledger:

@@ -1,4 +1,4 @@
-"""``bench profile``: from measurements to catalogue entries."""
+"""``bench profile``: from measurements to catalogue entries, and how far these are from measurements."""
 
 import sys
 from pathlib import Path
@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bench.cli.options import examples
+from bench.cli.profile_validate import EXAMPLES as VALIDATE_EXAMPLES
+from bench.cli.profile_validate import validate
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from instances import GpuType
+    from instances.performance.profile_fit import GpuFacts
 
 EXAMPLES = (
     "bench profile fit profile.json -o v100.toml",
+    "bench profile fit measurements/ --gpu a100 -o a100.toml",
     'bench profile fit t4.json -o t4.toml --price-per-hour 0.526 --memory-mib 15360 --source "our T4"',
 )
 
 app = typer.Typer(rich_markup_mode=None)
+app.command("validate", epilog=examples(VALIDATE_EXAMPLES))(validate)
 
 
 @app.callback(invoke_without_command=True)
@@ -32,7 +37,13 @@ def profile(context: typer.Context) -> None:
 
 @app.command("fit", epilog=examples(EXAMPLES))
 def fit(
-    profile_file: Annotated[Path, typer.Argument(metavar="PROFILE", help="Light profile, as JSON.")],
+    profile_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROFILE",
+            help="Light profile, as JSON; or a folder with solo.csv and perhaps pairs.csv and profile.json.",
+        ),
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write; otherwise standard output.")
     ] = None,
@@ -47,25 +58,75 @@ def fit(
     source: Annotated[
         str | None, typer.Option("--source", metavar="TEXT", help="Whose measurements these are; default: the file.")
     ] = None,
+    gpu_name: Annotated[
+        str | None, typer.Option("--gpu", metavar="NAME", help="Of a folder: what the GPU type is called.")
+    ] = None,
+    share_units: Annotated[
+        int | None, typer.Option("--share-units", metavar="N", min=1, help="Of a folder: units in the whole GPU.")
+    ] = None,
+    pcie_bytes_per_ms: Annotated[
+        float | None, typer.Option("--pcie-bytes-per-ms", metavar="B", help="Of a folder: bandwidth to the host.")
+    ] = None,
 ) -> None:
-    """Fit the iGniter model to a light profile and write a catalogue file, with its residuals."""
-    from bench.cli.files import write_text
-    from bench.cli.terminal import emit, show
-    from instances.catalogue import gpu_type_to_toml
+    """Fit performance models to measurements and write a catalogue file, with its residuals.
+
+    A light profile gives the iGniter model. A folder gives all of them: solo.csv says how models run alone, pairs.csv
+    how two slow each other down.
+    """
     from instances.files import read_json
 
+    if profile_file.is_dir():
+        from bench.cli.profile_folder import fit_folder, residuals
+
+        facts = _facts(gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
+        found = fit_folder(profile_file, facts, source or profile_file.name)
+        _write(found.gpu, output, residuals(found))
+        return
     measured = read_json(profile_file)
     known = _catalogued(measured, profile_file)
     price = _given(price_per_hour, "--price-per-hour", known.price_per_hour if known else None)
     memory = _given(memory_mib, "--memory-mib", known.memory_mib if known else None)
     gpu = _fitted(measured, profile_file, source or profile_file.name, memory, price)
+    _write(gpu, output, _residuals(gpu))
+
+
+def _write(gpu: "GpuType", output: Path | None, residuals: list[Any]) -> None:
+    """Write a catalogue file and show the residuals beside it."""
+    from bench.cli.files import write_text
+    from bench.cli.terminal import emit, show
+    from instances.catalogue import gpu_type_to_toml
+
     text = gpu_type_to_toml(gpu)
     if output is None:
         emit(text, sys.stdout)
-        show(*_residuals(gpu), stream=sys.stderr)
+        show(*residuals, stream=sys.stderr)
     else:
         write_text(output, text)
-        show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *_residuals(gpu))
+        show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *residuals)
+
+
+def _facts(
+    name: str | None,
+    share_units: int | None,
+    memory_mib: float | None,
+    price_per_hour: float | None,
+    pcie_bytes_per_ms: float | None,
+) -> "GpuFacts":
+    """Return what no measurement tells: given, or taken from the catalogue's entry of that name."""
+    from instances import InputError
+    from instances.catalogue import gpu_type, gpu_type_names
+    from instances.performance.profile_fit import GpuFacts
+
+    if name is None:
+        raise InputError("--gpu", "is missing; a folder of measurements does not name its GPU")
+    known = gpu_type(name) if name in gpu_type_names() else None
+    return GpuFacts(
+        name,
+        int(_given(share_units, "--share-units", known.share_units if known else None)),
+        _given(memory_mib, "--memory-mib", known.memory_mib if known else None),
+        _given(price_per_hour, "--price-per-hour", known.price_per_hour if known else None),
+        _given(pcie_bytes_per_ms, "--pcie-bytes-per-ms", known.hardware.pcie_bytes_per_ms if known else None),
+    )
 
 
 def _catalogued(profile: Any, file: Path) -> "GpuType | None":

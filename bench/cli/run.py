@@ -83,8 +83,10 @@ def run(
     from bench.cli.tasks import Limits, default_jobs, parse_seeds, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.gap import ledger_gaps
+    from bench.known_bad import refuse_wrong_answers
     from bench.ledger import Ledger
 
+    refuse_wrong_answers()
     limits = Limits(time_limit, memory_limit, threads)
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))

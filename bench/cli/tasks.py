@@ -1,14 +1,13 @@
 """From what the command line says to the tasks of a run."""
 
 import math
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.api import refusal
 from bench.inspection import SchedulerInfo, inspect_schedulers
 from bench.parameters import parse_overrides
+from bench.provenance import usable_cores
 from bench.registry import Entry, entries, parse_spec
 from bench.task import Task
 from instances import InputError, Instance
@@ -40,8 +39,7 @@ class Limits:
 
 def default_jobs(threads: int) -> int:
     """Return how many runs of ``threads`` threads the cores of this machine take at a time."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, cores // threads)
+    return max(1, usable_cores() // threads)
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -78,12 +78,13 @@ def least_share(
 ) -> int:
     """Least share from ``start_units`` up that is within ``limit_ms`` where at least the floors act on the whole GPU.
 
-    The time falls with the share (own L2 demand is part of the floor, own power too), so halving finds it.
+    Where the time falls with the share (own L2 demand is part of the floor, own power too) halving finds it; otherwise
+    each share is tried.
     """
     low = int(np.searchsorted(tables.permitted, start_units))
     high = len(tables.permitted)
     while low < high:
-        middle = (low + high) // 2
+        middle = (low + high) // 2 if tables.falling else low
         u = tables.permitted[middle]
         others_l2 = max(0.0, l2_floor - tables.l2_pct[model, batch, u])
         if gpu_time_ms(tables, model, batch, u, residents, others_l2, 0.0, power_floor) <= limit_ms:
@@ -178,7 +179,7 @@ def reachable_takes(tables: Tables, choices: Choices) -> Takes:
     count = len(choices.workload)
     boxes: list[Box] = []
     rows: list[tuple[NDArray[np.int16], Floats, Floats]] = []
-    for residents in range(1, tables.share_units + 1):
+    for residents in range(1, tables.most_residents + 1):
         before = len(boxes)
         for l2_range in pairwise(l2_edges):
             for power_range in pairwise(power_edges):

@@ -1,12 +1,13 @@
 """The ways in which a workload can be served on one GPU, after dominance."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from instances.instance import GOODPUT_STEP, Objective
+from formulations.rates import Rates
 from instances.least_shares import least_share_alone
 from instances.tables import Tables
 from instances.view import View
@@ -60,8 +61,8 @@ def dominates(
 
     For every share at which the other batch can run alone there must be a share, no larger, at which this one demands
     no more L2, DRAM and power (and memory, where it can bind) and meets its budget wherever the other does. The last
-    holds if its budget is no smaller and its active time is no larger relative to the budget: the time test divided by
-    the budget is then no harder in any of its terms.
+    holds if its budget is no smaller and its active time, alone and in company, is no larger relative to the budget:
+    the time test divided by the budget is then no harder in any of its terms.
     """
     if budget_ms < other_budget_ms:
         return False
@@ -77,6 +78,8 @@ def dominates(
             covered = (
                 tables.active_ms[model, batch, ours] * other_budget_ms
                 <= tables.active_ms[model, other_batch, theirs] * budget_ms
+                and tables.active_ms[model, batch, ours] * tables.company[model, batch, ours] * other_budget_ms
+                <= tables.active_ms[model, other_batch, theirs] * tables.company[model, other_batch, theirs] * budget_ms
                 and tables.l2_pct[model, batch, ours] <= tables.l2_pct[model, other_batch, theirs]
                 and tables.dram_pct[model, batch, ours] <= tables.dram_pct[model, other_batch, theirs]
                 and tables.power_w[model, batch, ours] <= tables.power_w[model, other_batch, theirs]
@@ -104,37 +107,29 @@ def _drop_dominated(tables: Tables, model: int, budget_ms: Floats, memory_binds:
                 keep[other] = False
 
 
-def served_rates(view: View, workload: int) -> Floats:
-    """Return the rates a workload may be served at: its own, and under ``goodput`` the lower 5 % steps."""
-    rate = view.rate_rps[workload]
-    if view.instance.objective is not Objective.GOODPUT:
-        return np.array([rate])
-    steps = round(1.0 / GOODPUT_STEP)
-    return rate * GOODPUT_STEP * np.arange(steps, 0, -1)
-
-
 class _Served(NamedTuple):
-    """Every batch of one workload at one rate; arrays are indexed by batch."""
+    """Every batch of one workload, at the rate that suits it best of those worth the same; arrays are by batch."""
 
     position: int
     model: int
-    rate_rps: float
+    rate_rps: Floats
     budget_ms: Floats
     lower_units: Ints
     possible: NDArray[np.bool_]
 
 
-def _served(view: View, position: int, workload: int, rate_rps: float) -> _Served:
+def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _Served:
     model = int(view.model[workload])
     top = int(view.tables.max_batch[model])
-    budget = np.full(top + 1, -np.inf)
-    budget[1:] = view.budget_ms(np.full(top, workload), np.arange(1, top + 1), np.full(top, rate_rps))
+    budgets = view.budget_ms(workload, np.arange(1, top + 1)[:, None], rates_rps[None, :])
+    rate = rates_rps[np.append(0, budgets.argmax(axis=1))]
+    budget = np.append(-np.inf, budgets.max(axis=1))
     lower = np.array(
         [view.tables.share_units + 1]
         + [least_share_alone(view.tables, model, b, float(budget[b])) for b in range(1, top + 1)],
         dtype=np.int64,
     )
-    return _Served(position, model, rate_rps, budget, lower, (budget > 0.0) & (lower <= view.tables.share_units))
+    return _Served(position, model, rate, budget, lower, (budget > 0.0) & (lower <= view.tables.share_units))
 
 
 def _memory_can_bind(view: View, served: list[_Served]) -> bool:
@@ -156,8 +151,10 @@ def _memory_can_bind(view: View, served: list[_Served]) -> bool:
     return total > view.tables.memory_limit_mib
 
 
-def all_choices(view: View, workloads: Ints, copy_of: Ints) -> Choices:
+def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rates]) -> Choices:
     """List the rates of ``workloads`` and the undominated batches for each.
+
+    A batch is listed at one of the rates that are worth the same only: where its budget is largest.
 
     Parameters
     ----------
@@ -167,11 +164,13 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints) -> Choices:
         Positions in the instance, in the order in which patterns take them.
     copy_of
         See ``Choices``.
+    rates
+        What each workload may be planned for, in the order of the instance.
     """
     served = [
-        _served(view, position, int(w), float(rate))
-        for position, w in enumerate(workloads)
-        for rate in served_rates(view, int(w))
+        _served(view, position, w, rates[w].rate_rps[rates[w].step == step])
+        for position, w in enumerate(workloads.tolist())
+        for step in np.unique(rates[w].step)[::-1]
     ]
     memory_binds = _memory_can_bind(view, served)
     choices: list[tuple[int, int, float]] = []
@@ -181,18 +180,19 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints) -> Choices:
     for s in served:
         keep = s.possible.copy()
         _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, keep)
-        if keep.any():
-            options += [(int(b), float(s.budget_ms[b]), int(s.lower_units[b])) for b in np.flatnonzero(keep)]
-            choices.append((s.position, s.model, s.rate_rps))
+        for rate in np.unique(s.rate_rps[keep]).tolist():
+            batches = np.flatnonzero(keep & (s.rate_rps == rate))
+            options += [(int(b), float(s.budget_ms[b]), int(s.lower_units[b])) for b in batches]
+            choices.append((s.position, s.model, rate))
             option.append(len(options))
         first[s.position + 1] = len(choices)
-    workload, model, rate = zip(*choices, strict=True) if choices else ((), (), ())
+    workload, model, rate_rps = zip(*choices, strict=True) if choices else ((), (), ())
     batch, budget, lower = zip(*options, strict=True) if options else ((), (), ())
     return Choices(
         first,
         np.array(workload, dtype=np.int64),
         np.array(model, dtype=np.int64),
-        np.array(rate, dtype=np.float64),
+        np.array(rate_rps, dtype=np.float64),
         np.array(option, dtype=np.int64),
         np.array(batch, dtype=np.int64),
         np.array(budget, dtype=np.float64),

@@ -17,12 +17,8 @@ from instances.view import View
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FIRST_TOLERANCE = 0.02
-"""A pattern is looked for when it gains at least this fraction of a GPU's worth; halved whenever none does."""
-
-
-PULL, WEAKEST_PULL = 0.7, 0.2
-"""Weight of the best bound's duals against the master's own, and the weight below which it is dropped."""
+WEAKEST_PULL = 0.2
+"""Weight of the best bound's duals below which they are dropped."""
 
 
 @dataclass(slots=True)
@@ -44,8 +40,16 @@ class Generation:
         Its terms.
     """
 
+    first_tolerance, last_tolerance = 0.02, 1e-6
+    """A pattern is looked for when it gains at least this fraction of a GPU's worth; halved whenever none does."""
+
+    diving_tolerance: float | None = 1e-3
+    """Of the pricing between two steps of diving; ``None`` to dive among the known patterns only."""
+
+    first_pull = 0.7
+    """Weight of the best bound's duals against the master's own."""
+
     first_node_limit = 2_000
-    last_tolerance = 1e-6
     last_node_limit = 200_000_000
 
     def __init__(self, instance: Instance, run: Run) -> None:
@@ -108,7 +112,7 @@ class Generation:
         Duals are pulled towards those of the best bound so far (Wentges' smoothing): far from the end the master's own
         duals jump. When the pulled duals ask for nothing that gains at the master's own, the pull is weakened.
         """
-        tolerance, node_limit, pull = FIRST_TOLERANCE, self.first_node_limit, PULL
+        tolerance, node_limit, pull = self.first_tolerance, self.first_node_limit, self.first_pull
         while self.run.remaining_s > 0.0:
             self.relaxation = self.master.relax()
             duals = self._pulled(self.relaxation, pull)
@@ -122,7 +126,7 @@ class Generation:
             if finished():
                 return
             if new and (pull == 0.0 or any(self._gains(p, self.relaxation) for p in priced)):
-                pull = PULL if new else pull
+                pull = self.first_pull if new else pull
                 continue
             if pull > 0.0:
                 pull = pull / 2.0 if pull > WEAKEST_PULL else 0.0
@@ -195,11 +199,8 @@ class Generation:
         if (found > self.bound) if self.minimised else (found < self.bound):
             self.bound, self.centre = found, duals
 
-    def complete_within(self, slack: float) -> bool:
-        """Add every pattern whose reduced cost is below ``slack``; whether that could be done.
-
-        A plan worth ``slack`` more than the linear relaxation holds no other patterns.
-        """
+    def complete_below(self, worst: float) -> bool:
+        """Add every pattern that plans of at most this cost (the master's) hold; whether that was possible."""
         return False
 
 

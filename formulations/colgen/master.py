@@ -64,6 +64,8 @@ class Master:
     def __init__(self, cover: Cover, threads: int) -> None:
         import highspy
 
+        # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
+        highspy.Highs.resetGlobalScheduler(True)
         self._cover = cover
         self.patterns: list[Pattern] = []
         self.costs: list[float] = []
@@ -105,7 +107,10 @@ class Master:
 
     def relax(self) -> Relaxation:
         """Solve the linear relaxation, warm from the last basis."""
-        self._solver.run()
+        import highspy
+
+        if self._solver.run() == highspy.HighsStatus.kError:
+            raise RuntimeError("HiGHS cannot solve the restricted master")
         solution = self._solver.getSolution()
         dual = np.array(solution.row_dual)
         classes = len(self._cover.least)
@@ -150,7 +155,7 @@ class Master:
         counts : dict or None
             GPUs of each pattern used, or ``None`` without a solution that covers everything.
         proven : bool
-            Whether no other choice of the known patterns is better.
+            Whether no other choice of the known patterns is better, or covers everything.
         """
         import highspy
 
@@ -168,16 +173,17 @@ class Master:
         columns = solver.getNumCol()
         index = np.arange(columns, dtype=np.int32)
         solver.changeColsIntegrality(columns, index, np.full(columns, highspy.HighsVarType.kInteger))
+        nothing = np.zeros(self._artificial)
+        solver.changeColsBounds(self._artificial, index[: self._artificial], nothing, nothing)
         if start:
             value = np.zeros(columns)
             for column, count in start.items():
                 value[self._artificial + column] = count
             solver.setSolution(columns, index, value)
         solver.run()
-        proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        status = solver.getModelStatus()
+        proven = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return None, False
-        counts = np.round(solver.getSolution().col_value).astype(int)
-        if counts[: self._artificial].any():
             return None, proven
+        counts = np.round(solver.getSolution().col_value).astype(int)
         return {int(c): int(counts[self._artificial + c]) for c in np.flatnonzero(counts[self._artificial :])}, proven

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from formulations.colgen.boxes import Takes, reachable_takes
 from formulations.colgen.choices import Choices, all_choices
 from formulations.colgen.search import Buffers, Found, search_box
+from formulations.rates import Rates
 from instances.tables import Tables
 from instances.view import View
 
@@ -69,6 +71,7 @@ def _search_boxes(
     order: Ints,
     profit: Floats,
     threshold: float,
+    bonus: float,
     multipliers: Floats,
     rounds: int,
     node_limit: int,
@@ -79,16 +82,18 @@ def _search_boxes(
 ) -> int:
     """Search boxes in ``order`` until ``found`` is full; writes each box's bound, returns the nodes visited."""
     total_nodes = 0
+    paid = profit + bonus
     for i in order:
-        bounds[i], nodes = search_box(
+        bonuses = takes.box[i, 0] * bonus
+        bound, nodes = search_box(
             tables,
             choices,
             takes.box[i],
             takes.units[i],
             takes.l2[i],
             takes.power[i],
-            profit,
-            threshold,
+            paid,
+            threshold + bonuses,
             multipliers[i],
             rounds,
             node_limit,
@@ -96,6 +101,7 @@ def _search_boxes(
             buffers,
             found,
         )
+        bounds[i] = bound - bonuses if bound > threshold + bonuses else threshold
         total_nodes += nodes
         if found.stored[0] >= len(found.value):
             break
@@ -113,13 +119,15 @@ class Pricer:
         Index of the type in the instance's pool.
     workloads, copy_of
         Positions in the instance in pattern order; see ``Choices``.
+    rates
+        What each workload may be planned for, in the order of the instance.
     """
 
-    def __init__(self, view: View, pool: int, workloads: Ints, copy_of: Ints) -> None:
+    def __init__(self, view: View, pool: int, workloads: Ints, copy_of: Ints, rates: Sequence[Rates]) -> None:
         self.pool = pool
         self.workloads = workloads
         self.tables = view.tables
-        self.choices = all_choices(view, workloads, copy_of)
+        self.choices = all_choices(view, workloads, copy_of, rates)
         self.takes = reachable_takes(self.tables, self.choices)
         boxes, choices = self.takes.units.shape
         self.most_residents = int(self.takes.box[:, 0].max()) if boxes else 0
@@ -139,6 +147,7 @@ class Pricer:
         pattern_limit: int = 50,
         stop_after: int = 500,
         deadline: float = math.inf,
+        bonus: float = 0.0,
     ) -> Priced:
         """Search the boxes for patterns worth more than ``threshold``.
 
@@ -147,13 +156,16 @@ class Pricer:
         profit
             Of each choice of ``self.choices``.
         threshold
-            At least 0.
+            At least 0, or ``-bonus``.
         node_limit, pattern_limit
             Per box.
         stop_after
             Patterns in all; once reached, the other boxes are left out and the bound is infinite.
         deadline
             ``time.monotonic()`` value at which the boxes left are left out.
+        bonus
+            Residents whose profit and ``bonus`` together are not above 0 are left out: a pattern is worth no less
+            without them. It does not count otherwise.
         """
         most = max(self.most_residents, 1)
         found = Found(
@@ -177,6 +189,7 @@ class Pricer:
                 part,
                 profit,
                 threshold,
+                bonus,
                 self._multipliers,
                 MULTIPLIER_ROUNDS,
                 node_limit,
@@ -187,7 +200,7 @@ class Pricer:
             )
         count = int(found.stored[0])
         self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
-        best_found = float(found.value[:count].max()) if count else threshold
+        best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))
         return Priced(bound, [self._pattern(found, row) for row in range(count)], int(nodes), cut_short)

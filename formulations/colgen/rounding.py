@@ -10,15 +10,13 @@ SURE = 0.999
 """Weights at or above this are taken as whole."""
 
 
-def dive(generation: Generation, tolerance: float = 1e-3) -> dict[int, int] | None:
+def dive(generation: Generation) -> dict[int, int] | None:
     """Fix the largest weights one after another, generating patterns for what is left.
 
     Parameters
     ----------
     generation
         With its linear relaxation solved.
-    tolerance
-        Of the pricing between two steps.
 
     Returns
     -------
@@ -30,9 +28,11 @@ def dive(generation: Generation, tolerance: float = 1e-3) -> dict[int, int] | No
     try:
         while run.remaining_s > 0.0:
             relaxation = master.relax()
-            for priced in generation.price_at(relaxation, tolerance, generation.first_node_limit):
-                generation.add(priced.patterns)
-            weight = master.relax().weight
+            if generation.diving_tolerance is not None:
+                for priced in generation.price_at(relaxation, generation.diving_tolerance, generation.first_node_limit):
+                    generation.add(priced.patterns)
+                relaxation = master.relax()
+            weight = relaxation.weight
             open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])
             part = open_weight - np.floor(open_weight + 1.0 - SURE)
             whole = np.flatnonzero(open_weight >= SURE)

@@ -1,14 +1,13 @@
 """``scale``: the largest multiple of all rates that fits on the pool, by bisection over a grid of multiples."""
 
-import math
 from dataclasses import replace
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.solution import Solution
-from instances import Instance, Objective, Plan, PlanClass
-
-SCALE_STEP = 0.005
-"""Multiples are whole numbers of this; what holds at one holds at every smaller one, by the same plan."""
+from formulations.colgen.spatial import FitGeneration
+from formulations.problem import TOO_FEW
+from formulations.rates import SCALE_STEP
+from instances import Instance, Objective, Plan, PlanClass, SloRule
 
 MOST_STEPS = 200_000
 
@@ -24,14 +23,12 @@ class _Fit(Solution):
         """Whether the question is answered, or the bound as good as it gets."""
         return self.proven() or super().bound_suffices()
 
-    def impossible(self) -> bool:
-        """Whether the bound exceeds what the whole pool costs."""
-        whole = math.fsum(pool.type.price_per_hour * (pool.count or 0) for pool in self.instance.gpus)
-        return self.generation.bound > whole * (1.0 + 1e-9)
-
 
 def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
     """Bisect the multiples of the rates; each is decided by a bounded cost problem.
+
+    The bound is the first multiple on the grid that is proven too large: no plan reaches it, but plans between the last
+    grid point and it may exist.
 
     Parameters
     ----------
@@ -44,28 +41,34 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
     """
     if any(pool.count is None for pool in instance.gpus):
         return Outcome(Status.UNKNOWN, reason="scale needs a pool with a number of GPUs")
+    if not instance.workloads:
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIAL))
     best: Plan | None = None
     fits, too_many = 0, MOST_STEPS
+    reason = TOO_FEW
     undecided = False
 
-    def report(steps: int) -> Bound:
-        return Bound(steps * SCALE_STEP, True, PlanClass.SPATIAL)
+    def bound() -> Bound | None:
+        # Under p99 a higher rate may suit a workload better than its own, and those are not looked at.
+        certified = instance.slo_rule is not SloRule.P99
+        return Bound(too_many * SCALE_STEP, certified, PlanClass.SPATIAL) if too_many < MOST_STEPS else None
 
     while too_many - fits > 1 and run.remaining_s > 0.0 and not undecided:
         steps = _next(fits, too_many)
-        plan, impossible = _decide(instance, steps * SCALE_STEP, run, integer_fraction)
-        if plan is not None:
-            best, fits = plan, steps
+        outcome = _decide(instance, steps * SCALE_STEP, run, integer_fraction)
+        if outcome.plan is not None:
+            best, fits = outcome.plan, steps
             run.report(plan=best)
-        elif impossible:
-            too_many = steps
-            run.report(bound=report(too_many - 1))
+        elif outcome.status is Status.INFEASIBLE:
+            too_many, reason = steps, outcome.reason
+            run.report(bound=bound())
         else:
             undecided = True
-    bound = report(too_many - 1) if too_many < MOST_STEPS else None
+    decided = too_many - fits == 1
     if best is None:
-        return Outcome(Status.UNKNOWN, bound=bound, reason="" if run.remaining_s else "time was up")
-    return Outcome(Status.OPTIMAL if too_many - fits == 1 else Status.FEASIBLE, best, bound)
+        status = Status.INFEASIBLE if decided else Status.UNKNOWN
+        return Outcome(status, bound=bound(), reason=reason if decided else "no multiple could be decided in time")
+    return Outcome(Status.OPTIMAL if decided else Status.FEASIBLE, best, bound())
 
 
 def _next(fits: int, too_many: int) -> int:
@@ -75,11 +78,9 @@ def _next(fits: int, too_many: int) -> int:
     return (fits + too_many) // 2
 
 
-def _decide(instance: Instance, factor: float, run: Run, integer_fraction: float) -> tuple[Plan | None, bool]:
-    """Look for a plan at ``factor`` times the rates; the plan, and whether there is proof that none exists."""
+def _decide(instance: Instance, factor: float, run: Run, integer_fraction: float) -> Outcome:
+    """Look for a plan at ``factor`` times the rates, or for proof that none exists."""
     scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
     # What the cost problem reports is in dollars, nobody's objective here: its listener is left out.
     alone = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb)
-    fit = _Fit(scaled, alone, integer_fraction)
-    outcome = fit.solve()
-    return outcome.plan, outcome.status is Status.INFEASIBLE or fit.impossible()
+    return _Fit(FitGeneration(scaled, alone), integer_fraction).solve()

@@ -40,4 +40,4 @@ class ColGen:
         """Bound by column generation, then round to whole GPUs until optimal or out of time."""
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.integer_fraction)
-        return Solution(instance, run, self.integer_fraction).solve()
+        return Solution(GENERATIONS[instance.objective](instance, run), self.integer_fraction).solve()

@@ -15,8 +15,8 @@ from instances.tables import Tables
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-COMBINATION_LIMIT = 256
-"""Batch combinations tried for one set of residents; a set that resists them all counts as feasible in the bound."""
+BATCHES_LIMIT = 256
+"""Nodes of the search for batches of one set of residents; a set that resists them counts as feasible in the bound."""
 
 
 class Found(NamedTuple):
@@ -65,66 +65,87 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
     Returns
     -------
     int
-        1 if they fit, 0 if no batches make them fit, -1 if there were too many combinations to tell.
+        1 if they fit, 0 if no batches make them fit, -1 if that took too many nodes to tell.
     """
     residents = len(chosen)
-    model = np.empty(residents, dtype=np.int64)
-    units = np.empty(residents, dtype=np.int64)
-    budget = np.empty(residents)
+    first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     pick = np.empty(residents, dtype=np.int64)
     for j in range(residents):
-        model[j] = choices.model[chosen[j]]
-        pick[j] = choices.option[chosen[j]]
+        first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
+    if not _may_fit(tables, choices, chosen, first, end, pick):
+        return 0
+    if _fit(tables, choices, chosen, pick, batch):
+        return 1
+    # Depth first, the batch of one resident after another: what is on the GPU at least only grows on the way down.
+    nodes, depth = 0, 0
+    end[0] = first[0]
+    while depth >= 0:
+        k = chosen[depth]
+        if end[depth] == choices.option[k + 1]:
+            first[depth] = choices.option[k]
+            depth -= 1
+            continue
+        first[depth], end[depth] = end[depth], end[depth] + 1
+        nodes += 1
+        if nodes > BATCHES_LIMIT:
+            return -1
+        if _may_fit(tables, choices, chosen, first, end, pick):
+            if _fit(tables, choices, chosen, pick, batch):
+                return 1
+            if depth < residents - 1:
+                depth += 1
+                end[depth] = first[depth]
+    return 0
 
-    # A fixed point from below over all batches at once: what acts on the GPU at least, whichever are taken.
+
+@njit(cache=True)
+def _may_fit(tables: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
+    """Whether the least shares stay within the GPU beside what acts on it at least, whichever options are taken.
+
+    A fixed point from below over the options ``first[j]`` to ``end[j] - 1`` of all residents at once; those of the
+    least shares there are written to ``pick``.
+    """
+    residents = len(chosen)
     l2_floor, power_floor = 0.0, 0.0
-    settled = False
-    while not settled:
+    while True:
         l2, power, total = 0.0, 0.0, 0
         for j in range(residents):
-            k = chosen[j]
+            m = choices.model[chosen[j]]
             own_units, own_l2, own_power = tables.share_units + 1, np.inf, np.inf
-            for o in range(choices.option[k], choices.option[k + 1]):
+            for o in range(first[j], end[j]):
                 b, limit_ms = choices.batch[o], choices.budget_ms[o] * (1.0 + MARGIN)
-                u = least_share(tables, model[j], b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor)
+                u = least_share(tables, m, b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor)
                 if u <= tables.share_units:
                     if u < own_units:
                         own_units, pick[j] = u, o
-                    own_l2 = min(own_l2, tables.l2_pct[model[j], b, u])
-                    own_power = min(own_power, tables.power_w[model[j], b, u])
+                    own_l2 = min(own_l2, tables.l2_pct[m, b, u])
+                    own_power = min(own_power, tables.power_w[m, b, u])
             total += own_units
             l2 += own_l2
             power += own_power
         if total > tables.share_units:
-            return 0
-        settled = l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN)
+            return False
+        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+            return True
         l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
 
-    # First the batches that were best there, then all combinations.
-    combinations = 1
+
+@njit(cache=True)
+def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
+    """Whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
+    residents = len(chosen)
+    model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    budget = np.empty(residents)
+    memory = 0.0
     for j in range(residents):
-        combinations *= choices.option[chosen[j] + 1] - choices.option[chosen[j]]
-    for attempt in range(min(combinations, COMBINATION_LIMIT) + 1):
-        memory = 0.0
-        for j in range(residents):
-            batch[j], budget[j], units[j] = (
-                choices.batch[pick[j]],
-                choices.budget_ms[pick[j]],
-                choices.lower_units[pick[j]],
-            )
-            memory += tables.memory_mib[model[j], batch[j]]
-        if memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents):
-            return 1
-        if attempt == 0:
-            for j in range(residents):
-                pick[j] = choices.option[chosen[j]]
-            continue
-        for j in range(residents):
-            pick[j] += 1
-            if pick[j] < choices.option[chosen[j] + 1]:
-                break
-            pick[j] = choices.option[chosen[j]]
-    return 0 if combinations <= COMBINATION_LIMIT else -1
+        model[j] = choices.model[chosen[j]]
+        batch[j], budget[j], units[j] = (
+            choices.batch[pick[j]],
+            choices.budget_ms[pick[j]],
+            choices.lower_units[pick[j]],
+        )
+        memory += tables.memory_mib[model[j], batch[j]]
+    return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)
 
 
 @njit(cache=True)

@@ -2,14 +2,15 @@
 
 import math
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Bound, Outcome, Status
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.generation import Generation
 from formulations.colgen.plans import plan_of
 from formulations.colgen.rounding import dive
 from formulations.colgen.spatial import CostGeneration, GoodputGeneration
-from instances import Instance, Objective, Plan, PlanClass
-from instances.costs import next_cost
+from formulations.problem import TOO_FEW
+from instances import Objective, Plan, PlanClass
+from instances.costs import cost_step, next_cost
 
 GOOD_ENOUGH = 1e-4
 """Relative gap between bound and relaxation at which a throughput goes on to whole GPUs."""
@@ -22,14 +23,22 @@ GENERATIONS: dict[Objective, type[Generation]] = {
 
 
 class Solution:
-    """One run: the generation, the best plan and the best bound so far."""
+    """One run: the generation, the best plan and the best bound so far.
 
-    def __init__(self, instance: Instance, run: Run, integer_fraction: float) -> None:
-        self.instance = instance
-        self.run = run
+    Parameters
+    ----------
+    generation
+        Of the instance, on the terms of the run.
+    integer_fraction
+        See ``ColGen``.
+    """
+
+    def __init__(self, generation: Generation, integer_fraction: float) -> None:
+        self.instance = generation.instance
+        self.run = generation.run
         self.integer_fraction = integer_fraction
-        self.generation = GENERATIONS[instance.objective](instance, run)
-        self.minimised = self.generation.minimised
+        self.generation = generation
+        self.minimised = generation.minimised
         self.counts: dict[int, int] | None = None
         self.plan: Plan | None = None
         self.value = math.inf  # of the minimised objective
@@ -68,19 +77,28 @@ class Solution:
 
     def _close(self) -> None:
         """Add every pattern that a better plan could use, and choose among them exactly."""
-        if self.counts is None or self.run.remaining_s <= 0.0:
+        worst = self._worst_of_interest()
+        if math.isinf(worst) or self.run.remaining_s <= 0.0:
             return
-        bound = self.generation.bound if self.minimised else -self.generation.bound
-        better = self.value
-        if self.minimised:
-            better = self.value - float(self.generation.price.min()) * (1.0 - 1e-6)
-        if (
-            self.generation.complete_within(max(0.0, better - bound) * (1.0 + 1e-6) + 1e-6 * abs(bound))
-            and self._round()
-        ):
+        if self.generation.complete_below(worst) and self._round():
             # Only the known patterns could have made a better plan, and no choice of them does.
-            self.generation.bound = self.value if self.minimised else -self.value
+            if self.plan is None:
+                self.generation.bound = math.inf
+            else:
+                self.generation.bound = self.value if self.minimised else -self.value
             self._report_bound()
+
+    def _worst_of_interest(self) -> float:
+        """Cost, as the master counts it, above which a plan is no better than the best so far, or than none."""
+        if not self.minimised:
+            return self.value
+        if self.plan is not None:
+            return self.value - cost_step(self.instance)
+        return self._whole_pool()
+
+    def _whole_pool(self) -> float:
+        prices = zip(self.generation.price, self.generation.count, strict=True)
+        return math.fsum(price * count for price, count in prices if price > 0.0)
 
     def _round(self) -> bool:
         """Solve the restricted master over whole GPUs; whether to optimality."""
@@ -140,6 +158,10 @@ class Solution:
             return self.value <= next_cost(self.generation.bound, self.instance) * (1.0 + 1e-9)
         return -self.value >= self.generation.bound * (1.0 - 1e-9)
 
+    def impossible(self) -> bool:
+        """Whether the bound exceeds what the whole pool costs: no plan serves all workloads."""
+        return self.minimised and self.generation.bound > self._whole_pool() * (1.0 + 1e-9)
+
     def _outcome(self) -> Outcome:
         tally = self.generation.tally
         statistics = {
@@ -147,5 +169,7 @@ class Solution:
             "nodes": float(tally.nodes),
             "patterns": float(len(self.generation.master.patterns)),
         }
+        if self.impossible():
+            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=TOO_FEW)
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
         return Outcome(status, self.plan, self._bound(), statistics)

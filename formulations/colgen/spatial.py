@@ -10,6 +10,7 @@ from formulations.colgen.bounds import cost_bound, value_bound
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced, Pricer
+from formulations.rates import Rates, rates_at, rates_of
 from instances import GOODPUT_STEP, Instance
 from instances.one_gpu import Resident, fit_gpu
 
@@ -21,14 +22,22 @@ PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
 
+CLOSING_ROOM = 1e-6
+"""Relative room for rounding when patterns are told apart by their reduced costs."""
+
 
 class _SpatialGeneration(Generation):
     """What ``cost`` and ``goodput`` share: exact pricing over (workload, rate) choices at least shares."""
 
     def __init__(self, instance: Instance, run: Run) -> None:
         super().__init__(instance, run)
-        self.pricers = [Pricer(view, t, self.order, self.copy_of) for t, view in enumerate(self.views)]
+        rates = self.rates()
+        self.pricers = [Pricer(view, t, self.order, self.copy_of, rates) for t, view in enumerate(self.views)]
         self.seed()
+
+    def rates(self) -> list[Rates]:
+        """Return what each workload may be planned for."""
+        return [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
 
     def seed(self) -> None:
         """Start with each choice alone."""
@@ -60,19 +69,40 @@ class _SpatialGeneration(Generation):
             for pricer in self.pricers
         ]
 
-    def complete_within(self, slack: float) -> bool:
-        """Add every pattern whose reduced cost is below ``slack``; whether that could be done."""
-        self.relaxation = self.master.relax()
-        for pricer in self.pricers:
-            threshold = max(0.0, self.threshold(pricer.pool, self.relaxation, 0.0) - slack)
-            profit = self._profit(pricer, self.relaxation.workload_dual)
-            limit = CLOSING_PATTERNS
-            priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit, self.run.deadline)
-            self.tally.nodes += priced.nodes
-            self.add(priced.patterns)
-            if len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short:
-                return False
+    def complete_below(self, worst: float) -> bool:
+        """Add every pattern that plans of at most this cost, as the master counts it, hold; whether that was possible.
+
+        A plan costs what the relaxation does and the reduced costs of its patterns. Once none is negative, none may
+        exceed what the plan costs more than the relaxation.
+        """
+        gains = True
+        while gains:
+            gains = False
+            relaxation = self.relaxation = self.master.relax()
+            room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
+            slack = max(0.0, worst - relaxation.value) + room
+            for pricer in self.pricers:
+                new = self._patterns_within(slack, pricer, relaxation)
+                if new is None:
+                    return False
+                # As many patterns of negative reduced cost as there are workloads still fit into the room.
+                gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in new)
         return True
+
+    def _patterns_within(self, slack: float, pricer: Pricer, relaxation: Relaxation) -> list[Pattern] | None:
+        """Add the patterns of reduced cost at most ``slack``; those that are new, or ``None`` if some are missing."""
+        threshold = self.threshold(pricer.pool, relaxation, 0.0)
+        profit = self._profit(pricer, relaxation.workload_dual)
+        # No pattern gains by itself, so nobody whom it would cost more than the slack is in one of these.
+        profit = np.where(profit < -slack, -np.inf, profit)
+        limit = CLOSING_PATTERNS
+        priced = pricer.price(
+            profit, threshold - slack, CLOSING_NODES, limit, limit, self.run.deadline, bonus=2.0 * slack
+        )
+        self.tally.nodes += priced.nodes
+        if len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short:
+            return None
+        return [pattern for pattern in priced.patterns if self.add([pattern])]
 
     def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
         raise NotImplementedError
@@ -160,10 +190,10 @@ class CostGeneration(_SpatialGeneration):
         for place in np.argsort(-fraction, kind="stable").tolist():
             if not np.isfinite(fraction[place]):
                 continue
-            options = range(choices.option[choices.first[place]], choices.option[choices.first[place] + 1])
-            batch = int(choices.batch[min(options, key=lambda o: int(choices.lower_units[o]))])
-            w = int(pricer.workloads[place])
-            member = (w, batch, float(view.rate_rps[w]))
+            options = range(choices.option[choices.first[place]], choices.option[choices.first[place + 1]])
+            least = min(options, key=lambda o: int(choices.lower_units[o]))
+            choice = np.searchsorted(choices.option, least, side="right") - 1
+            member = (int(pricer.workloads[place]), int(choices.batch[least]), float(choices.rate_rps[choice]))
             for g, (members, used) in enumerate(gpus):
                 if used + fraction[place] <= 1.0:
                     placed = fit_gpu(view, [Resident(*m) for m in (*members, member)])
@@ -181,6 +211,14 @@ class CostGeneration(_SpatialGeneration):
         served = {pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1}
         classes = {int(self.class_of[w]) for w in served}
         return [w for w in range(len(self.class_of)) if int(self.class_of[w]) not in classes]
+
+
+class FitGeneration(CostGeneration):
+    """Whether the pool serves every workload at its own rate or, where that suits it better, a higher one."""
+
+    def rates(self) -> list[Rates]:
+        """Return what each workload may be planned for."""
+        return rates_at(self.instance, 1.0)
 
 
 class GoodputGeneration(_SpatialGeneration):

@@ -1,5 +1,8 @@
 """The true problem of class ``spatial`` as one Pyomo model, in iGniter's equations (001, equations 1-16).
 
+Other performance models differ in active times and demands only, which then come from tables
+(``formulations.compact.tabulated``).
+
 Indices: ``o`` is an option (a workload on one GPU type), ``(t, k)`` is GPU number k of type t. In the paper every
 quantity of a workload has a GPU index j. Here a workload is on one GPU, so its batch ``b``, share ``r`` (whole units)
 and times carry the option alone, and what it meets on its GPU (others' L2 demand, delay, slowdown) comes from rows that
@@ -19,6 +22,7 @@ from formulations.compact.interference import state_interference
 from formulations.compact.model import CompactModel
 from formulations.compact.options import Option, options_of, span
 from formulations.compact.placement import state_placement, state_space
+from formulations.compact.tabulated import state_tables
 from formulations.compact.times import state_budgets, state_objective, state_times
 from formulations.problem import Problem
 
@@ -57,6 +61,7 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
     m.ability = pyo.Var(m.O, bounds=lambda _, o: span(options[o].ability))
     state_placement(model)
     state_space(model)
+    state_tables(model)
     state_interference(model)
     state_times(model)
     state_budgets(model)

@@ -1,4 +1,4 @@
-"""What an option meets on its GPU: others' L2 demand, added delay and lost clock (iGniter's equations 6, 8-10)."""
+"""What an option meets on its GPU: others' demands, added delay and lost clock (iGniter's equations 6, 8-10)."""
 
 from dataclasses import dataclass
 
@@ -6,14 +6,16 @@ import pyomo.environ as pyo
 
 from formulations.compact.model import CompactModel, add
 from formulations.compact.options import Option, most_beside
+from formulations.compact.tabulated import demands
 
 
 @dataclass(frozen=True, slots=True)
 class _Most:
-    """The most that others can bring into a given room: residents, L2 demand (percent) and power (W)."""
+    """The most that others can bring into a given room: residents, L2 and DRAM demand (percent) and power (W)."""
 
     residents: float
     l2_pct: float
+    dram_pct: float
     power_w: float
 
     @classmethod
@@ -21,6 +23,7 @@ class _Most:
         return cls(
             most_beside(option, alike, [1.0] * len(alike), free_units),
             most_beside(option, alike, [other.l2_pct[1] for other in alike], free_units),
+            most_beside(option, alike, [other.dram_pct[1] for other in alike], free_units),
             most_beside(option, alike, [other.power_w[1] for other in alike], free_units),
         )
 
@@ -31,11 +34,13 @@ def state_interference(model: CompactModel) -> None:
     On a GPU where the option is not, a row must not bind: its last term takes away the most its left side can be.
     """
     m, options = model.pyomo, model.options
-    l2 = [option.dnn.l2[0] * m.ability[o] + option.dnn.l2[1] for o, option in enumerate(options)]
-    power = [option.dnn.power[0] * m.ability[o] + option.dnn.power[1] for o, option in enumerate(options)]
+    l2, dram, power = demands(model)
     l2_on = model.spread("l2", l2, [option.l2_pct for option in options])
+    dram_matters = any(option.view.tables.alpha_dram[option.row] > 0.0 for option in options)
+    dram_on = model.spread("dram", dram, [option.dram_pct for option in options]) if dram_matters else None
     power_on = model.spread("power", power, [option.power_w for option in options])
     m.others_l2 = pyo.Var(m.O, bounds=(0.0, None))
+    m.others_dram = pyo.Var(m.O, bounds=(0.0, None))
     m.delay = pyo.Var(m.O, bounds=(0.0, None))
     m.slowdown = pyo.Var(m.O, bounds=(0.0, None))
     rows = m.interference = pyo.ConstraintList()
@@ -47,6 +52,7 @@ def state_interference(model: CompactModel) -> None:
         excess_w = tables.idle_power_w - tables.max_power_w
         slowdown_most = -tables.throttle_per_w * (excess_w + option.power_w[1] + here.power_w)
         m.others_l2[o].setub(here.l2_pct)
+        m.others_dram[o].setub(here.dram_pct if dram_on is not None else 0.0)
         m.delay[o].setub(max(0.0, tables.alpha_sch * (1.0 + here.residents) + tables.beta_sch))
         m.slowdown[o].setub(min(1.0, max(0.0, slowdown_most)))
         slack_delay = max(0.0, tables.alpha_sch * there.residents + tables.beta_sch)
@@ -56,6 +62,9 @@ def state_interference(model: CompactModel) -> None:
             members = model.on_gpu[t, k]
             # Equation 8: the sum over the others
             rows.add(m.others_l2[o] >= add(l2_on[p, t, k] for p in members if p != o) - there.l2_pct * absent)
+            if dram_on is not None:
+                # InSS, Sec. 4.1
+                rows.add(m.others_dram[o] >= add(dram_on[p, t, k] for p in members if p != o) - there.dram_pct * absent)
             # Equation 6: the larger of zero and the line (``linear_conditions_hold``)
             residents = add(m.v[p, t, k] for p in members)
             rows.add(m.delay[o] >= tables.alpha_sch * residents + tables.beta_sch - slack_delay * absent)

@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.choices import Choices, rates_of, servable_choices, why_not_exact
 from formulations.problem import Offer, Problem
+from formulations.rates import rates_of
+from formulations.sized_choices import SizedChoices, servable_choices, why_not_exact
 from instances import Instance, Objective, SloRule
 from instances.gpu import DnnModel
 from instances.view import View
 
 Floats = NDArray[np.float64]
 Range = tuple[float, float]
+
+FORMULA = "igniter"
+"""The performance model whose active time is a formula of batch and share; those of the others are tables."""
 
 ANALYTIC_RULES = frozenset({SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE})
 """The SLO rules whose budget is a formula of batch and rate; the budget of ``p99`` is a table."""
@@ -36,7 +40,7 @@ class Option:
     workload: int
     offer: int
     view: View
-    choices: Choices
+    choices: SizedChoices
 
     @property
     def row(self) -> int:
@@ -79,6 +83,11 @@ class Option:
         return span(self.choices.demand[:, 0])
 
     @property
+    def dram_pct(self) -> Range:
+        """Least and largest DRAM demand."""
+        return span(self.choices.demand[:, 1])
+
+    @property
     def power_w(self) -> Range:
         """Least and largest power demand."""
         return span(self.choices.demand[:, 2])
@@ -91,13 +100,11 @@ def span(values: NDArray[np.float64] | NDArray[np.int64]) -> Range:
 
 def why_not_compact(instance: Instance) -> str:
     """Say why the compact model cannot state this instance; empty if it can."""
-    if instance.performance_model != "igniter":
-        return f"the compact model is written in iGniter's equations, not those of {instance.performance_model}"
     if instance.slo_rule not in ANALYTIC_RULES:
         return f"the budget of {instance.slo_rule} is a table, not a formula of batch and rate"
     for pool in instance.gpus:
         tables = View.of(instance, pool.type).tables
-        if len(tables.permitted) != tables.share_units:
+        if instance.performance_model == FORMULA and len(tables.permitted) != tables.share_units:
             return f"{pool.type.name} permits only some shares, the compact model has every whole unit"
         if reason := why_not_exact(tables):
             return f"{pool.type.name}: {reason}"

@@ -55,6 +55,10 @@ def state_space(model: CompactModel) -> None:
         rows.add(
             add(r_on[o, t, k] for o in model.on_gpu[t, k]) <= model.offers[t].view.tables.share_units * m.used[t, k]
         )
+    for t, k in m.J:
+        tables = model.offers[t].view.tables
+        if tables.most_residents < tables.share_units:
+            rows.add(add(m.v[o, t, k] for o in model.on_gpu[t, k]) <= tables.most_residents)
     # A GPU full of the workload with the most memory per unit has enough unless its type is here.
     tight = {
         option.offer

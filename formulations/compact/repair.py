@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.choices import Choices
 from formulations.problem import Group, Offer, Problem
+from formulations.sized_choices import SizedChoices
 from instances import Objective
 from instances.one_gpu import Resident
 
@@ -73,7 +73,7 @@ _Ways = dict[int, list[_Way]]
 """Ways to serve a workload on one GPU type, by step of the rate."""
 
 
-def _ways(choices: Choices, workload: int) -> _Ways:
+def _ways(choices: SizedChoices, workload: int) -> _Ways:
     """Return the ways to try for a workload, those of the fewest units first."""
     found: _Ways = {}
     for k in np.argsort(choices.units, kind="stable"):
@@ -96,7 +96,7 @@ def _settle(problem: Problem, group: Group) -> Group:
     return group
 
 
-def _best(choices: Choices, resident: Resident) -> Resident:
+def _best(choices: SizedChoices, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
     for ways in _ways(choices, resident.workload).values():
         for way in ways:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from formulations.compact.model import CompactModel, Expr, Relation, add
 from formulations.compact.options import Option, span
+from formulations.compact.tabulated import is_tabulated
 from instances import GOODPUT_STEP, Objective, SloRule
 
 
@@ -17,20 +18,27 @@ def state_times(model: CompactModel) -> None:
     m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min().item(), options[o].budget_ms.max().item()))
     m.cache_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_l2[o].ub))
     m.lost_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.t_gpu[o].ub * m.slowdown[o].ub))
+    m.dram_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_dram[o].ub))
     rows = m.times = pyo.ConstraintList()
     for o, option in enumerate(options):
         tables, w = option.view.tables, option.row
         # Equation 5
         t_sch = float(tables.scheduling_ms[w]) + float(tables.kernels[w]) * m.delay[o]
-        # Equation 8; cache_ms is k_act times the others' L2 demand
+        # Equation 8; cache_ms is k_act times the others' L2 demand, dram_ms the same for DRAM (InSS, Sec. 4.1)
         t_act = m.k_act[o] + float(tables.alpha_l2[w]) * m.cache_ms[o]
+        products = [_product("cache_ms", m.cache_ms[o], m.k_act[o], m.others_l2[o])]
+        if tables.alpha_dram[w] > 0.0:
+            t_act += float(tables.alpha_dram[w]) * m.dram_ms[o]
+            products.append(_product("dram_ms", m.dram_ms[o], m.k_act[o], m.others_dram[o]))
+        if is_tabulated(model):
+            # Company alone adds company_ms, which may be negative; together with the demands it never helps.
+            t_act += m.company_ms[o]
+            rows.add(m.t_gpu[o] - m.lost_ms[o] >= t_sch + m.k_act[o])
+        else:
+            model.relations += _active_time(m, o, option)
         # Equation 4: t_gpu * f / F = t_sch + t_act, where f / F = 1 - slowdown and lost_ms = t_gpu * slowdown
         rows.add(m.t_gpu[o] - m.lost_ms[o] >= t_sch + t_act)
-        model.relations += [
-            *_active_time(m, o, option),
-            _product("cache_ms", m.cache_ms[o], m.k_act[o], m.others_l2[o]),
-            _product("lost_ms", m.lost_ms[o], m.t_gpu[o], m.slowdown[o]),
-        ]
+        model.relations += [*products, _product("lost_ms", m.lost_ms[o], m.t_gpu[o], m.slowdown[o])]
 
 
 def _active_time(m: Any, o: int, option: Option) -> list[Relation]:

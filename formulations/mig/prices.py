@@ -90,6 +90,8 @@ class _Master:
     def __init__(self, instance: Instance, offers: Offers, threads: int) -> None:
         import highspy
 
+        # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
+        highspy.Highs.resetGlobalScheduler(True)
         self._solver = highspy.Highs()
         self._solver.setOptionValue("output_flag", False)
         self._solver.setOptionValue("threads", threads)

@@ -44,6 +44,8 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> Solut
     """
     import highspy
 
+    # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
+    highspy.Highs.resetGlobalScheduler(True)
     solver = highspy.Highs()
     options = {
         "output_flag": False,

@@ -1,14 +1,18 @@
 """The GPU catalogue: one TOML file per GPU type."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from instances.catalogue.writing import gpu_type_to_toml
 from instances.errors import InputError, unknown_name
 from instances.gpu import ISOLATED, DnnModel, GpuType, Hardware, Provenance
 from instances.mig import MigConfiguration, MigProfile, MigSlice
+from instances.profile import Company, PairFactor, SoloProfile
+
+__all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml"]
 
 
 def gpu_type_names() -> list[str]:
@@ -56,13 +60,44 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
             provenance=_provenance(entry["provenance"]),
             allowed_shares=tuple(entry["allowed_shares"]) if "allowed_shares" in entry else None,
             mig=mig,
+            pair=PairFactor(**_numbers(entry["pair"])) if "pair" in entry else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(where, f"not a catalogue file: {type(error).__name__} {error}") from None
 
 
 def _hardware(entry: Mapping[str, Any]) -> Hardware:
-    return Hardware(**{key: float(value) for key, value in entry.items()})
+    return Hardware(**_numbers(entry))
+
+
+def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
+    return {key: float(value) for key, value in entry.items()}
+
+
+def _grid(rows: list[list[Any]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(map(float, row)) for row in rows)
+
+
+def _line(entry: Sequence[Any]) -> tuple[float, float]:
+    slope, intercept = map(float, entry)
+    return slope, intercept
+
+
+def _solo(entry: Mapping[str, Any]) -> SoloProfile:
+    return SoloProfile(
+        batch=tuple(map(int, entry["batch"])),
+        share_pct=tuple(map(float, entry["share_pct"])),
+        gpu_ms=_grid(entry["gpu_ms"]),
+        l2_pct=tuple(map(float, entry["l2_pct"])),
+        dram_pct=tuple(map(float, entry["dram_pct"])),
+        l2=_line(entry["l2"]),
+        dram=_line(entry["dram"]),
+        span=float(entry["span"]),
+    )
+
+
+def _company(entry: Mapping[str, Any]) -> Company:
+    return Company(_grid(entry["gpu_ms"]), float(entry["alpha_l2"]), float(entry["alpha_dram"]))
 
 
 def _mig(entry: Mapping[str, Any]) -> MigProfile:
@@ -80,14 +115,12 @@ def _mig(entry: Mapping[str, Any]) -> MigProfile:
 
 def _model(name: str, entry: Mapping[str, Any]) -> DnnModel:
     k1, k2, k3, k4, k5 = map(float, entry["k"])
-    power_slope, power_base = map(float, entry["power"])
-    l2_slope, l2_base = map(float, entry["l2"])
     return DnnModel(
         name=name,
         max_batch=int(entry["max_batch"]),
         k=(k1, k2, k3, k4, k5),
-        power=(power_slope, power_base),
-        l2=(l2_slope, l2_base),
+        power=_line(entry["power"]),
+        l2=_line(entry["l2"]),
         alpha_cache=float(entry["alpha_cache"]),
         scheduling_alone_ms=float(entry["scheduling_alone_ms"]),
         kernels=int(entry["kernels"]),
@@ -96,39 +129,11 @@ def _model(name: str, entry: Mapping[str, Any]) -> DnnModel:
         memory_base_mib=float(entry["memory_base_mib"]),
         memory_per_item_mib=float(entry["memory_per_item_mib"]),
         provenance=_provenance(entry["provenance"]),
+        solo=_solo(entry["solo"]) if "solo" in entry else None,
+        inss=_line(entry["inss"]) if "inss" in entry else None,
+        company=_company(entry["company"]) if "company" in entry else None,
     )
 
 
 def _provenance(entry: Mapping[str, Any]) -> Provenance:
     return Provenance(entry["kind"], entry["source"], dict(entry.get("residual", {})))
-
-
-def gpu_type_to_toml(gpu: GpuType) -> str:
-    """Write a GPU type as the text of a catalogue file; ``gpu_type_from_toml`` reads it back unchanged."""
-    from dataclasses import asdict
-
-    import tomli_w
-
-    entry = {key: value for key, value in asdict(gpu).items() if value is not None}
-    for model in entry["models"].values():
-        del model["name"]
-    if gpu.mig is None:
-        return tomli_w.dumps({key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()})
-    for unused in ("hardware", "models", "mig"):
-        del entry[unused]
-    return tomli_w.dumps(entry) + _mig_to_toml(gpu.mig)
-
-
-def _mig_to_toml(mig: MigProfile) -> str:
-    """Write one line for each slice and configuration: hundreds of them are to be read as tables."""
-    lines = ["", "[mig]", "slices = ["]
-    lines += [f"    {{ units = {one.units}, span = {one.span}, starts = {list(one.starts)} }}," for one in mig.slices]
-    lines += ["]", "", "[mig.models] # rows: units, batch, processes, requests per second, milliseconds"]
-    for model, rows in mig.models.items():
-        lines.append(f"{model} = [")
-        lines += [
-            f"    [{row.units}, {row.batch}, {row.processes}, {row.throughput_rps!r}, {row.latency_ms!r}],"
-            for row in rows
-        ]
-        lines.append("]")
-    return "\n".join(lines) + "\n"

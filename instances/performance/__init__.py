@@ -1,8 +1,9 @@
 """Performance models: how long a batch takes on a share of a GPU, alone and beside others.
 
-Every model answers the same four questions about a DNN model on a GPU type, vectorised over batch and share. The
+Every model answers the same questions about a DNN model on a GPU type, vectorised over batch and share. The
 interference of co-located workloads then depends on the residents of a GPU only through their number N and the sums of
-their L2 demand C, DRAM demand D and power P (``instances.interference``), whatever the model.
+their L2 demand C, DRAM demand D and power P (``instances.interference``), whatever the model. gpulet's model clips the
+factor of each pair, so its sums are exact for two residents only.
 """
 
 from dataclasses import dataclass
@@ -30,12 +31,15 @@ class Demand:
         L2 and DRAM utilisation.
     power_w
         Power above idle.
+    company
+        Factor on the active time beside others, before what they demand is added; 1 where only that matters.
     """
 
     active_ms: Floats
     l2_pct: Floats
     dram_pct: Floats
     power_w: Floats
+    company: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,31 @@ class Contention:
     throttle_per_w: float
 
 
+UNCONTENDED = Contention(0.0, 0.0, 0.0, 0.0, 0.0)
+"""No delay of schedulers, and no frequency lost whatever the power."""
+
+
+def hardware_contention(gpu: GpuType) -> Contention:
+    """Return the factors of iGniter's equations 6, 9 and 10."""
+    hardware = gpu.hardware
+    return Contention(
+        hardware.alpha_sch,
+        hardware.beta_sch,
+        hardware.idle_power_w,
+        hardware.max_power_w,
+        hardware.alpha_f / hardware.max_frequency_mhz,
+    )
+
+
 class PerformanceModel(Protocol):
     """The questions that a performance model answers."""
 
     name: str
     loading_overlaps: bool
     """Whether the upload of the next batch hides behind the execution of this one (iGniter: yes)."""
+    pairwise: bool
+    """Whether interference is that of pairs, each at least none (gpulet): then the sums are exact for two residents,
+    and no scheduler of ours puts more of them on a GPU."""
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return what ``model`` takes alone, for broadcastable ``batch`` and ``share_pct``."""
@@ -85,6 +108,24 @@ class PerformanceModel(Protocol):
         """Return the coefficients of the GPU itself."""
         ...
 
+    def missing(self, gpu: GpuType, model: DnnModel) -> str:
+        """Name what the catalogue would have to say of ``model`` on ``gpu`` but does not; empty if nothing."""
+        ...
+
+
+def _models() -> dict[str, PerformanceModel]:
+    from instances.performance.gpulet import GpuletModel
+    from instances.performance.hybrid import HybridModel
+    from instances.performance.igniter import IGniterModel
+    from instances.performance.inss import InssModel
+
+    return {model.name: model for model in (IGniterModel(), InssModel(), GpuletModel(), HybridModel())}
+
+
+def performance_model_names() -> list[str]:
+    """Names of the performance models of shares."""
+    return list(_models())
+
 
 def performance_model(name: str, where: str = "performance_model") -> PerformanceModel:
     """Return the performance model called ``name``.
@@ -95,9 +136,7 @@ def performance_model(name: str, where: str = "performance_model") -> Performanc
         If there is none, or it is the table of MIG instances, which knows no shares; ``where`` names the place that
         asked.
     """
-    from instances.performance.igniter import IGniterModel
-
-    models: dict[str, PerformanceModel] = {IGniterModel.name: IGniterModel()}
+    models = _models()
     if name == MIG_TABLE:
         raise InputError(where, f'"{name}" is a table of MIG instances; it does not say what a share of a GPU does')
     if name not in models:

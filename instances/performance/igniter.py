@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances.gpu import DnnModel, GpuType
-from instances.performance import Contention, Demand, Floats, Sensitivity
+from instances.performance import Contention, Demand, Floats, Sensitivity, hardware_contention
+from instances.performance.transfers import pcie_transfers_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class IGniterModel:
 
     name = "igniter"
     loading_overlaps = True
+    pairwise = False
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return active time (equation 11) and the L2 and power demands that follow from it."""
@@ -26,12 +28,12 @@ class IGniterModel:
             model.l2[0] * ability + model.l2[1],
             np.zeros_like(active_ms),
             model.power[0] * ability + model.power[1],
+            np.ones_like(active_ms),
         )
 
     def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
         """Return equation 3, over PCIe."""
-        per_ms = gpu.hardware.pcie_bytes_per_ms
-        return model.input_bytes * batch / per_ms, model.output_bytes * batch / per_ms
+        return pcie_transfers_ms(gpu, model, batch)
 
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the factors of equations 5 and 8."""
@@ -39,11 +41,8 @@ class IGniterModel:
 
     def contention(self, gpu: GpuType) -> Contention:
         """Return the factors of equations 6, 9 and 10."""
-        hardware = gpu.hardware
-        return Contention(
-            hardware.alpha_sch,
-            hardware.beta_sch,
-            hardware.idle_power_w,
-            hardware.max_power_w,
-            hardware.alpha_f / hardware.max_frequency_mhz,
-        )
+        return hardware_contention(gpu)
+
+    def missing(self, gpu: GpuType, model: DnnModel) -> str:
+        """Return nothing: every catalogue entry has these coefficients."""
+        return ""

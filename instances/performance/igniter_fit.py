@@ -52,7 +52,7 @@ def _samples(fields: Mapping[str, Any], prefix: str, where: str) -> Any:
 
 
 def fit_active_time(
-    batch: Floats, share_pct: Floats, active_ms: Floats
+    batch: Floats, share_pct: Floats, active_ms: Floats, falling: bool = False
 ) -> tuple[tuple[float, float, float, float, float], Floats]:
     """Fit ``k1..k5`` of equation 11 by least squares.
 
@@ -63,22 +63,25 @@ def fit_active_time(
     ----------
     batch, share_pct, active_ms
         One profiled configuration each, shape (samples,).
+    falling
+        Keep all coefficients from falling below 0: the curve then rises with no share, wherever it is extrapolated to.
 
     Returns
     -------
     k, residual_ms
         The coefficients, and prediction minus sample.
     """
-    from scipy.optimize import minimize_scalar
+    from scipy.optimize import minimize_scalar, nnls
 
     def project(k4: float) -> tuple[Floats, Floats]:
         scale = 1.0 / (share_pct + k4)
         design = np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)])
-        linear = np.asarray(np.linalg.lstsq(design, active_ms, rcond=None)[0], np.float64)
+        solved = nnls(design, active_ms) if falling else np.linalg.lstsq(design, active_ms, rcond=None)
+        linear = np.asarray(solved[0], np.float64)
         return linear, design @ linear - active_ms
 
     # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.
-    grid = np.linspace(-0.9 * share_pct.min(), share_pct.max(), 400)
+    grid = np.linspace(0.0 if falling else -0.9 * share_pct.min(), share_pct.max(), 400)
     sums = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
     best = int(np.argmin(sums))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]

@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from bench.cli.app import EXAMPLES, app, main
+from bench.cli.doctor import EXAMPLES as DOCTOR
 from bench.cli.figures import EXAMPLES as FIGURES
 from bench.cli.generate import EXAMPLES as GENERATE
 from bench.cli.listing import EXAMPLES as LISTING
@@ -21,8 +22,8 @@ from bench.cli.show import EXAMPLES as SHOW
 from bench.cli.verify import EXAMPLES as VERIFY
 
 HEAVY = ("numpy", "numba", "torch", "ortools", "pyomo", "matplotlib", "pandas", "scipy", "highspy", "rich", "instances")
-COMMANDS = ("run", "list", "show", "verify", "generate", "figures", "schema")
-ALL_EXAMPLES = (*EXAMPLES, *FIGURES, *GENERATE, *LISTING, *PROFILE, *RUN, *SCHEMA, *SHOW, *VERIFY)
+COMMANDS = ("run", "list", "show", "verify", "generate", "figures", "schema", "doctor")
+ALL_EXAMPLES = (*EXAMPLES, *DOCTOR, *FIGURES, *GENERATE, *LISTING, *PROFILE, *RUN, *SCHEMA, *SHOW, *VERIFY)
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,20 @@ def test_bound_applies_to_plans_of_its_scope(
     assert found == (pytest.approx(0.25) if applies else None)
 
 
+@pytest.mark.parametrize(("model", "applies"), [("igniter", True), ("gpulet", False)])
+def test_where_interference_is_that_of_pairs_bounds_hold_for_two_gpulets_on_a_gpu(
+    make_row: MakeRow, instance: Instance, model: str, applies: bool
+) -> None:
+    crowded = plan()
+    (gpu,) = crowded["gpus"]  # type: ignore[misc]
+    gpu["gpulets"] *= 3
+    row = feasible(make_row, value=24.48, plan_class="spatial", plan=crowded, performance_model=model)
+
+    found = gaps([row], [bounded(make_row, 16.0)], instance)["00ff"].gap
+
+    assert found == (pytest.approx(0.25) if applies else None)
+
+
 def test_ledger_brings_the_bounds_of_other_runs_on_the_same_instance(
     make_row: MakeRow, make_instance: Callable[..., Instance], tmp_path: Path
 ) -> None:

@@ -16,10 +16,10 @@ from bench.api import Bound, Run, Status
 from bench.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound, value_bound
-from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.choices import dominates
 from formulations.colgen.generation import identical_workloads
 from formulations.colgen.pricer import Pricer
+from formulations.rates import rates_of
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
@@ -270,7 +270,7 @@ def test_pricing_finds_the_best_pattern(seed: int, profit: list[float]) -> None:
     instance = small_instance(seed, 4, Objective.COST)
     view = View.of(instance, COARSE)
     order, copy_of, _ = identical_workloads(instance)
-    pricer = Pricer(view, 0, order, copy_of)
+    pricer = Pricer(view, 0, order, copy_of, [rates_of(instance, w) for w in range(4)])
     worth = np.array([profit[int(order[w])] for w in pricer.choices.workload])
     best = max((sum(profit[w] for w in members) for members in feasible_sets(view)), default=0.0)
     priced = pricer.price(worth, 0.0, node_limit=10**6, pattern_limit=10**4, stop_after=10**5)
@@ -287,7 +287,7 @@ def test_a_pricing_bound_holds_whatever_the_limits(seed: int, threshold: float, 
     instance = small_instance(seed, 4, Objective.COST)
     view = View.of(instance, COARSE)
     order, copy_of, _ = identical_workloads(instance)
-    pricer = Pricer(view, 0, order, copy_of)
+    pricer = Pricer(view, 0, order, copy_of, [rates_of(instance, w) for w in range(4)])
     profit = np.ones(len(pricer.choices.workload))
     best = max((float(len(members)) for members in feasible_sets(view)), default=0.0)
     priced = pricer.price(profit, threshold, node_limit, pattern_limit=2)
@@ -308,41 +308,6 @@ def test_a_dominated_batch_can_be_replaced(seed: int, batch: int, other: int) ->
     for rest in itertools.product(range(1, 9), repeat=2):
         if fits(view, (0, 1, 2), (other, *rest), rates):
             assert fits(view, (0, 1, 2), (batch, *rest), rates)
-
-
-def test_capacity_pricing_bounds_every_set() -> None:
-    instance = small_instance(5, 4, Objective.CAPACITY, GpuPool(COARSE, 2))
-    view = View.of(instance, COARSE)
-    pricer = CapacityPricer(view, 0)
-    charge = np.array([100.0, 250.0, 50.0, 400.0])
-    bound, _, _ = pricer.price(charge, 0.0, True, 10_000, math.inf)
-    for members in feasible_sets(view):
-        filled = pricer.fill(members)
-        if filled is not None:
-            assert filled.throughput_rps - charge[list(members)].sum() <= bound * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_scale_is_the_last_multiple_that_fits(seed: int) -> None:
-    instance = small_instance(seed, 3, Objective.SCALE, GpuPool(COARSE, 1))
-    plan, bound, status, _ = run_all(instance)
-    if plan is None:
-        assert bound is not None
-        return
-    assert status is Status.OPTIMAL
-    assert bound is not None
-    value = judge(plan, instance).value
-    assert value is not None
-    assert value == pytest.approx(bound.value)
-    beyond = replace(instance.scaled(value + 0.005), objective=Objective.COST)
-    assert least_cost(replace(instance.scaled(value), objective=Objective.COST)) < math.inf
-    assert least_cost(beyond) == math.inf
-
-
-def test_scale_needs_a_bounded_pool() -> None:
-    outcome = ColGen().schedule(small_instance(0, 2, Objective.SCALE), Run())
-    assert outcome.status is Status.UNKNOWN
-    assert "number of GPUs" in outcome.reason
 
 
 def test_a_plan_handed_over_is_where_it_starts() -> None:

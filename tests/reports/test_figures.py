@@ -12,7 +12,17 @@ from reports.figure import Need
 from reports.figures import figure, figure_names
 
 PAPERS = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
-NAMES = ["exact-gap", "exact-scaling", *PAPERS]
+DRAWN_FROM_RUNS = ["exact-gap", "exact-scaling", *PAPERS]
+OF_MODELS = [
+    "gpulet-fig10",
+    "gpulet-fig7",
+    "igniter-fig11",
+    "igniter-fig12",
+    "igniter-fig13",
+    "inss-table3",
+    "inss-table4",
+]
+NAMES = sorted([*DRAWN_FROM_RUNS, *OF_MODELS])
 INSTANCE = {
     "exact-gap": "64gpu-cost",
     "exact-scaling": "exact-10-s0",
@@ -68,21 +78,21 @@ def test_a_figure_needs_instances_that_exist(name):
         assert need.seeds
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN_FROM_RUNS)
 def test_without_rows_it_says_what_to_run(name, tmp_path):
     with pytest.raises(InputError, match=rf"{name}: no run to draw; .*bench run --instances .* --seeds 0"):
         figure(name).draw([], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN_FROM_RUNS)
 def test_rows_of_other_instances_do_not_count(name, make_row, tmp_path):
     same_name = make_row(figure(name).needs[0].schedulers[0], "igniter-mix-10-s0", instance_hash="0" * 64)
     with pytest.raises(InputError, match="no run to draw"):
         figure(name).draw([make_row(instance="smoke-cost"), same_name], tmp_path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN_FROM_RUNS)
 def test_three_files_with_searchable_text_and_no_dates(name, make_row, tmp_path):
     row = make_row(
         instance=INSTANCE[name], decision_s=0.01, trajectory=[], objective="cost", value=183.6, feasible=True

@@ -18,7 +18,13 @@ from instances import Instance, Objective
 
 Floats = NDArray[np.float64]
 
+CERTIFIED_TOLERANCE = 0.016
+"""Of pricing calls from which on regions are searched for what relaxed solutions do not suggest."""
+
 SEED_PATTERNS = 3_000
+RESOLUTION, CERTIFYING_RESOLUTION = 0.4, 0.1
+"""Of the tolerance of a pricing call, what the boxes it searches may add."""
+
 SEED_TIME_FRACTION, SEED_TIME_MOST_S = 0.2, 60.0
 
 
@@ -26,14 +32,16 @@ class CapacityGeneration(Generation):
     """``capacity``: place every workload once, for the most throughput."""
 
     trivial_bound = math.inf
-    first_node_limit = 200
+    first_tolerance = 0.12
     last_tolerance = 1e-4
-    last_node_limit = 20_000
+    first_pull = 0.2
+    diving_tolerance = None
+    first_node_limit = last_node_limit = 0  # pricing knows itself when to search more
 
     def __init__(self, instance: Instance, run: Run) -> None:
         self._throughput: dict[Pattern, float] = {}
         super().__init__(instance, run)
-        self.pricers = [CapacityPricer(view, t) for t, view in enumerate(self.views)]
+        self.pricers = [CapacityPricer(view, t, self.order, self.copy_of) for t, view in enumerate(self.views)]
         self.seed()
 
     def cover(self) -> Cover:
@@ -104,8 +112,10 @@ class CapacityGeneration(Generation):
         charge = -relaxation.workload_dual[self.class_of]
         for pricer in self.pricers:
             threshold = self.threshold(pricer.pool, relaxation, tolerance)
-            certify = node_limit > self.first_node_limit
-            bound, filled, nodes = pricer.price(charge, threshold, certify, node_limit, self.run.deadline)
+            certify = tolerance <= CERTIFIED_TOLERANCE
+            gain = threshold + float(relaxation.pool_dual[pricer.pool])
+            resolution = (CERTIFYING_RESOLUTION if certify else RESOLUTION) * gain
+            bound, filled, nodes = pricer.price(charge, threshold, resolution, certify, self.run.deadline)
             priced.append(Priced(bound, [self._pattern(f) for f in filled], nodes, cut_short=False))
         return priced
 

@@ -1,73 +1,37 @@
-"""Pricing for ``capacity`` on one GPU type: GPUs filled for throughput, less what their residents are charged."""
+"""Pricing for ``capacity`` on one GPU type: GPUs filled for throughput, less what their residents are charged.
 
+Throughputs are ratios of sums that depend on everyone on the GPU, so least shares are not best and there is no worth of
+a resident by itself. In a small enough box of total L2 and power demand there nearly is: regions are halved, worst
+first, until the box itself makes little difference, and then searched to the end.
+"""
+
+import heapq
 import time
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.boxes import MARGIN, grid
-from formulations.colgen.capacity.search import SPARE_NODES, FilledFound, search_capacity_box
-from formulations.colgen.capacity.takes import CapacityTakes, capacity_takes
+from formulations.colgen.capacity.options import Market
+from formulations.colgen.capacity.regions import Region, losses_rps
+from formulations.colgen.capacity.relaxation import empty_relaxed, relax
+from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
 from instances.least_shares import least_share_alone
-from instances.tables import Tables
 from instances.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+SPARE_NODES = 2_000
+"""Nodes of the search that spends spare shares when a set of workloads is valued."""
 
-BOXES_PER_CALL = 16
-"""Boxes searched between two looks at the clock."""
 
+SEARCH_NODES = (1_000, 20_000, 400_000, 8_000_000)
+"""Nodes of one search: first a little everywhere, more only where and when nothing was found so."""
 
-@njit(cache=True)
-def _search_boxes(
-    tables: Tables,
-    model: Ints,
-    budget_ms: Floats,
-    charge: Floats,
-    takes: CapacityTakes,
-    order: Ints,
-    threshold: float,
-    multipliers: Floats,
-    certify: bool,
-    node_limit: int,
-    pattern_limit: int,
-    buffers: tuple[Floats, Floats, NDArray[np.bool_], Floats],
-    found: FilledFound,
-    bounds: Floats,
-) -> int:
-    total_nodes = 0
-    for i in order:
-        bounds[i], nodes = search_capacity_box(
-            tables,
-            model,
-            budget_ms,
-            charge,
-            takes.box[i],
-            takes.units[i],
-            takes.gain[i],
-            takes.l2[i],
-            takes.power[i],
-            threshold,
-            multipliers[i],
-            certify,
-            node_limit,
-            pattern_limit,
-            buffers[0],
-            buffers[1],
-            buffers[2],
-            buffers[3],
-            found,
-        )
-        total_nodes += nodes
-        if found.stored[0] >= len(found.value):
-            break
-    return total_nodes
+ENOUGH = 10
+"""Filled GPUs that are worth another look at the master."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,76 +54,46 @@ class CapacityPricer:
         The instance from the GPU type.
     pool
         Index of the type in the instance's pool.
+    order, copy_of
+        Positions in the instance with identical workloads side by side; see ``Market``.
     """
 
-    def __init__(self, view: View, pool: int) -> None:
-        self.view, self.pool, self.tables = view, pool, view.tables
-        workloads, top = len(view.model), view.tables.transfer_ms.shape[1] - 1
-        self.budget_ms = np.full((workloads, top + 1), -np.inf)
-        batches = np.arange(1, top + 1)
-        self.budget_ms[:, 1:] = view.budget_ms(np.arange(workloads)[:, None], batches[None, :])
-        self.budget_ms[np.isnan(self.budget_ms)] = -np.inf
-        self.takes = self._reachable_takes()
-        choices, units = self.takes.units.shape[1], self.tables.share_units
-        self.most_residents = int(self.takes.box[:, 0].max()) if len(self.takes.box) else 0
-        self._buffers = (
-            np.empty(choices),
-            np.empty(choices),
-            np.empty(choices, dtype=np.bool_),
-            np.empty((workloads + 1, self.most_residents + 1, units + 1)),
-        )
-        self._multipliers = np.zeros((len(self.takes.box), 2))
-        self._heat = np.zeros(len(self.takes.box))
+    def __init__(self, view: View, pool: int, order: Ints, copy_of: Ints) -> None:
+        self.pool, self.tables, self.order, self.model = pool, view.tables, order, view.model[order]
+        batches = np.arange(1, self.tables.transfer_ms.shape[1])
+        budget_ms = view.budget_ms(order[:, None], batches[None, :])
+        self.budget_ms = np.full((len(order), len(batches) + 1), -np.inf)
+        self.budget_ms[:, 1:] = np.where(np.isnan(budget_ms), -np.inf, budget_ms)
+        self.copy_of = copy_of
+        self._place_of = np.argsort(order)
         self._values: dict[tuple[int, ...], Filled | None] = {}
-
-    def _reachable_takes(self) -> CapacityTakes:
-        """Return what every (workload, share) gains and takes in every box that can be reached."""
-        shares, workloads = len(self.tables.permitted), len(self.view.model)
-        l2_edges, power_edges = grid(self.tables)
-        rows: list[tuple[tuple[float, ...], NDArray[np.int16], Floats, Floats, Floats]] = []
-        for residents in range(1, min(workloads, self.tables.share_units) + 1):
-            before = len(rows)
-            for l2_range in pairwise(l2_edges):
-                for power_range in pairwise(power_edges):
-                    box = (float(residents), *l2_range, *power_range)
-                    units = np.empty(workloads * shares, dtype=np.int16)
-                    gain, l2, power = (np.empty(workloads * shares) for _ in range(3))
-                    capacity_takes(self.tables, self.view.model, self.budget_ms, np.array(box), units, gain, l2, power)
-                    least_units, least_l2, least_power = (
-                        np.sort(each.reshape(workloads, shares).min(axis=1))[:residents].sum()
-                        for each in (units, l2, power)
-                    )
-                    if (
-                        least_units <= self.tables.share_units
-                        and least_l2 <= box[2] * (1.0 + MARGIN)
-                        and least_power <= box[4] * (1.0 + MARGIN)
-                    ):
-                        rows.append((box, units, gain, l2, power))
-            if len(rows) == before:
-                break
-        return CapacityTakes(
-            np.array([row[0] for row in rows], dtype=np.float64).reshape(len(rows), 5),
-            np.array([row[1] for row in rows], dtype=np.int16).reshape(len(rows), workloads * shares),
-            *(np.array([row[i] for row in rows]).reshape(len(rows), workloads * shares) for i in (2, 3, 4)),
-        )
+        # Residents beyond these take more than one GPU even at their least shares alone.
+        fitting = int(np.searchsorted(np.cumsum(np.sort(self.least_units())), self.tables.share_units, side="right"))
+        self._most_residents = min(fitting, self.tables.most_residents)
+        most_l2, most_power = float(self.tables.l2_pct.max()), float(self.tables.power_w.max())
+        self._regions = [
+            Region(np.array([n, 0.0, n * most_l2, 0.0, n * most_power]), np.zeros(2))
+            for n in range(1, self._most_residents + 1)
+        ]
+        self.relaxed = empty_relaxed(self.tables, len(order), self._most_residents)
 
     def least_units(self) -> Ints:
         """Least share of each workload alone over all batches; one more than there is where none is enough."""
-        least = np.full(len(self.view.model), self.tables.share_units + 1)
+        least = np.full(len(self.model), self.tables.share_units + 1)
         for w, budgets in enumerate(self.budget_ms):
             for b in np.flatnonzero(budgets > 0.0):
-                share = least_share_alone(self.tables, self.view.model[w], int(b), float(budgets[b]))
+                share = least_share_alone(self.tables, self.model[w], int(b), float(budgets[b]))
                 least[w] = min(least[w], share)
         return least
 
     def fill(self, workloads: tuple[int, ...]) -> Filled | None:
-        """Value a set of workloads (ascending) on one GPU; ``None`` if no batches were found that fit."""
+        """Value a set of workloads (positions in the instance) on one GPU; ``None`` if no batches that fit were found."""
         if workloads not in self._values:
-            index = np.array(workloads, dtype=np.int64)
+            index = self.places(workloads)
             batch, units = np.ones_like(index), np.zeros_like(index)
             value = -1.0
-            if can_fit(self.tables, self.view.model, self.budget_ms, index, batch):
-                value = value_pattern(self.tables, self.view.model, self.budget_ms, index, batch, units, SPARE_NODES)
+            if can_fit(self.tables, self.model, self.budget_ms, index, batch):
+                value = value_pattern(self.tables, self.model, self.budget_ms, index, batch, units, SPARE_NODES)
             self._values[workloads] = (
                 Filled(self.pool, workloads, tuple(batch.tolist()), tuple(units.tolist()), float(value))
                 if value > 0.0
@@ -171,78 +105,166 @@ class CapacityPricer:
         self,
         charge: Floats,
         threshold: float,
+        resolution: float,
         certify: bool,
-        node_limit: int,
         deadline: float,
         pattern_limit: int = 10,
-        stop_after: int = 300,
+        stop_after: int = 40,
     ) -> tuple[float, list[Filled], int]:
         """Look for GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
 
         Parameters
         ----------
         charge
-            Of each workload, requests per second.
-        threshold, node_limit, pattern_limit, stop_after
-            See ``Pricer.price``.
-        deadline
-            ``time.monotonic()`` value at which the boxes left are left out.
+            Of each workload of the instance, requests per second.
+        threshold
+            Requests per second.
+        resolution
+            Regions are searched once their boxes overrate throughput by no more than this.
         certify
-            Whether sets that are no gain are also bounded: slower, for the last calls.
+            Whether to search as long as it takes, where a little search finds nothing that gains.
+        pattern_limit
+            Filled GPUs found in one search at most.
+        deadline
+            ``time.monotonic()`` value at which to stop.
+        stop_after
+            Filled GPUs in all.
 
         Returns
         -------
         bound : float
-            No filled GPU is worth more.
+            No filled GPU is worth more, whenever the call stopped.
         filled : list of Filled
             Worth more than the threshold.
         nodes : int
             Visited.
         """
-        most = max(self.most_residents, 1)
-        found = FilledFound(
-            np.zeros(1, dtype=np.int64),
-            np.zeros(stop_after, dtype=np.int64),
-            np.zeros((stop_after, most), dtype=np.int64),
-            np.zeros((stop_after, most), dtype=np.int64),
-            np.zeros((stop_after, most), dtype=np.int64),
-            np.zeros(stop_after),
-        )
-        bounds = np.full(len(self.takes.box), np.inf)
-        order = np.argsort(-self._heat, kind="stable")
-        nodes = 0
-        for part in np.array_split(order, max(1, len(order) // BOXES_PER_CALL)):
-            if time.monotonic() >= deadline or found.stored[0] >= stop_after:
+        market = Market(self.tables, self.model, self.budget_ms, self.copy_of, charge[self.order])
+        call = _Call(self, market, threshold, resolution, deadline, empty_found(pattern_limit, self._most_residents))
+        for region in self._regions:
+            call.file(region)
+        for node_limit in SEARCH_NODES if certify else SEARCH_NODES[:1]:
+            call.search_all(node_limit, stop_after)
+            if call.filled:
                 break
-            nodes += _search_boxes(
-                self.tables,
-                self.view.model,
-                self.budget_ms,
-                charge,
-                self.takes,
-                part,
-                threshold,
-                self._multipliers,
-                certify,
-                node_limit,
-                pattern_limit,
-                self._buffers,
-                found,
-                bounds,
+        self._regions = call.settled + call.waiting
+        bound = max([threshold, *call.filled.values(), *(region.bound for region in self._regions)])
+        return bound, list(call.filled), call.nodes
+
+    def places(self, workloads: tuple[int, ...]) -> Ints:
+        """Return where workloads (positions in the instance) stand in the order of the market."""
+        return self._place_of[list(workloads)]
+
+    def filled_of(self, found: FilledFound, row: int) -> Filled:
+        """Return what a search found, in the order of the instance."""
+        size = int(found.size[row])
+        residents = sorted(
+            zip(
+                self.order[found.workload[row, :size]].tolist(),
+                found.batch[row, :size].tolist(),
+                found.units[row, :size].tolist(),
+                strict=True,
             )
-        self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
-        filled = []
+        )
+        workload, batch, units = zip(*residents, strict=True)
+        return Filled(self.pool, workload, batch, units, float(found.value[row]))
+
+
+class _Call:
+    """One call of ``CapacityPricer.price``.
+
+    Attributes
+    ----------
+    waiting
+        Regions in which something may gain.
+    settled
+        The others, and those that are not looked at again in this call.
+    filled
+        What was found, with its worth.
+    nodes
+        Visited.
+    """
+
+    def __init__(
+        self,
+        pricer: CapacityPricer,
+        market: Market,
+        threshold: float,
+        resolution: float,
+        deadline: float,
+        found: FilledFound,
+    ) -> None:
+        self._pricer, self._market, self._found = pricer, market, found
+        self._threshold, self._resolution, self._deadline = threshold, resolution, deadline
+        self.waiting: list[Region] = []
+        self.settled: list[Region] = []
+        self.filled: dict[Filled, float] = {}
+        self.nodes = 0
+
+    def file(self, region: Region) -> None:
+        """Bound a region, value what its relaxation suggests, and line it up unless nothing in it can gain."""
+        if time.monotonic() >= self._deadline:
+            region.bound = np.inf
+            self.settled.append(region)
+            return
+        steps = self._relax(region)
+        if region.bound <= self._threshold:
+            self.settled.append(region)
+            return
+        region.losses = losses_rps(self._market, region.box, self._pricer.relaxed, steps - 1)
+        heapq.heappush(self.waiting, region)
+        for workloads in self._relaxed_sets(int(region.box[0]), steps):
+            self._keep(self._pricer.fill(workloads))
+
+    def search_all(self, node_limit: int, stop_after: int) -> None:
+        """Search the waiting regions, the worst first, halving those whose boxes matter; what is cut short waits on."""
+        cut_short = []
+        while self.waiting and len(self.filled) < stop_after and time.monotonic() < self._deadline:
+            region = heapq.heappop(self.waiting)
+            coarse = max(region.losses) > self._resolution
+            # Once there is enough to go on with, coarse regions are only halved, for the sake of the bound.
+            if (not coarse or len(self.filled) < ENOUGH) and self._search(
+                region, SEARCH_NODES[0] if coarse else node_limit
+            ):
+                self.settled.append(region)
+            elif coarse:
+                for half in region.halves():
+                    self.file(half)
+            else:
+                cut_short.append(region)
+        for region in cut_short:
+            heapq.heappush(self.waiting, region)
+
+    def _relax(self, region: Region) -> int:
+        region.bound, steps = relax(self._market, region.box, self._threshold, region.multipliers, self._pricer.relaxed)
+        return steps
+
+    def _search(self, region: Region, node_limit: int) -> bool:
+        """Search a region; whether to its end."""
+        self._relax(region)
+        if region.bound <= self._threshold:
+            return True
+        found = self._found
+        found.stored[0] = 0
+        complete, worth, nodes = search(
+            self._market, region.box, self._threshold, region.multipliers, self._pricer.relaxed, node_limit, found
+        )
+        self.nodes += nodes
         for row in range(int(found.stored[0])):
-            size = int(found.size[row])
-            filled.append(
-                Filled(
-                    self.pool,
-                    tuple(found.workload[row, :size].tolist()),
-                    tuple(found.batch[row, :size].tolist()),
-                    tuple(found.units[row, :size].tolist()),
-                    float(found.value[row]),
-                )
-            )
-        worth = [f.throughput_rps - float(charge[list(f.workload)].sum()) for f in filled]
-        bound = max([float(bounds.max()), *worth]) if len(bounds) else threshold
-        return bound, filled, int(nodes)
+            self._keep(self._pricer.filled_of(found, row))
+        if complete:
+            region.bound = worth
+        return complete
+
+    def _keep(self, filled: Filled | None) -> None:
+        """Remember a filled GPU if it gains."""
+        if filled is not None:
+            charge = self._market.charge[self._pricer.places(filled.workload)]
+            worth = filled.throughput_rps - float(charge.sum())
+            if worth > self._threshold:
+                self.filled[filled] = worth
+
+    def _relaxed_sets(self, residents: int, steps: int) -> set[tuple[int, ...]]:
+        """Return who is on the relaxed GPUs of the last relaxation: often they do fit."""
+        places = self._pricer.relaxed.chosen[:steps, :residents] // len(self._market.tables.permitted)
+        return {tuple(sorted(each)) for each in self._pricer.order[places].tolist()}

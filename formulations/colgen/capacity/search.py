@@ -1,7 +1,7 @@
-"""Find the filled GPUs of one box that are worth more than a threshold, or bound them.
+"""Find the GPUs of one box that are worth more than a threshold, or prove that there are none.
 
-Boxes that the relaxation does not close are searched over sets of workloads; a set that survives is valued by the
-one-GPU kernels, and, where asked for, bounded by halving its box until it is known not to be worth more.
+Depth first over (workload, share, batch), one resident after another in the order of the workloads. What is still to
+come is bounded by the table of the box's relaxation; a complete GPU is evaluated exactly.
 """
 
 from typing import NamedTuple
@@ -10,19 +10,25 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.capacity.value import MULTIPLIER_ROUNDS, can_fit, set_bound, value_pattern
-from formulations.colgen.relaxation import relax_box
-from instances.tables import Tables
+from formulations.colgen.boxes import MARGIN
+from formulations.colgen.capacity.options import Market
+from formulations.colgen.capacity.relaxation import Relaxed
+from instances.interference import gpu_times_ms
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SPARE_NODES = 2_000
-"""Nodes of the search that spends spare shares when a set is valued."""
-
 
 class FilledFound(NamedTuple):
-    """Filled GPUs found, a row each: see ``Filled``; ``stored`` is how many, shape (1,)."""
+    """Filled GPUs found, a row each; ``stored`` is how many, shape (1,).
+
+    Attributes
+    ----------
+    size, value
+        Residents and total throughput of each.
+    workload, batch, units
+        Of each resident, shape (rows, most residents).
+    """
 
     stored: Ints
     size: Ints
@@ -32,135 +38,202 @@ class FilledFound(NamedTuple):
     value: Floats
 
 
+def empty_found(rows: int, most_residents: int) -> FilledFound:
+    """Return room for ``rows`` filled GPUs."""
+    each = (rows, max(most_residents, 1))
+    return FilledFound(
+        np.zeros(1, dtype=np.int64),
+        np.zeros(rows, dtype=np.int64),
+        np.zeros(each, dtype=np.int64),
+        np.zeros(each, dtype=np.int64),
+        np.zeros(each, dtype=np.int64),
+        np.zeros(rows),
+    )
+
+
+class _Partial(NamedTuple):
+    """Residents so far: ``place`` of each, then sums over those before each depth.
+
+    ``worth`` is less what the multipliers charge for demands, ``gain`` is without.
+    """
+
+    place: Ints
+    free_units: Ints
+    worth: Floats
+    gain: Floats
+    l2: Floats
+    power: Floats
+    memory: Floats
+
+
 @njit(cache=True)
-def search_capacity_box(
-    tables: Tables,
-    model: Ints,
-    budget_ms: Floats,
-    charge: Floats,
+def search(
+    market: Market,
     box: Floats,
-    units: NDArray[np.int16],
-    gain: Floats,
-    l2: Floats,
-    power: Floats,
     threshold: float,
     multipliers: Floats,
-    certify: bool,
+    relaxed: Relaxed,
     node_limit: int,
-    pattern_limit: int,
-    profit: Floats,
-    worth: Floats,
-    usable: NDArray[np.bool_],
-    table: Floats,
     found: FilledFound,
-) -> tuple[float, int]:
-    """Search one box for filled GPUs worth more than ``threshold`` after their residents' charges.
+) -> tuple[bool, float, int]:
+    """Search one box for GPUs worth more than ``threshold`` after their residents' charges.
 
-    Parameters are those of ``search_box``, with the rows of ``CapacityTakes``; ``certify`` asks for bounds on the sets
-    that are valued, without which the bound of a searched box stays that of its relaxation.
+    Parameters
+    ----------
+    market, box, threshold, multipliers
+        See ``relax``.
+    relaxed
+        As ``relax`` left it for the same box and multipliers.
+    node_limit
+        Nodes to visit at most.
+    found
+        Rows are added until it is full.
 
     Returns
     -------
-    bound : float
-        No filled GPU of the box other than those found is worth more.
+    complete : bool
+        Whether the box was searched to its end.
+    worth : float
+        If complete, no GPU of the box is worth more; at least ``threshold``.
     nodes : int
         Visited.
     """
-    shares, residents, capacity = len(tables.permitted), int(box[0]), tables.share_units
-    workloads = len(model)
-    first = np.arange(workloads + 1) * shares
-    for w in range(workloads):
-        for k in range(first[w], first[w + 1]):
-            profit[k] = gain[k] - charge[w]
-    chosen = np.full(residents, -1, dtype=np.int64)
-    bound, l2_cap, power_cap = relax_box(
-        first,
-        box,
-        capacity,
-        units,
-        l2,
-        power,
-        profit,
-        threshold,
-        multipliers,
-        MULTIPLIER_ROUNDS,
-        worth,
-        usable,
-        table,
-        chosen,
+    tables, residents = market.tables, int(box[0])
+    shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
+    l2_cap, power_cap = box[2] * (1.0 + MARGIN), box[4] * (1.0 + MARGIN)
+    needed = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
+    so_far = _Partial(
+        np.full(residents, -1),
+        np.full(residents + 1, tables.share_units),
+        np.zeros(residents + 1),
+        np.zeros(residents + 1),
+        np.zeros(residents + 1),
+        np.zeros(residents + 1),
+        np.zeros(residents + 1),
     )
-    if bound <= threshold:
-        return threshold, 0
-    offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
-    least_units = np.full(workloads, capacity + 1)
-    most_worth = np.full(workloads, -np.inf)
-    for w in range(workloads):
-        for k in range(first[w], first[w + 1]):
-            if usable[k]:
-                least_units[w] = min(least_units[w], units[k])
-                most_worth[w] = max(most_worth[w], worth[k])
-    # The best worth of the residents so far within s units, for each depth.
-    within = np.full((residents + 1, capacity + 1), -np.inf)
-    within[0, :] = 0.0
-    member = np.full(residents, -1, dtype=np.int64)
-    batch = np.empty(residents, dtype=np.int64)
-    filled_units = np.empty(residents, dtype=np.int64)
-    last_row = min(found.stored[0] + pattern_limit, len(found.value))
-    undecided = threshold
-    nodes = 0
-    depth = 0
+    workload, rows = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    batch, units, times_ms = np.empty_like(rows), np.empty_like(rows), np.empty(residents)
+    worth, nodes, depth = threshold, 0, 0
     while depth >= 0:
-        member[depth] += 1
-        w, need = member[depth], residents - depth
-        best = -np.inf
-        if w < workloads:
-            for s in range(capacity + 1):
-                best = max(best, within[depth, s] + table[w, need, capacity - s])
-        if best + offset <= threshold:
+        place = _next_place(market, relaxed, so_far, depth, residents, l2_cap, power_cap, needed, threshold)
+        so_far.place[depth] = place
+        if place < 0:
             depth -= 1
-            continue
-        # The same with this workload at its best worth and its least share, before its shares are gone through.
-        best = -np.inf
-        for s in range(capacity + 1 - least_units[w]):
-            best = max(best, within[depth, s] + table[w + 1, need - 1, capacity - s - least_units[w]])
-        if best + most_worth[w] + offset <= threshold:
-            continue
-        best = -np.inf
-        within[depth + 1, :] = -np.inf
-        for k in range(first[w], first[w + 1]):
-            if usable[k]:
-                u = units[k]
-                for s in range(u, capacity + 1):
-                    within[depth + 1, s] = max(within[depth + 1, s], within[depth, s - u] + worth[k])
-        for s in range(capacity + 1):
-            best = max(best, within[depth + 1, s] + table[w + 1, need - 1, capacity - s])
-        if best + offset <= threshold:
             continue
         nodes += 1
         if nodes > node_limit:
-            return max(undecided, bound), nodes
-        if need > 1:
+            return False, np.inf, nodes
+        choice, b = place // batches, place % batches
+        w, u = choice // shares, tables.permitted[choice % shares]
+        m = market.model[w]
+        workload[depth], rows[depth], batch[depth], units[depth] = w, m, b, u
+        so_far.free_units[depth + 1] = so_far.free_units[depth] - u
+        so_far.worth[depth + 1] = so_far.worth[depth] + relaxed.options.worth[m, choice % shares, b] - market.charge[w]
+        so_far.gain[depth + 1] = so_far.gain[depth] + relaxed.options.rate_rps[m, choice % shares, b] - market.charge[w]
+        so_far.l2[depth + 1] = so_far.l2[depth] + tables.l2_pct[m, b, u]
+        so_far.power[depth + 1] = so_far.power[depth] + tables.power_w[m, b, u]
+        so_far.memory[depth + 1] = so_far.memory[depth] + tables.memory_mib[m, b]
+        if depth + 1 < residents:
             depth += 1
-            member[depth] = w
+            # The next resident comes from the workloads behind.
+            so_far.place[depth] = (w + 1) * shares * batches - 1
             continue
-        if not can_fit(tables, model, budget_ms, member, batch):
+        if so_far.l2[residents] < box[1] * (1.0 - MARGIN) or so_far.power[residents] < box[3] * (1.0 - MARGIN):
             continue
-        charged = 0.0
-        for j in range(residents):
-            charged += charge[member[j]]
-        value = value_pattern(tables, model, budget_ms, member, batch, filled_units, SPARE_NODES)
-        if value - charged > threshold:
-            row = found.stored[0]
-            found.size[row] = residents
-            found.workload[row, :residents] = member
-            found.batch[row, :residents], found.units[row, :residents] = batch, filled_units
-            found.value[row] = value
-            found.stored[0] = row + 1
-            if row + 1 >= last_row:
-                return max(undecided, bound), nodes
-        if certify:
-            floor = max(undecided, value - charged)
-            undecided = max(undecided, set_bound(tables, model, budget_ms, member, charged, box, floor))
-        else:
-            undecided = bound
-    return undecided, nodes
+        gpu_times_ms(tables, rows, batch, units, residents, times_ms)
+        value, charged, slack = 0.0, 0.0, np.inf
+        for i in range(residents):
+            budget_ms = market.budget_ms[workload[i], batch[i]]
+            slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
+            value += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[rows[i], batch[i]])
+            charged += market.charge[workload[i]]
+        if slack < -MARGIN or value - charged <= threshold:
+            continue
+        worth = max(worth, (value - charged) + MARGIN * value)
+        if slack >= 0.0 and not _store(found, workload, batch, units, value):
+            return False, np.inf, nodes
+    return True, worth, nodes
+
+
+@njit(cache=True)
+def _next_place(
+    market: Market,
+    relaxed: Relaxed,
+    so_far: _Partial,
+    depth: int,
+    residents: int,
+    l2_cap: float,
+    power_cap: float,
+    needed: float,
+    threshold: float,
+) -> int:
+    """Return the next (workload, share, batch) behind ``so_far.place[depth]`` that may lead on, or -1.
+
+    Places count batches fastest, then shares, then workloads, so that whole shares and workloads are passed over.
+    """
+    tables, options = market.tables, relaxed.options
+    shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
+    need, free = residents - depth, so_far.free_units[depth]
+    missing = needed - so_far.worth[depth]
+    # The last resident completes a GPU inside the box: nothing is charged for its demands.
+    missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
+    l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
+    memory_free = tables.memory_limit_mib - so_far.memory[depth]
+    place = so_far.place[depth] + 1
+    while place < len(relaxed.worth) * batches:
+        choice, b = place // batches, place % batches
+        w, j = choice // shares, choice % shares
+        if b == 0 and j == 0:
+            if relaxed.table[w, need, free] <= missing:
+                return -1
+            if relaxed.take[w, need, free] <= missing or (
+                market.copy_of[w] >= 0 and not _holds(market.copy_of[w], so_far, depth, shares * batches)
+            ):
+                place += shares * batches
+                continue
+        u = tables.permitted[j]
+        if b == 0:
+            # Batches count from 1: this place stands for the share as a whole.
+            if u > free:
+                place += (shares - j) * batches
+            elif relaxed.worth[choice] + relaxed.table[w + 1, need - 1, free - u] <= missing:
+                place += batches
+            else:
+                place += 1
+            continue
+        m = market.model[w]
+        if (
+            options.time_ms[m, j, b] <= market.budget_ms[w, b]
+            and options.worth[m, j, b] - market.charge[w] + relaxed.table[w + 1, need - 1, free - u] > missing
+            and options.rate_rps[m, j, b] - market.charge[w] > missing_gain
+            and tables.l2_pct[m, b, u] <= l2_free
+            and tables.power_w[m, b, u] <= power_free
+            and tables.memory_mib[m, b] <= memory_free
+        ):
+            return place
+        place += 1
+    return -1
+
+
+@njit(cache=True)
+def _holds(workload: int, so_far: _Partial, depth: int, places: int) -> bool:
+    """Whether the last resident is ``workload``: copies stand side by side."""
+    return depth > 0 and so_far.place[depth - 1] // places == workload
+
+
+@njit(cache=True)
+def _store(found: FilledFound, workload: Ints, batch: Ints, units: Ints, value: float) -> bool:
+    """Keep a filled GPU, or the better of two with the same residents; whether there is room for another."""
+    residents, row = len(workload), 0
+    while row < found.stored[0] and not (
+        found.size[row] == residents and np.all(found.workload[row, :residents] == workload)
+    ):
+        row += 1
+    if row == found.stored[0]:
+        found.stored[0] += 1
+    elif value <= found.value[row]:
+        return True
+    found.size[row], found.value[row] = residents, value
+    found.workload[row, :residents] = workload
+    found.batch[row, :residents], found.units[row, :residents] = batch, units
+    return found.stored[0] < len(found.value)

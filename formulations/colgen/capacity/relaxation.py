@@ -1,0 +1,193 @@
+"""Bound the worth of the GPUs in one box: ceilings by multipliers, shares and residents by dynamic programming."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.boxes import MARGIN
+from formulations.colgen.capacity.options import Market, Options, empty_options, optimistic
+from formulations.colgen.relaxation import L2_SCALE, POWER_SCALE, best_of_table
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROUNDS = 10
+"""Steps of the multipliers in one relaxation."""
+
+
+class Relaxed(NamedTuple):
+    """The relaxation of one box, rewritten for each.
+
+    Attributes
+    ----------
+    options
+        Worth is after the multipliers' charge.
+    first, units
+        Choices (workload, share) of workload w are ``first[w]`` to ``first[w + 1] - 1``, and their shares.
+    worth, batch, usable
+        Of each choice: the most of any batch after all charges, that batch, and whether no smaller share is as good.
+    table
+        The most worth of exactly n of the workloads w.. within s units, -inf if there is none, shape (workloads + 1,
+        most residents + 1, share units + 1).
+    take
+        The same with workload w among them, shape (workloads, ...).
+    chosen
+        Choices of the relaxed solutions of each step, the last one last, shape (steps, most residents).
+    """
+
+    options: Options
+    first: Ints
+    units: NDArray[np.int16]
+    worth: Floats
+    batch: Ints
+    usable: NDArray[np.bool_]
+    table: Floats
+    take: Floats
+    chosen: Ints
+
+
+def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxed:
+    """Return buffers of the right shape."""
+    shares = len(tables.permitted)
+    choices = workloads * shares
+    return Relaxed(
+        empty_options(tables),
+        np.arange(workloads + 1) * shares,
+        np.tile(tables.permitted, workloads).astype(np.int16),
+        np.empty(choices),
+        np.zeros(choices, dtype=np.int64),
+        np.zeros(choices, dtype=np.bool_),
+        np.empty((workloads + 1, most_residents + 1, tables.share_units + 1)),
+        np.empty((workloads, most_residents + 1, tables.share_units + 1)),
+        np.zeros((ROUNDS + 1, max(most_residents, 1)), dtype=np.int64),
+    )
+
+
+@njit(cache=True)
+def relax(market: Market, box: Floats, threshold: float, multipliers: Floats, relaxed: Relaxed) -> tuple[float, int]:
+    """Bound what GPUs in a box are worth after their residents' charges, until at most ``threshold``.
+
+    Parameters
+    ----------
+    market
+        The workloads and their charges.
+    box
+        Residents, L2 floor and ceiling, power floor and ceiling; all finite.
+    threshold
+        A bound at or below it is good enough.
+    multipliers
+        Of L2 and power, shape (2,): where to start; overwritten with those of ``relaxed``.
+    relaxed
+        Written.
+
+    Returns
+    -------
+    bound : float
+        -inf if the box is empty.
+    steps : int
+        Relaxed solutions written.
+    """
+    tables, residents = market.tables, int(box[0])
+    capacity = tables.share_units
+    l2_cap, power_cap = box[2] * (1.0 + MARGIN), box[4] * (1.0 + MARGIN)
+    optimistic(tables, box, relaxed.options)
+    best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
+    step = 0
+    for step in range(ROUNDS + 1):
+        if step == ROUNDS:
+            multipliers[0], multipliers[1] = best_l2, best_power
+        _charge_demands(tables, multipliers, relaxed.options)
+        _best_batches(market, relaxed)
+        _complete(relaxed, residents, capacity)
+        top = relaxed.table[0, residents, capacity]
+        if top == -np.inf:
+            return -np.inf, step
+        bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
+        if bound < best:
+            best, best_l2, best_power = bound, multipliers[0], multipliers[1]
+        best_of_table(
+            relaxed.first,
+            relaxed.units,
+            relaxed.worth,
+            relaxed.usable,
+            residents,
+            capacity,
+            relaxed.table,
+            relaxed.chosen[step],
+        )
+        if best <= threshold or step == ROUNDS:
+            break
+        l2_sum, power_sum = 0.0, 0.0
+        for k in relaxed.chosen[step, :residents]:
+            m, u = market.model[k // len(tables.permitted)], relaxed.units[k]
+            l2_sum += tables.l2_pct[m, relaxed.batch[k], u]
+            power_sum += tables.power_w[m, relaxed.batch[k], u]
+        over_l2, over_power = (l2_sum - l2_cap) / L2_SCALE, (power_sum - power_cap) / POWER_SCALE
+        if multipliers[0] == 0.0:
+            over_l2 = max(over_l2, 0.0)
+        if multipliers[1] == 0.0:
+            over_power = max(over_power, 0.0)
+        norm = over_l2 * over_l2 + over_power * over_power
+        if norm < 1e-18:
+            break  # the relaxed solution satisfies the box: no multiplier does better
+        # Polyak's step towards the threshold
+        length = (bound - threshold) / norm
+        multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
+        multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
+    return best, step + 1
+
+
+@njit(cache=True)
+def _charge_demands(tables: Tables, multipliers: Floats, options: Options) -> None:
+    """Write the worth of every option that the box has room for."""
+    for m in range(len(tables.kernels)):
+        for j in range(len(tables.permitted)):
+            u = tables.permitted[j]
+            for b in range(1, tables.max_batch[m] + 1):
+                if options.time_ms[m, j, b] < np.inf:
+                    options.worth[m, j, b] = (
+                        options.rate_rps[m, j, b]
+                        - multipliers[0] * tables.l2_pct[m, b, u]
+                        - multipliers[1] * tables.power_w[m, b, u]
+                    )
+
+
+@njit(cache=True)
+def _best_batches(market: Market, relaxed: Relaxed) -> None:
+    """Write for each (workload, share) its best batch and worth."""
+    options, shares = relaxed.options, len(market.tables.permitted)
+    for w in range(len(market.model)):
+        m = market.model[w]
+        best_so_far = -np.inf
+        for j in range(shares):
+            worth, batch = -np.inf, 0
+            for b in range(1, market.tables.max_batch[m] + 1):
+                if options.time_ms[m, j, b] <= market.budget_ms[w, b] and options.worth[m, j, b] > worth:
+                    worth, batch = options.worth[m, j, b], b
+            k = w * shares + j
+            relaxed.worth[k], relaxed.batch[k] = worth - market.charge[w], batch
+            relaxed.usable[k] = relaxed.worth[k] > best_so_far
+            best_so_far = max(best_so_far, relaxed.worth[k])
+
+
+@njit(cache=True)
+def _complete(relaxed: Relaxed, residents: int, capacity: int) -> None:
+    """Write ``table`` and ``take``, from the last workload to the first."""
+    table, take = relaxed.table, relaxed.take
+    workloads = len(take)
+    table[workloads, 0, :] = 0.0
+    table[workloads, 1 : residents + 1, :] = -np.inf
+    for w in range(workloads - 1, -1, -1):
+        take[w, : residents + 1] = -np.inf
+        for k in range(relaxed.first[w], relaxed.first[w + 1]):
+            if relaxed.usable[k]:
+                u, worth = relaxed.units[k], relaxed.worth[k]
+                for n in range(1, residents + 1):
+                    for s in range(u, capacity + 1):
+                        take[w, n, s] = max(take[w, n, s], worth + table[w + 1, n - 1, s - u])
+        for n in range(residents + 1):
+            for s in range(capacity + 1):
+                table[w, n, s] = max(take[w, n, s], table[w + 1, n, s])

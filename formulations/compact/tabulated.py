@@ -1,0 +1,83 @@
+"""What an option takes and demands, whatever the performance model: by iGniter's equations, or by its tables.
+
+iGniter's active time is a formula of batch and share, which the compact model states as it is. Other models are tables.
+There one binary stands for each batch and share of an option, and all that the tables say is linear in these.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from numpy.typing import NDArray
+
+from formulations.compact.model import CompactModel, Expr, add
+from formulations.compact.options import FORMULA, Option
+
+Points = NDArray[np.int64]
+
+
+def is_tabulated(model: CompactModel) -> bool:
+    """Whether the instance's performance model is stated by its tables."""
+    return model.instance.performance_model != FORMULA
+
+
+def state_tables(model: CompactModel) -> None:
+    """State batch, share, active time and the growth in company of every option by binaries; nothing for iGniter's."""
+    if not is_tabulated(model):
+        return
+    m, options = model.pyomo, model.options
+    points = [_points(option) for option in options]
+    m.P = pyo.Set(initialize=[(o, *at) for o, places in enumerate(points) for at in places.tolist()], dimen=3)
+    m.at = pyo.Var(m.P, domain=pyo.Binary)
+    m.beside = pyo.Var(m.O, domain=pyo.Binary)
+    extra_ms = [_company_ms(option, points[o]) for o, option in enumerate(options)]
+    m.company_ms = pyo.Var(m.O, bounds=lambda _, o: (min(0.0, extra_ms[o].min()), max(0.0, extra_ms[o].max())))
+    rows = m.tables = pyo.ConstraintList()
+    for o, option in enumerate(options):
+        at = [m.at[o, b, r] for b, r in points[o].tolist()]
+        rows.add(add(at) == 1)
+        rows.add(_weighted(at, points[o][:, 0]) == m.b[o])
+        rows.add(_weighted(at, points[o][:, 1]) == m.r[o])
+        rows.add(_weighted(at, _table(option, option.view.tables.active_ms, points[o])) == m.k_act[o])
+        most_ms = max(0.0, float(extra_ms[o].max()))
+        rows.add(m.company_ms[o] >= _weighted(at, extra_ms[o]) - most_ms * (1 - m.beside[o]))
+        for t, k in model.gpus_of[o]:
+            others = [p for p in model.on_gpu[t, k] if p != o]
+            most = min(len(others), option.view.tables.most_residents - 1)
+            present = add(m.v[p, t, k] for p in others)
+            rows.add(present <= most * m.beside[o] + len(others) * (1 - m.v[o, t, k]))
+
+
+def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
+    """Return the L2, DRAM and power demand of every option, as expressions."""
+    m, options = model.pyomo, model.options
+    if not is_tabulated(model):
+        l2 = [option.dnn.l2[0] * m.ability[o] + option.dnn.l2[1] for o, option in enumerate(options)]
+        power = [option.dnn.power[0] * m.ability[o] + option.dnn.power[1] for o, option in enumerate(options)]
+        return l2, [0.0] * len(options), power
+    found: tuple[list[Expr], list[Expr], list[Expr]] = ([], [], [])
+    for o, option in enumerate(options):
+        points, tables = _points(option), option.view.tables
+        at = [m.at[o, b, r] for b, r in points.tolist()]
+        for target, table in zip(found, (tables.l2_pct, tables.dram_pct, tables.power_w), strict=True):
+            target.append(_weighted(at, _table(option, table, points)))
+    return found
+
+
+def _points(option: Option) -> Points:
+    """Batches and shares of an option's choices, shape (points, 2)."""
+    return np.unique(np.stack([option.choices.batch, option.choices.units], axis=1), axis=0)
+
+
+def _table(option: Option, table: NDArray[np.float64], points: Points) -> NDArray[np.float64]:
+    return table[option.row, points[:, 0], points[:, 1]]
+
+
+def _company_ms(option: Option, points: Points) -> NDArray[np.float64]:
+    """Time that company adds before any demand: negative where pairs are clipped."""
+    tables = option.view.tables
+    return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
+
+
+def _weighted(variables: list[Any], weights: NDArray[Any]) -> Expr:
+    return add(float(weight) * variable for weight, variable in zip(weights, variables, strict=True))

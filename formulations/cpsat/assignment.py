@@ -1,0 +1,328 @@
+"""The compact model in CP-SAT: which GPU takes which workload, and at which of its choices.
+
+Importing this module loads OR-Tools.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from formulations.cpsat.conflicts import find_conflicts
+from formulations.cpsat.whole_numbers import DEMAND_RESOLUTION, WholeChoices, memory_limit
+from formulations.problem import Group, Offer, Problem
+from formulations.sized_choices import SizedChoices, most_company, undominated
+from instances.one_gpu import Resident
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
+"""Steps of N, C, D and P."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """The GPUs of one offer as the model sees them.
+
+    Attributes
+    ----------
+    offer, count
+        The GPU type, and how many to model.
+    whole
+        The choices in whole numbers, of every workload.
+    conflicts
+        Sets of workloads that cannot share such a GPU.
+    company
+        ``most_company`` of the choices.
+    """
+
+    offer: Offer
+    count: int
+    whole: Sequence[WholeChoices]
+    conflicts: Sequence[tuple[int, ...]]
+    company: Floats
+
+    @classmethod
+    def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "Modelled":
+        """Round the choices of ``offer`` and find conflicts, for which a third of the time left may be spent."""
+        tables = offer.view.tables
+        conflicts: list[tuple[int, ...]] = []
+        if count > 0:
+            now = time.monotonic()
+            # The rate that a conflict leaves room for does not matter.
+            any_rate = [WholeChoices.of(undominated(choices, count_steps=False)) for choices in offer.choices]
+            limits = (tables.share_units, memory_limit(tables))
+            conflicts, _ = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
+        whole = [WholeChoices.of(choices) for choices in offer.choices]
+        return cls(offer, count, whole, conflicts, most_company(offer.choices, tables.share_units))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The choice of one workload on one GPU, as literals.
+
+    Attributes
+    ----------
+    shape
+        One for each batch and share; one of them is true where the workload is on the GPU.
+    ladder
+        One for each step, ascending: whether the rate is worth at least that step.
+    steps
+        Shape (steps,).
+    """
+
+    shape: list[cp_model.IntVar]
+    ladder: list[cp_model.IntVar]
+    steps: Ints
+
+    def literals(self, whole: WholeChoices, choice: int) -> tuple[cp_model.IntVar, ...]:
+        """Return the literals that are all true iff this choice, or a higher rate of its shape, is taken."""
+        rung = int(np.searchsorted(self.steps, whole.step[choice]))
+        shape = self.shape[whole.shape[choice]]
+        return (shape, self.ladder[rung]) if rung > 0 else (shape,)
+
+
+class Assignment:
+    """The model.
+
+    GPUs of one type are alike, and so are workloads with the same model, SLO and rate: of the solutions that differ
+    only by exchanging such, the one remains that puts workloads, taken in ``order``, on the earliest GPUs.
+
+    Parameters
+    ----------
+    problem
+        What there is to choose from.
+    counts
+        GPUs of each offer to model: no best plan needs more.
+    order
+        Workload positions, the largest first.
+    must_serve
+        Whether every workload must be on some GPU.
+    conflict_sets
+        Sets of workloads to test for conflicts on each GPU type, at most.
+    deadline
+        ``time.monotonic()`` at which to give up.
+
+    Raises
+    ------
+    TimeoutError
+        If the model is not complete by the deadline.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        counts: Sequence[int],
+        order: Sequence[int],
+        must_serve: bool,
+        conflict_sets: int,
+        deadline: float,
+    ) -> None:
+        self.problem = problem
+        self.deadline = deadline
+        self.order = order
+        modelled = [
+            Modelled.of(offer, count, conflict_sets, deadline)
+            for offer, count in zip(problem.offers, counts, strict=True)
+        ]
+        self.modelled = modelled
+        self.sense = 0  # of the objective: -1 to minimise, 1 to maximise, 0 for none
+        self.model = cp_model.CpModel()
+        self.slots = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
+        self.used = [self.model.new_bool_var("") for _ in self.slots]
+        self.here: list[dict[int, cp_model.IntVar]] = [{} for _ in self.slots]  # by workload
+        self.placed: list[dict[int, Placed]] = [{} for _ in self.slots]  # by workload
+        first = 0
+        for gpus in modelled:
+            for position in range(gpus.count):
+                # GPUs of a type are numbered by their first workload.
+                self._add_residents(first + position, gpus, order[position:])
+                self._add_conditions(first + position, gpus)
+            self._order_gpus(range(first, first + gpus.count))
+            first += gpus.count
+        for w in order:
+            places = [here[w] for here in self.here if w in here]
+            (self.model.add_exactly_one if must_serve else self.model.add_at_most_one)(places)
+        self._order_alike()
+
+    def _add_residents(self, slot: int, gpus: Modelled, candidates: Sequence[int]) -> None:
+        """Add a GPU: who of the candidates is there at which choice, its shares, its memory, and the conflicts."""
+        model, tables, used = self.model, gpus.offer.view.tables, self.used[slot]
+        here = self.here[slot]
+        for w in candidates:
+            if len(gpus.whole[w]):
+                here[w] = model.new_bool_var("")
+                model.add_implication(here[w], used)
+                self.placed[slot][w] = self._add_placed(here[w], gpus.whole[w])
+        model.add_bool_or([*here.values(), used.negated()])
+        model.add(self._total(slot, [whole.units for whole in gpus.whole]) <= tables.share_units * used)
+        model.add(self._total(slot, [whole.memory for whole in gpus.whole]) <= memory_limit(tables))
+        for members in gpus.conflicts:
+            if all(w in here for w in members):
+                model.add_bool_or([here[w].negated() for w in members])
+
+    def _add_placed(self, here: cp_model.IntVar, whole: WholeChoices) -> Placed:
+        """Add the choice of one workload on one GPU: one shape, and a step that is on offer at this shape."""
+        model = self.model
+        steps, level = np.unique(whole.step, return_inverse=True)
+        shape = [model.new_bool_var("") for _ in range(int(whole.shape.max()) + 1)]
+        ladder = [here, *(model.new_bool_var("") for _ in steps[1:])]
+        model.add_exactly_one(*shape, here.negated())
+        for lower, higher in pairwise(ladder):
+            model.add_implication(higher, lower)
+        on_offer = [np.sort(level[whole.shape == m]) for m in range(len(shape))]
+        for rung in range(1, len(ladder)):
+            model.add(sum(x for x, levels in zip(shape, on_offer, strict=True) if levels[-1] >= rung) >= ladder[rung])
+        for x, levels in zip(shape, on_offer, strict=True):
+            if levels[0] > 0:
+                model.add_implication(x, ladder[levels[0]])
+            for below, above in pairwise(levels):
+                if above > below + 1:
+                    model.add_bool_or([x.negated(), ladder[below + 1].negated(), ladder[above]])
+        return Placed(shape, ladder, steps)
+
+    def _add_conditions(self, slot: int, gpus: Modelled) -> None:
+        """Add the sums N, C, D and P of a GPU, and the conditions of every choice that company could break."""
+        model, share_units = self.model, gpus.offer.view.tables.share_units
+        most = [floor(total) for total in SUM_RESOLUTION * gpus.company[:, -1, -1]]
+        most[0] = min(most[0], gpus.offer.view.tables.most_residents)
+        sums = [model.new_int_var(0, bound, "") for bound in most]
+        model.add(sum(self.here[slot].values()) == sums[0])
+        crowded = model.new_bool_var("")
+        model.add(sums[0] <= 1).only_enforce_if(crowded.negated())
+        for q in range(3):
+            model.add(self._total(slot, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
+        for w, placed in self.placed[slot].items():
+            if time.monotonic() > self.deadline:
+                raise TimeoutError("the model is too large for the time left")
+            whole = gpus.whole[w]
+            worst = np.floor(gpus.company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
+            worst[0] += 1  # the workload itself
+            beside = worst[:, share_units - whole.units].T
+            own = np.column_stack((np.zeros_like(whole.units), whole.demand))
+            broken = np.einsum("krj,kj->kr", whole.conditions[:, :, :4], beside) > whole.conditions[:, :, 4]
+            for k, row in np.argwhere(broken):
+                *coefficients, limit = whole.conditions[k, row].tolist()
+                terms = [
+                    a * (total - mine) for a, total, mine in zip(coefficients, sums, own[k].tolist(), strict=True) if a
+                ]
+                literals = placed.literals(whole, k)
+                if coefficients[0] > limit:  # a choice that any company breaks; alone it fits
+                    literals = (*literals, crowded)
+                model.add(sum(terms) <= limit).only_enforce_if(*literals)
+
+    def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
+        """Sum over the residents of a GPU of what their choices take; ``amounts`` by workload, per choice."""
+        literals: list[cp_model.IntVar] = []
+        coefficients: list[int] = []
+        for w, placed in self.placed[slot].items():
+            of_shape = np.zeros(len(placed.shape), dtype=np.int64)
+            of_shape[self._whole(slot, w).shape] = amounts[w]
+            literals += placed.shape
+            coefficients += of_shape.tolist()
+        return cp_model.LinearExpr.weighted_sum(literals, coefficients)
+
+    def _whole(self, slot: int, workload: int) -> WholeChoices:
+        return self.modelled[self.slots[slot]].whole[workload]
+
+    def _order_gpus(self, slots: range) -> None:
+        """Number the GPUs of one type by their first workload: none without a smaller number on the GPU before."""
+        for before, after in pairwise(slots):
+            self.model.add_implication(self.used[after], self.used[before])
+            earlier: list[cp_model.IntVar] = []
+            for w in self.order:
+                if w in self.here[after]:
+                    self.model.add_bool_or([*earlier, self.here[after][w].negated()])
+                if w in self.here[before]:
+                    earlier.append(self.here[before][w])
+
+    def _order_alike(self) -> None:
+        """Put the first of workloads that are alike on the first of the GPUs they are on."""
+        last: dict[tuple[str, float, float], int] = {}
+        for w in self.order:
+            asked = self.problem.instance.workloads[w]
+            likeness = (asked.model, asked.slo_ms, asked.rate_rps)
+            earlier = []
+            for here in self.here if likeness in last else ():
+                if last[likeness] in here:
+                    earlier.append(here[last[likeness]])
+                if w in here:
+                    self.model.add_bool_or([*earlier, here[w].negated()])
+            last[likeness] = w
+
+    def minimise(self, price: Sequence[int], below: int | None) -> None:
+        """Ask for the least sum of prices (by offer) of the GPUs used, less than ``below``."""
+        total = sum(price[o] * used for o, used in zip(self.slots, self.used, strict=True))
+        self.sense = -1
+        self.model.minimize(total)
+        if below is not None:
+            self.model.add(total <= below - 1)
+
+    def maximise(self, worth: Callable[[int, int], int]) -> None:
+        """Ask for the largest sum of ``worth(workload, step)`` of the rates served."""
+        self.sense = 1
+        terms = []
+        for placed_here in self.placed:
+            for w, placed in placed_here.items():
+                values = [0, *(worth(w, step) for step in placed.steps.tolist())]
+                terms += [
+                    (higher - lower) * x for (lower, higher), x in zip(pairwise(values), placed.ladder, strict=True)
+                ]
+        self.model.maximize(sum(terms))
+
+    def forbid(self, group: Group) -> None:
+        """Keep these workloads from sharing a GPU of this type at these batches and rates, or higher rates."""
+        for slot, here in enumerate(self.here):
+            if self.slots[slot] == group.offer and all(r.workload in here for r in group.residents):
+                literals = []
+                for resident in group.residents:
+                    choices, whole = self._choices(slot, resident.workload), self._whole(slot, resident.workload)
+                    placed = self.placed[slot][resident.workload]
+                    same = np.flatnonzero((choices.batch == resident.batch) & (choices.rate_rps == resident.rate_rps))
+                    literals += [placed.shape[m] for m in np.unique(whole.shape[choices.batch == resident.batch])]
+                    literals.append(placed.ladder[int(np.searchsorted(placed.steps, whole.step[same[0]]))])
+                self.model.add(sum(literals) <= 2 * len(group.residents) - 1)
+
+    def _choices(self, slot: int, workload: int) -> SizedChoices:
+        return self.modelled[self.slots[slot]].offer.choices[workload]
+
+    def hint(self, groups: Sequence[Group]) -> None:
+        """Start the search from ``groups``."""
+        taken = self._slots_for(groups)
+        for slot, here in enumerate(self.here):
+            there = {r.workload: r for r in taken[slot].residents} if slot in taken else {}
+            self.model.add_hint(self.used[slot], bool(there))
+            for w, literal in here.items():
+                self.model.add_hint(literal, w in there)
+
+    def _slots_for(self, groups: Sequence[Group]) -> dict[int, Group]:
+        """Number the groups as the model does."""
+        rank = {w: position for position, w in enumerate(self.order)}
+        free = {o: [s for s, offer in enumerate(self.slots) if offer == o] for o in range(len(self.modelled))}
+        taken = {}
+        for group in sorted(groups, key=lambda g: min(rank[r.workload] for r in g.residents)):
+            if free[group.offer]:
+                taken[free[group.offer].pop(0)] = group
+        return taken
+
+    def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Group]:
+        """Read a solution."""
+        found = []
+        for slot, o in enumerate(self.slots):
+            residents = []
+            for w, placed in self.placed[slot].items():
+                if is_true(self.here[slot][w]):
+                    choices, whole = self._choices(slot, w), self._whole(slot, w)
+                    shape = next(m for m, x in enumerate(placed.shape) if is_true(x))
+                    step = placed.steps[sum(map(is_true, placed.ladder)) - 1]
+                    k = int(np.flatnonzero((whole.shape == shape) & (whole.step == step))[0])
+                    residents.append(Resident(w, int(choices.batch[k]), float(choices.rate_rps[k])))
+            if residents:
+                found.append(Group(o, tuple(residents)))
+        return found

@@ -1,0 +1,186 @@
+"""Conflicts: the smallest sets of workloads that no choice of batches, shares and rates lets share one GPU.
+
+They are consequences of the whole-number conditions, so a model of those may state them as cuts. Any feasible GPU
+contains none of them; where all are listed, any GPU that contains none of them is feasible.
+"""
+
+import time
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.cpsat.whole_numbers import WholeChoices
+
+Ints = NDArray[np.int64]
+
+NODE_LIMIT = 100_000
+"""Combinations of batches tried for one set before it counts as no conflict."""
+
+
+class Chains(NamedTuple):
+    """All choices of all workloads on one GPU type, one after another, cut into chains of one batch and rate each.
+
+    Attributes
+    ----------
+    units, memory, demand, conditions
+        As in ``WholeChoices``, shape (choices of all, ...).
+    start
+        First choice of each chain and the end of the last, shape (chains + 1,).
+    first
+        First chain of each workload and the end of the last, shape (workloads + 1,).
+    floor
+        Least units, memory, L2, DRAM and power of each workload, shape (workloads, 5).
+    """
+
+    units: Ints
+    memory: Ints
+    demand: Ints
+    conditions: Ints
+    start: Ints
+    first: Ints
+    floor: Ints
+
+    @classmethod
+    def of(cls, workloads: Sequence[WholeChoices]) -> "Chains":
+        """Chain the choices of ``workloads``; one without choices gets no chain and fits nowhere."""
+        lengths = [np.bincount(choices.chain) for choices in workloads if len(choices)]
+        chains = [int(choices.chain[-1]) + 1 if len(choices) else 0 for choices in workloads]
+        columns = [np.column_stack((c.units, c.memory, c.demand)) for c in workloads]
+        return cls(
+            np.concatenate([c.units for c in workloads]),
+            np.concatenate([c.memory for c in workloads]),
+            np.concatenate([c.demand for c in workloads]),
+            np.concatenate([c.conditions for c in workloads]),
+            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))]),
+            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(chains)]),
+            np.array([c.min(axis=0) if len(c) else np.zeros(5, dtype=np.int64) for c in columns]).reshape(-1, 5),
+        )
+
+
+@njit(cache=True)
+def _settle(chains: Chains, position: Ints, chain: Ints, settled: int, count: int, base: Ints, room: int) -> bool:
+    """Raise the shares of the first ``settled`` members to the least ones that meet their conditions.
+
+    ``base`` holds the units and demands of the other members, each at its least.
+    """
+    while True:
+        units, l2, dram, power = base[0], base[2], base[3], base[4]
+        for i in range(settled):
+            units += chains.units[position[i]]
+            l2 += chains.demand[position[i], 0]
+            dram += chains.demand[position[i], 1]
+            power += chains.demand[position[i], 2]
+        if units > room:
+            return False
+        raised = False
+        for i in range(settled):
+            k = position[i]
+            for row in range(2):
+                a = chains.conditions[k, row]
+                others = (
+                    a[1] * (l2 - chains.demand[k, 0])
+                    + a[2] * (dram - chains.demand[k, 1])
+                    + a[3] * (power - chains.demand[k, 2])
+                )
+                if a[0] * count + others > a[4]:
+                    raised = True
+                    position[i] += 1
+                    if position[i] == chains.start[chain[i] + 1]:
+                        return False
+                    break
+        if not raised:
+            return True
+
+
+@njit(cache=True)
+def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: int) -> bool:
+    """Whether some choices let ``members`` share one GPU; ``True`` too where ``NODE_LIMIT`` stops the search.
+
+    Depth first over the chains of one member after another. The least shares of those decided so far, beside all others
+    at their least, only grow on the way down, so a failure cuts off everything below it.
+    """
+    count = len(members)
+    chain = np.zeros(count, dtype=np.int64)
+    position = np.zeros((count, count), dtype=np.int64)
+    base = np.zeros((count + 1, 5), dtype=np.int64)
+    for i in range(count - 1, -1, -1):
+        for q in range(5):
+            base[i, q] = base[i + 1, q] + chains.floor[members[i], q]
+    memory = np.zeros(count + 1, dtype=np.int64)
+    depth, nodes = 0, 0
+    chain[0] = chains.first[members[0]] - 1
+    while depth >= 0:
+        chain[depth] += 1
+        if chain[depth] == chains.first[members[depth] + 1]:
+            depth -= 1
+            continue
+        nodes += 1
+        if nodes > NODE_LIMIT:
+            return True
+        at = chains.start[chain[depth]]
+        memory[depth + 1] = memory[depth] + chains.memory[at]
+        if memory[depth + 1] + base[depth + 1, 1] > memory_limit:
+            continue
+        for i in range(depth):
+            position[depth, i] = position[depth - 1, i]
+        position[depth, depth] = at
+        if not _settle(chains, position[depth], chain, depth + 1, count, base[depth + 1], share_units):
+            continue
+        if depth == count - 1:
+            return True
+        depth += 1
+        chain[depth] = chains.first[members[depth]] - 1
+    return False
+
+
+def find_conflicts(
+    workloads: Sequence[WholeChoices], share_units: int, memory_limit: int, most: int, deadline: float
+) -> tuple[list[tuple[int, ...]], bool]:
+    """Return conflicts, smaller ones first, and whether these are all.
+
+    Sets are enumerated by size; only those whose subsets all fit are looked at.
+
+    Parameters
+    ----------
+    workloads
+        The choices of each on one GPU type.
+    share_units, memory_limit
+        What the GPU has.
+    most
+        Sets to look at, at most; a size that would pass it is left out.
+    deadline
+        ``time.monotonic()`` at which to stop.
+    """
+    chains = Chains.of(workloads)
+    found: list[tuple[int, ...]] = []
+    fitting: set[tuple[int, ...]] = {(w,) for w, choices in enumerate(workloads) if len(choices)}
+    looked_at = 0
+    while fitting:
+        candidates = _one_larger(fitting)
+        looked_at += len(candidates)
+        if looked_at > most or time.monotonic() > deadline:
+            return found, False
+        fitting = set()
+        for members in candidates:
+            if fit_together(chains, np.array(members, dtype=np.int64), share_units, memory_limit):
+                fitting.add(members)
+            else:
+                found.append(members)
+    return found, True
+
+
+def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Sets of one more member all of whose subsets of one less are in ``fitting``."""
+    by_head: dict[tuple[int, ...], list[int]] = {}
+    for members in sorted(fitting):
+        by_head.setdefault(members[:-1], []).append(members[-1])
+    return [
+        (*head, a, b)
+        for head, tails in by_head.items()
+        for a, b in combinations(tails, 2)
+        if all((*head[:i], *head[i + 1 :], a, b) in fitting for i in range(len(head)))
+    ]

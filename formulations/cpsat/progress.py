@@ -1,0 +1,102 @@
+"""The best plan and the best bound of an exact search, and what is said of them."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.cpsat.whole_numbers import Weights
+from formulations.problem import Group, Problem
+from instances import Objective, Plan
+
+ROUNDING = 1e-12
+"""Relative room that a bound leaves for sums of floating-point numbers."""
+
+NO_PLAN_IN_TIME = "no plan found in the time given"
+
+RESERVE_S = 0.5
+"""Of the time left, kept for the solver's overrun and for what comes after it; at most a tenth."""
+
+
+def solver_deadline(run: Run, part: float = 1.0) -> float:
+    """Return the ``time.monotonic()`` at which a solver that may use ``part`` of the time left should stop."""
+    left = run.remaining_s
+    if math.isinf(left):
+        return left
+    return time.monotonic() + part * (left - min(RESERVE_S, 0.1 * left))
+
+
+@dataclass
+class Progress:
+    """Keeps the best plan and bound, in whole numbers, and reports each better one.
+
+    Attributes
+    ----------
+    problem, run
+        What is solved, on which terms.
+    weights
+        What the whole numbers mean.
+    worth_of
+        The objective of a plan in whole numbers.
+    """
+
+    problem: Problem
+    run: Run
+    weights: Weights
+    worth_of: Callable[[Sequence[Group]], int]
+    groups: Sequence[Group] = ()
+    plan: Plan | None = None
+    worth: int = 0
+    bound: int | None = None
+    statistics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def sense(self) -> int:
+        """1 where more is better, -1 where less is."""
+        return -1 if self.problem.instance.objective.minimised else 1
+
+    @property
+    def proven(self) -> bool:
+        """Whether the plan reaches the bound."""
+        return self.plan is not None and self.bound == self.worth
+
+    def accept(self, groups: Sequence[Group]) -> None:
+        """Take groups that all fit, if they are better than the best so far."""
+        worth = self.worth_of(groups)
+        if self.plan is None or self.sense * (worth - self.worth) > 0:
+            self.groups, self.worth, self.plan = groups, worth, self.problem.plan(groups)
+            self.run.report(plan=self.plan)
+
+    def improve_bound(self, bound: int) -> None:
+        """Take a bound on all plans that are better than the best so far."""
+        if self.plan is not None:
+            bound = self.sense * max(self.sense * bound, self.sense * self.worth)
+        if self.bound is None or self.sense * (self.bound - bound) > 0:
+            self.bound = bound
+            self.run.report(bound=self.certified())
+
+    def certified(self) -> Bound | None:
+        """Return the bound in the unit of the objective: the value of the plan itself where that is optimal."""
+        if self.bound is None:
+            return None
+        if self.proven and self.weights.exact:
+            return Bound(self._value(), certified=True)
+        return Bound(self.weights.value(self.bound) * (1.0 + self.sense * ROUNDING), certified=True)
+
+    def _value(self) -> float:
+        """Return the plan's value as the judge adds it up."""
+        assert self.plan is not None
+        if self.problem.instance.objective is Objective.COST:
+            price = {pool.type.name: pool.type.price_per_hour for pool in self.problem.instance.gpus}
+            return math.fsum(price[gpu.type] for gpu in self.plan.gpus)
+        return math.fsum(slot.rate_rps for _, _, slot in self.plan.slots())
+
+    def outcome(self, infeasible: str = "") -> Outcome:
+        """Return what was found; ``infeasible`` is the reason why there is no plan, if that is proven."""
+        if self.plan is not None:
+            status = Status.OPTIMAL if self.proven else Status.FEASIBLE
+            return Outcome(status, self.plan, self.certified(), self.statistics)
+        if infeasible:
+            return Outcome(Status.INFEASIBLE, statistics=self.statistics, reason=infeasible)
+        return Outcome(Status.UNKNOWN, None, self.certified(), self.statistics, NO_PLAN_IN_TIME)

@@ -1,0 +1,164 @@
+"""The largest scale: bisection over the multiples of all rates that the given pool can serve."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.cpsat.progress import NO_PLAN_IN_TIME, solver_deadline
+from formulations.problem import TOO_FEW, Group, Problem
+from formulations.rates import SCALE_STEP, Rates, rates_at
+from formulations.start import first_fit, groups_of
+from instances import Instance, Plan, SloRule
+from instances.view import View
+
+PATIENCE = 0.25
+"""Part of the time left that one scale may take; the others may still be decided."""
+
+
+def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
+    """Find the largest scale on the grid at which everything fits on the pool.
+
+    The bound is the first scale on the grid that is proven too large: no plan reaches it, but plans between the last
+    grid point and it may exist.
+    """
+    unlimited = [pool.type.name for pool in instance.gpus if pool.count is None]
+    if unlimited:
+        return Outcome(Status.UNKNOWN, reason=f"scale has no limit: the pool has as many {unlimited[0]} as needed")
+    return _Bisection(instance, run, conflict_sets).outcome()
+
+
+@dataclass
+class _Bisection:
+    """What is known of the scales on the grid, counted from 1: ``fits`` fits, from ``fails`` on none does."""
+
+    instance: Instance
+    run: Run
+    conflict_sets: int
+    fits: int = 0
+    fails: int = 0
+    plan: Plan | None = None
+    reason: str = TOO_FEW
+    statistics: dict[str, float] = field(default_factory=dict)
+
+    def outcome(self) -> Outcome:
+        self._exclude_hopeless()
+        if self.run.start is not None:
+            self._take_over(self.run.start)
+        self._fit_greedily()
+        if self.run.remaining_s > 0.0:
+            self._decide_exactly()
+        proven = self.fits == self.fails - 1
+        if self.plan is not None:
+            return Outcome(Status.OPTIMAL if proven else Status.FEASIBLE, self.plan, self._bound(), self.statistics)
+        status = Status.INFEASIBLE if proven else Status.UNKNOWN
+        return Outcome(status, None, self._bound(), self.statistics, self.reason if proven else NO_PLAN_IN_TIME)
+
+    def _bound(self) -> Bound:
+        # Under p99 a higher rate may suit a workload better than its own, and those are not looked at.
+        return Bound(self.fails * SCALE_STEP, certified=self.instance.slo_rule is not SloRule.P99)
+
+    def _problem(self, scale: int) -> Problem:
+        return Problem(self.instance, rates_at(self.instance, scale * SCALE_STEP))
+
+    def _accept(self, scale: int, problem: Problem, groups: Sequence[Group]) -> None:
+        self.fits, self.plan = scale, problem.plan(groups)
+        self.run.report(plan=self.plan)
+
+    def _exclude_hopeless(self) -> None:
+        """Find the first scale at which some workload does not fit alone, or all together need more than there is."""
+        hopeful, self.fails = 0, self._beyond_all() + 1
+        while hopeful < self.fails - 1:
+            scale = (hopeful + self.fails) // 2
+            problem = self._problem(scale)
+            reason = problem.unservable()
+            needed = sum(problem.least_fraction(w) for w in range(len(problem.rates)))
+            if reason or needed > sum(offer.count for offer in problem.offers) * (1.0 + 1e-9):
+                self.fails, self.reason = scale, reason or TOO_FEW
+            else:
+                hopeful = scale
+        self.run.report(bound=self._bound())
+
+    def _beyond_all(self) -> int:
+        """Return a scale at which no batch of some workload is served before the next one is full."""
+        beyond = math.inf
+        for w, asked in enumerate(self.instance.workloads):
+            most_rps = 0.0
+            for pool in self.instance.gpus:
+                view = View.of(self.instance, pool.type)
+                model = int(view.model[w])
+                batch = np.arange(1, int(view.tables.max_batch[model]) + 1)
+                alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
+                most_rps = max(most_rps, float((1000.0 * batch / alone_ms).max()))
+            beyond = min(beyond, most_rps / self.instance.latency_buffer / asked.rate_rps)
+        # The finite sample of p99 may end before a queue that only just grows breaks the SLO.
+        return math.ceil(1.1 * beyond / SCALE_STEP) + 1
+
+    def _take_over(self, start: Plan) -> None:
+        """Start from a plan that serves every workload."""
+        served = {slot.workload: slot.rate_rps for _, _, slot in start.slots()}
+        one = np.ones(1, dtype=np.int64)
+        rates = [Rates(np.array([served.get(asked.id, asked.rate_rps)]), one) for asked in self.instance.workloads]
+        problem = self._problem(1)
+        groups = groups_of(start, problem, rates)
+        if problem.serves_all(groups):
+            served_part = min(served[asked.id] / asked.rate_rps for asked in self.instance.workloads)
+            scale = min(self.fails - 1, math.floor(served_part / SCALE_STEP + 1e-9))
+            if scale > self.fits:
+                self._accept(scale, problem, groups)
+
+    def _fit_greedily(self) -> None:
+        """Bisect with first fit alone, which may miss what fits."""
+        missed = self.fails
+        while self.fits < missed - 1 and self.run.remaining_s > 0.0:
+            scale = (self.fits + missed) // 2
+            problem = self._problem(scale)
+            groups = first_fit(problem, problem.largest_first(), [1.0] * len(problem.offers))
+            if problem.serves_all(groups):
+                self._accept(scale, problem, groups)
+            else:
+                missed = scale
+
+    def _decide_exactly(self) -> None:
+        """Bisect with the solver; around a scale that takes too long, both sides are tried."""
+        undecided: set[int] = set()
+        while self.run.remaining_s > 0.0:
+            undecided = {scale for scale in undecided if self.fits < scale < self.fails}
+            lowest, highest = min(undecided, default=self.fails), max(undecided, default=self.fits)
+            if self.fits < lowest - 1:
+                scale = (self.fits + lowest) // 2
+            elif highest < self.fails - 1:
+                scale = (highest + self.fails) // 2
+            else:
+                return
+            if not self._decide(scale):
+                undecided.add(scale)
+
+    def _decide(self, scale: int) -> bool:
+        """Find out whether everything fits at ``scale``; return whether that was possible in time."""
+        from formulations.cpsat.assignment import Assignment
+        from formulations.cpsat.solving import solve
+
+        problem = self._problem(scale)
+        deadline = solver_deadline(self.run, PATIENCE)
+        counts = [offer.count for offer in problem.offers]
+        self.statistics["scales"] = self.statistics.get("scales", 0.0) + 1
+        try:
+            model = Assignment(problem, counts, problem.largest_first(), True, self.conflict_sets, deadline)
+        except TimeoutError:
+            return False
+        finished = solve(
+            model,
+            problem,
+            self.run,
+            deadline,
+            accept=lambda groups: self._accept(scale, problem, groups),
+            improve_bound=lambda _: None,
+            statistics=self.statistics,
+        )
+        if finished and self.fits < scale:
+            self.fails = scale
+            self.run.report(bound=self._bound())
+        return finished

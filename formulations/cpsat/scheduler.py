@@ -1,0 +1,164 @@
+"""The scheduler ``cpsat``: the compact assignment model, solved exactly by OR-Tools' CP-SAT."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.cpsat.progress import Progress, solver_deadline
+from formulations.cpsat.scale import largest_scale
+from formulations.cpsat.whole_numbers import Weights
+from formulations.problem import TOO_FEW, Group, Problem
+from formulations.rates import rates_of
+from formulations.sized_choices import why_not_exact
+from formulations.start import first_fit, groups_of
+from instances import GOODPUT_STEP, Instance, Objective, Plan
+from instances.view import View
+
+if TYPE_CHECKING:
+    from formulations.cpsat.assignment import Assignment
+
+STEPS = round(1.0 / GOODPUT_STEP)
+"""Steps of a rate under ``goodput``."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpSat:
+    """Every workload on one GPU at one (batch, share, rate), under the linear conditions of the time test.
+
+    Coefficients are rounded outward, so that bounds hold for the real problem; every solution is checked by the one-GPU
+    kernel, and groups that fit in whole numbers only are forbidden.
+
+    Attributes
+    ----------
+    conflict_sets
+        Sets of workloads tested on each GPU type, at most, for the cuts that keep them apart.
+    """
+
+    name: ClassVar[str] = "cpsat"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT, Objective.SCALE})
+
+    conflict_sets: int = 30_000
+
+    def warm(self) -> None:
+        """Import the solver and load the compiled kernels."""
+        import formulations.cpsat.solving  # noqa: F401
+        from formulations.cpsat.assignment import Assignment
+        from instances.suites import suite
+
+        for instance in suite("igniter-3").build():
+            self.schedule(instance, Run())
+            problem = _problem(instance)
+            Assignment(problem, [1], problem.largest_first(), True, self.conflict_sets, math.inf)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Solve ``instance``; incumbents and bounds are reported as they are found."""
+        for pool in instance.gpus:
+            if reason := why_not_exact(View.of(instance, pool.type).tables):
+                return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {reason}")
+        if not instance.workloads:
+            return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
+        if instance.objective is Objective.SCALE:
+            return largest_scale(instance, run, self.conflict_sets)
+        problem = _problem(instance)
+        solve = _least_cost if instance.objective is Objective.COST else _most_goodput
+        return solve(problem, run, self.conflict_sets)
+
+
+def _problem(instance: Instance) -> Problem:
+    return Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
+
+
+def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
+    if reason := problem.unservable():
+        return Outcome(Status.INFEASIBLE, reason=reason)
+    price = [offer.view.gpu.price_per_hour for offer in problem.offers]
+    exact = [Fraction(repr(each)) for each in price]
+    weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)
+    progress = Progress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
+    for groups in _starts(problem, run, problem.largest_first(), price):
+        if problem.serves_all(groups):
+            progress.accept(groups)
+    progress.improve_bound(_volume_bound(problem, weights))
+
+    # Only plans that cost less are of interest, and they have room for so many GPUs.
+    below = progress.worth if progress.plan is not None else None
+    counts = [
+        offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)
+        for offer, each in zip(problem.offers, weights.whole, strict=True)
+    ]
+    if not progress.proven:
+        proven = _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
+        if proven and progress.plan is None:
+            return progress.outcome(infeasible=TOO_FEW)
+    return progress.outcome()
+
+
+def _volume_bound(problem: Problem, weights: Weights) -> int:
+    """Bound the cost by the units that each workload takes at least, at the price of a unit where that is cheapest."""
+    total = Fraction(0)
+    for w in range(len(problem.rates)):
+        total += min(
+            Fraction(price * int(offer.choices[w].units.min()), offer.view.tables.share_units)
+            for offer, price in zip(problem.offers, weights.whole, strict=True)
+            if len(offer.choices[w])
+        )
+    unit = math.gcd(*weights.whole) or 1
+    return unit * math.ceil(total / unit)
+
+
+def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
+    workloads = problem.instance.workloads
+    step_rps = [Fraction(repr(workload.rate_rps)) / STEPS for workload in workloads]
+    weights = Weights.of(step_rps, STEPS * sum(step_rps, Fraction(0)), round_up=True)
+
+    def worth_of(groups: Sequence[Group]) -> int:
+        residents = [resident for group in groups for resident in group.residents]
+        steps = [round(STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents]
+        return sum(weights.whole[r.workload] * step for r, step in zip(residents, steps, strict=True))
+
+    progress = Progress(problem, run, weights, worth_of)
+    progress.accept(())
+    servable = [w for w in range(len(workloads)) if problem.least_fraction(w) <= 1.0]
+    progress.improve_bound(sum(STEPS * weights.whole[w] for w in servable))
+    most_per_unit = sorted(servable, key=lambda w: problem.least_fraction(w) / workloads[w].rate_rps)
+    for groups in _starts(problem, run, most_per_unit, [1.0] * len(problem.offers)):
+        progress.accept(groups)
+
+    def prepare(model: "Assignment") -> None:
+        model.maximise(lambda w, step: weights.whole[w] * step)
+        model.hint(progress.groups)
+
+    if not progress.proven:
+        _search(progress, [offer.count for offer in problem.offers], conflict_sets, prepare)
+    return progress.outcome()
+
+
+def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Group]]:
+    if run.start is not None:
+        yield groups_of(run.start, problem, problem.rates)
+    yield first_fit(problem, order, price)
+
+
+def _search(
+    progress: Progress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
+) -> bool:
+    """Solve the model that ``prepare`` gives an objective; return whether the search was completed."""
+    from formulations.cpsat.assignment import Assignment
+    from formulations.cpsat.solving import solve
+
+    problem, run = progress.problem, progress.run
+    deadline = solver_deadline(run)
+    must_serve = problem.instance.objective is not Objective.GOODPUT
+    try:
+        model = Assignment(problem, counts, problem.largest_first(), must_serve, conflict_sets, deadline)
+    except TimeoutError:
+        return False
+    prepare(model)
+    progress.statistics["cuts"] = float(sum(len(gpus.conflicts) for gpus in model.modelled))
+    completed = solve(model, problem, run, deadline, progress.accept, progress.improve_bound, progress.statistics)
+    if completed and progress.plan is not None:
+        progress.improve_bound(progress.worth)
+    return completed

@@ -1,0 +1,259 @@
+"""What each workload may choose on a GPU type: batch, share and rate, less all that no best plan needs.
+
+Everything here rests on two premises of the GPU type's tables (``why_not_exact`` names the one that fails): the least
+shares of a GPU's residents exist (``premises_hold``), and a time test is four linear conditions
+(``linear_conditions_hold``). Both are properties of the catalogue, not of the instance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.rates import Rates
+from instances.least_shares import linear_conditions_hold, premises_hold
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+MARGIN = 1e-12
+"""Relative slack asked of every comparison that drops a choice: far above rounding, far below any real difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedChoices:
+    """What one workload may choose on one GPU type, share included; every array has one row per choice.
+
+    Attributes
+    ----------
+    batch, units, rate_rps, step
+        The choice: batch, share, rate and what the rate is worth.
+    memory_mib
+        Resident memory.
+    demand
+        What it shows its neighbours: L2 (percent), DRAM (percent) and power (W), shape (choices, 3).
+    conditions
+        Shape (choices, 2, 5). Beside others the choice is within its budget iff both rows hold: the first four numbers
+        times (N, C, D, P), the number of residents (itself included) and the *others'* demands, sum to at most the
+        fifth. Row 0 is at full clock, row 1 is throttled. Alone it always fits.
+    """
+
+    batch: Ints
+    units: Ints
+    rate_rps: Floats
+    step: Ints
+    memory_mib: Floats
+    demand: Floats
+    conditions: Floats
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def only(self, keep: Ints | Flags) -> "SizedChoices":
+        """Return the choices that ``keep`` selects, in its order."""
+        return SizedChoices(*(getattr(self, field.name)[keep] for field in fields(self)))
+
+
+def why_not_exact(tables: Tables) -> str:
+    """Say which premise of this module the tables break; empty if none."""
+    if not premises_hold(tables):
+        return "least shares need not exist: a demand falls with the share, or interference helps somebody"
+    if not linear_conditions_hold(tables):
+        return "the scheduling delay is not the larger of zero and a line, so time tests are not linear"
+    return ""
+
+
+def choices_on(view: View, rates: Sequence[Rates]) -> list[SizedChoices]:
+    """Return the choices of every workload on one GPU type that some best plan may need.
+
+    A workload that not even a GPU of its own serves has none.
+
+    Parameters
+    ----------
+    view
+        The instance from the GPU type.
+    rates
+        What each workload may be planned for, in the order of the instance.
+    """
+    servable = [servable_choices(view, w, offered) for w, offered in enumerate(rates)]
+    return [undominated(choices) for choices in needed(servable, view.tables)]
+
+
+def servable_choices(view: View, workload: int, rates: Rates) -> SizedChoices:
+    """Return all choices that are within budget and memory on a GPU of their own, by batch, step and share.
+
+    Of rates that are worth no more than another with at least its budget, none is returned.
+    """
+    tables, model = view.tables, int(view.model[workload])
+    batch = np.arange(1, int(tables.max_batch[model]) + 1)
+    units = tables.permitted
+    budget = view.budget_ms(workload, batch[:, None], rates.rate_rps[None, :])
+    b, r = np.nonzero(
+        _best_budgets(budget, rates.step) & (tables.memory_mib[model, batch] <= tables.memory_limit_mib)[:, None]
+    )
+    b, u = np.repeat(b, len(units)), np.tile(units, len(b))
+    r = np.repeat(r, len(units))
+    tau, at = budget[b, r], (model, batch[b], u)
+    demand = np.stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]], axis=1)
+    conditions = _conditions(tables, model, tables.active_ms[at], tables.company[at], demand[:, 2], tau)
+    choices = SizedChoices(
+        batch[b], u, rates.rate_rps[r], rates.step[r], tables.memory_mib[model, batch[b]], demand, conditions
+    )
+    alone_ms = tables.scheduling_ms[model] + tables.active_ms[at]
+    clock = 1.0 + tables.throttle_per_w * np.maximum(0.0, tables.idle_power_w + demand[:, 2] - tables.max_power_w)
+    fits = clock > 0.0
+    fits[fits] = alone_ms[fits] / clock[fits] <= tau[fits]
+    return choices.only(fits)
+
+
+def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
+    """Whether no other rate of the same batch is worth as much with as large a budget; shape (batches, rates)."""
+    best = np.zeros(budget_ms.shape, dtype=bool)
+    largest = np.full(len(budget_ms), -np.inf)
+    order = np.lexsort((np.arange(len(step)), -step))
+    for r in order:
+        rivals = budget_ms[:, step == step[r]]
+        best[:, r] = (budget_ms[:, r] > largest) & (budget_ms[:, r] >= rivals.max(axis=1))
+        largest = np.where(best[:, r], budget_ms[:, r], largest)
+    return best
+
+
+def _conditions(
+    tables: Tables, model: int, active_ms: Floats, company: Floats, power_w: Floats, budget_ms: Floats
+) -> Floats:
+    """Return the linear conditions for ``t_gpu <= tau`` beside at least one other resident, shape (choices, 2, 5).
+
+    ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)} and
+    of g in {1, 1 + throttle (P_total - cap)}. From two residents on Delta(N) is not negative: two conditions remain.
+    In company the 1 is the factor ``tables.company``. Where growth is clipped (``tables.pairwise``) there is neither
+    delay nor throttling, and what the clip adds, the time alone within ``tau``, is true of every choice.
+    """
+    kernels = float(tables.kernels[model])
+    row = np.zeros((len(active_ms), 2, 5))
+    row[:, :, 0] = kernels * tables.alpha_sch
+    row[:, :, 1] = (active_ms * tables.alpha_l2[model])[:, None]
+    row[:, :, 2] = (active_ms * tables.alpha_dram[model])[:, None]
+    row[:, :, 4] = (budget_ms - tables.scheduling_ms[model] - active_ms * company - kernels * tables.beta_sch)[:, None]
+    per_watt = -tables.throttle_per_w * budget_ms
+    row[:, 1, 3] = per_watt
+    row[:, 1, 4] += per_watt * (tables.max_power_w - tables.idle_power_w - power_w)
+    return row
+
+
+def needed(servable: Sequence[SizedChoices], tables: Tables) -> list[SizedChoices]:
+    """Drop the shares that are never anybody's least feasible share.
+
+    At the least shares of a feasible GPU, the next smaller share of any resident breaks its budget. So a share is
+    needed only if the next smaller one breaks it under some company that fits into what the larger share leaves free;
+    the company's number and demands are each bounded by a knapsack over the other workloads.
+
+    Parameters
+    ----------
+    servable
+        Complete lists from ``servable_choices``, one per workload.
+    tables
+        Of the GPU type.
+    """
+    worst = most_company(servable, tables.share_units)
+    kept = []
+    for w, choices in enumerate(servable):
+        smaller = np.arange(len(choices)) - 1
+        chained = np.zeros(len(choices), dtype=bool)
+        chained[1:] = (choices.batch[1:] == choices.batch[:-1]) & (choices.step[1:] == choices.step[:-1])
+        company = worst[:, w, tables.share_units - choices.units].T  # (choices, 4): others' number, C, D, P
+        lhs = np.einsum("kcj,kj->kc", choices.conditions[smaller, :, :4], company)
+        slack = choices.conditions[smaller, :, 4] - choices.conditions[smaller, :, 0] - lhs
+        enough = (slack >= MARGIN * np.abs(choices.conditions[smaller, :, 4])).all(axis=1) | (company[:, 0] == 0)
+        kept.append(choices.only(~(chained & enough)))
+    return kept
+
+
+def most_company(workloads: Sequence[SizedChoices], share_units: int) -> Floats:
+    """Bound the company that shares of one GPU leave room for: largest number, L2, DRAM and power demand, each alone.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (4, workloads + 1, share_units + 1): entry [q, w, s] is the most of quantity q that workloads other than w
+        can have in s units together. The last w leaves nobody out.
+    """
+    count = len(workloads)
+    most = np.zeros((4, count + 1, share_units + 1))
+    for j, choices in enumerate(workloads):
+        value = np.full((4, share_units + 1), -np.inf)
+        for quantity, amounts in enumerate((np.ones(len(choices)), *choices.demand.T)):
+            np.maximum.at(value[quantity], choices.units, amounts)
+        others = np.arange(count + 1) != j
+        grown = most.copy()
+        for units in np.unique(choices.units):
+            taken = most[:, :, : share_units + 1 - units] + value[:, None, units, None]
+            np.maximum(grown[:, :, units:], taken, out=grown[:, :, units:])
+        most[:, others] = grown[:, others]
+    return most
+
+
+def undominated(choices: SizedChoices, count_steps: bool = True) -> SizedChoices:
+    """Drop the choices that another may replace in any feasible GPU.
+
+    The other uses no more units and memory, has no larger demand, is worth no less, and both its conditions follow from
+    this choice's.
+
+    Parameters
+    ----------
+    choices
+        Of one workload.
+    count_steps
+        ``False``: what the rate is worth does not matter.
+    """
+    worth = choices.step if count_steps else np.zeros_like(choices.step)
+    # A dominator comes before whom it dominates.
+    order = np.lexsort((*choices.demand.T[::-1], choices.memory_mib, -worth, choices.units))
+    ordered = choices.only(order)
+    kept = _undominated(ordered.units, worth[order], ordered.memory_mib, ordered.demand, ordered.conditions)
+    return choices.only(np.sort(order[kept]))
+
+
+@njit(cache=True)
+def _undominated(units: Ints, worth: Ints, memory: Floats, demand: Floats, conditions: Floats) -> Flags:
+    count = len(units)
+    kept = np.zeros(count, dtype=np.bool_)
+    for k in range(count):
+        kept[k] = True
+        for other in range(k):
+            if (
+                kept[other]
+                and units[other] <= units[k]
+                and worth[other] >= worth[k]
+                and memory[other] <= memory[k]
+                and np.all(demand[other] <= demand[k])
+                and _implied(conditions[other, 0], conditions[k, 0])
+                and _implied(conditions[other, 1], conditions[k, 1])
+            ):
+                kept[k] = False
+                break
+    return kept
+
+
+@njit(cache=True)
+def _implied(condition: Floats, premise: Floats) -> bool:
+    """Whether ``condition`` follows from ``premise`` for N >= 2 and nonnegative C, D, P.
+
+    With N counted from 2 on all variables are nonnegative; then it follows iff some multiple of the premise has
+    coefficients at least as large and a limit at most as large.
+    """
+    limit = condition[4] - 2.0 * condition[0]
+    given = premise[4] - 2.0 * premise[0]
+    if given < 0.0:
+        return True  # never holds in company
+    factor = 0.0
+    for j in range(4):
+        if condition[j] > 0.0:
+            if premise[j] <= 0.0:
+                return False
+            factor = max(factor, condition[j] / premise[j])
+    return factor * given <= limit * (1.0 - MARGIN)

@@ -1,0 +1,45 @@
+"""Bin packing as MediatorDNN compares with it: mean utilisation as close to capacity as can be (003, Sec. IV-A)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run
+from heuristics.grouping import OBJECTIVES, Fits, fill_groups, schedule_groups, warm_grouping
+from heuristics.mediator import CAPACITY
+from heuristics.utilisation import Utilisation
+from instances import Instance, Objective
+
+
+@dataclass(frozen=True, slots=True)
+class BinPacking:
+    """Fill each GPU with the busiest that still fits: best fit on mean utilisation, blind to what contends or varies.
+
+    Attributes
+    ----------
+    spend_spare
+        Whether spare shares are spent on throughput under ``capacity``.
+    """
+
+    name: ClassVar[str] = "bin-packing"
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    spend_spare: bool = True
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_grouping(self.groups)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan in which every group is a GPU."""
+        return schedule_groups(instance, self.groups, self.spend_spare)
+
+    def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Group positions."""
+
+        def within(group: list[int]) -> bool:
+            return bool(profile.mean[group].sum() <= CAPACITY) and fits(group)
+
+        busiest = np.argsort(-profile.mean, kind="stable").tolist()
+        return fill_groups(busiest, lambda group, left: list(left), within)

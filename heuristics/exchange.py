@@ -1,0 +1,167 @@
+"""Moves, swaps and new batches between two GPUs, kept where they do not lower what all GPUs can do together."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from heuristics.fleet import placed_gpu, settle
+from heuristics.options import Options
+from heuristics.placement import Placement
+from instances import PlacedGpu
+from instances.spare_shares import spend_spare_shares
+from instances.tables import Tables
+
+Ints = NDArray[np.int64]
+
+NODE_LIMIT = 300
+"""Nodes for spending the spare shares of one GPU in one move; the plan itself is given many more."""
+
+FINAL_NODE_LIMIT = 200_000
+
+MOVES = 20
+"""Tried in a round."""
+
+
+@njit(cache=True)
+def _capacity_rps(tables: Tables, options: Options, rows: Ints, units: Ints, node_limit: int) -> float:
+    """Most throughput of residents on one GPU, their shares in ``units``; -1 if they do not fit."""
+    count = len(rows)
+    if count == 0:
+        return 0.0
+    if not settle(tables, options, rows, units, count):
+        return -1.0
+    model, batch, budget_ms = options.model[rows], options.batch[rows], options.budget_ms[rows]
+    value, _ = spend_spare_shares(tables, model, batch, budget_ms, units[:count], node_limit)
+    return value
+
+
+@dataclass
+class Exchange:
+    """A search for throughput on a given pool, everything being served throughout.
+
+    A round is ``MOVES`` tries. Each takes a random workload and a random GPU: where that is its own it gets another
+    batch there, otherwise it moves there or changes places with one that is there, batches kept or drawn anew. The
+    spare shares of the GPUs concerned are spent for the most throughput.
+
+    Attributes
+    ----------
+    placement
+        Everything placed; not changed.
+    random
+        Who is moved.
+    deadline
+        ``time.monotonic()`` at which it stops.
+    rounds
+        Rounds left.
+    """
+
+    placement: Placement
+    random: np.random.Generator
+    deadline: float
+    rounds: int
+    _type: list[int] = field(default_factory=list)
+    _rows: list[Ints] = field(default_factory=list)
+    _units: list[Ints] = field(default_factory=list)
+    _value_rps: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for o, fleet in enumerate(self.placement.fleets):
+            for g, count in enumerate(fleet.residents.tolist()):
+                self._type.append(o)
+                self._rows.append(fleet.row[g, :count].copy())
+                value, units = self._spent(o, self._rows[-1], NODE_LIMIT)
+                self._value_rps.append(value)
+                self._units.append(units)
+
+    def run(self) -> Iterator[tuple[PlacedGpu, ...]]:
+        """Yield the GPUs at the start, and again after every round that raised their throughput."""
+        yield self._gpus()
+        while self.rounds > 0 and time.monotonic() < self.deadline:
+            self.rounds -= 1
+            if sum(self._try_move() for _ in range(MOVES)):
+                yield self._gpus()
+        for gpu, rows in enumerate(self._rows):
+            if time.monotonic() < self.deadline:
+                self._value_rps[gpu], self._units[gpu] = self._spent(self._type[gpu], rows, FINAL_NODE_LIMIT)
+        yield self._gpus()
+
+    def _try_move(self) -> bool:
+        """Try one move; return whether it raised the throughput."""
+        source, target = self._draw(len(self._rows)), self._draw(len(self._rows))
+        count = len(self._rows[source])
+        if not count:
+            return False
+        moved = self._draw(count)
+        if source == target:
+            changed = self._rows[source].copy()
+            changed[moved] = self._any_row(source, int(changed[moved]), target)
+            return self._keep_if_no_worse([(source, changed)])
+        left, right = np.delete(self._rows[source], moved), self._rows[target]
+        gone, swapped = int(self._rows[source][moved]), None
+        if len(right) and self.random.random() < 0.5:
+            place = self._draw(len(right))
+            swapped, right = int(right[place]), np.delete(right, place)
+            left = np.append(left, self._row_on(target, swapped, source))
+        right = np.append(right, self._row_on(source, gone, target))
+        return self._keep_if_no_worse([(target, right), (source, left)])
+
+    def _draw(self, count: int) -> int:
+        return int(self.random.random() * count)
+
+    def _row_on(self, source: int, row: int, target: int) -> int:
+        """Return the same option on another GPU, or one of another batch."""
+        if self._type[source] == self._type[target] and self.random.random() < 0.5:
+            return row
+        return self._any_row(source, row, target)
+
+    def _any_row(self, source: int, row: int, target: int) -> int:
+        """Return a random option of the same item on ``target``, -1 if there is none."""
+        item = self.placement.market.options[self._type[source]].item[row]
+        first, end = self.placement.market.options[self._type[target]].first[item : item + 2].tolist()
+        return first + self._draw(end - first) if first < end else -1
+
+    def _keep_if_no_worse(self, changes: Sequence[tuple[int, Ints]]) -> bool:
+        """Make the changes unless throughput falls; return whether it rises."""
+        before, after, spent = 0.0, 0.0, []
+        for gpu, rows in changes:
+            o = self._type[gpu]
+            options, most = self.placement.market.options[o], self.placement.market.views[o].tables.share_units
+            if np.any(rows < 0) or options.units[rows].sum() > most:
+                return False
+            spent.append(self._spent(o, rows, NODE_LIMIT))
+            if spent[-1][0] < 0.0:
+                return False
+            before, after = before + self._value_rps[gpu], after + spent[-1][0]
+        if after < before:
+            return False
+        for (gpu, rows), (value, units) in zip(changes, spent, strict=True):
+            self._rows[gpu], self._value_rps[gpu], self._units[gpu] = rows, value, units
+        return after > before
+
+    def _spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
+        """Return the throughput of residents on a GPU of type ``o``, and the shares at which they have it."""
+        units = np.zeros(len(rows), dtype=np.int64)
+        tables, options = self.placement.market.views[o].tables, self.placement.market.options[o]
+        return _capacity_rps(tables, options, rows, units, node_limit), units
+
+    def _gpus(self) -> tuple[PlacedGpu, ...]:
+        market = self.placement.market
+        return tuple(
+            placed_gpu(market.views[o], market.items, market.options[o], rows, units)
+            for o, rows, units in zip(self._type, self._rows, self._units, strict=True)
+            if len(rows)
+        )
+
+
+def warm_exchange() -> None:
+    """Run the kernel once, so that it is loaded before the clock starts."""
+    from heuristics.placement import tiny_market
+
+    market = tiny_market()
+    _capacity_rps(
+        market.views[0].tables, market.options[0], np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), 1
+    )

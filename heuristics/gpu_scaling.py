@@ -1,0 +1,74 @@
+"""GPU scaling: one GPU more until everything is served (004, Algorithm 2)."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run
+from heuristics.elastic_partitioning import ElasticPartitioning
+from heuristics.gpulet_pools import Cut, cut_pools, terms_of, warm_cutting
+from heuristics.gpulets import Gpulets
+from heuristics.greedy_best_fit import GreedyBestFit
+from heuristics.guided_self_tuning import GuidedSelfTuning
+from heuristics.ideal import Ideal
+from heuristics.sbp import SquishyBinPacking
+from instances import Instance, Objective
+from instances.errors import unknown_name
+from instances.view import View
+
+_RULES: dict[str, Cut] = {
+    rule.name: rule.cut
+    for rule in (ElasticPartitioning(), SquishyBinPacking(), GreedyBestFit(), GuidedSelfTuning(), Ideal())
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuScaling:
+    """Algorithm 2: the rule on as many GPUs as the last period used, then on one more, and so on to the limit.
+
+    The last period is the plan that it is handed. Without one it begins with what is needed if every share serves as
+    much as the most efficient one. The limit is the pool.
+
+    Attributes
+    ----------
+    of
+        The rule: ``elastic-partitioning``, ``sbp``, ``greedy-best-fit``, ``guided-self-tuning`` or ``ideal``.
+    """
+
+    name: ClassVar[str] = "gpu-scaling"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
+
+    of: str = ElasticPartitioning.name
+
+    def __post_init__(self) -> None:
+        if self.of not in _RULES:
+            raise unknown_name("gpu-scaling.of", "rule", self.of, list(_RULES))
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_cutting(_RULES[self.of])
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan on the fewest GPUs tried that serve everything."""
+        used = run.start.gpus_used if run.start is not None else 0
+
+        def cut(view: View, limit: int) -> Gpulets | None:
+            gpus = min(limit, max(1, used or least_gpus(view)))  # line 2
+            found = _RULES[self.of](view, gpus)  # line 3
+            while found is None and gpus < limit and run.remaining_s > 0.0:  # line 4
+                gpus += 1  # line 5
+                found = _RULES[self.of](view, gpus)  # line 6
+            return found  # lines 8-10
+
+        return cut_pools(instance, run, cut)
+
+
+def least_gpus(view: View) -> int:
+    """Return how many GPUs are needed if every share serves as much as the most efficient one, nobody disturbed."""
+    shares = view.tables.permitted
+    per_unit = (terms_of(view, interference=False).alone_rps[:, shares] / shares).max(axis=1, initial=0.0)
+    if np.any(per_unit <= 0.0):
+        return 1
+    return ceil(float((view.rate_rps / per_unit).sum()) / view.tables.share_units * (1.0 - 1e-9))

@@ -1,0 +1,100 @@
+"""Greedy best fit: gpulet's spatial baseline, the least share that serves each workload (004, Sec. 2.3)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bench.api import Outcome, Run
+from heuristics.elastic_partitioning import find_best_fit, min_required_partition
+from heuristics.gpulet_moves import give, revert_split, split
+from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
+from heuristics.gpulets import Gpulets, Terms, capacity_rps, neighbour_of
+from instances import Instance, Objective
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)
+def fit_spatially(
+    tables: Tables, terms: Terms, gpulets: Gpulets, order: Ints, floor_units: Ints, rest_rps: Floats
+) -> None:
+    """Give every workload gpulets of its own until it is served; what is not served is left in ``rest_rps``.
+
+    Parameters
+    ----------
+    tables, terms, gpulets
+        Of the GPU type, what is asked for, and the GPUs, which are cut.
+    order
+        In which the workloads come.
+    floor_units
+        Share below which a workload does not go even if less serves its rest, shape (workloads,).
+    rest_rps
+        Rates to serve, shape (workloads,).
+    """
+    for m in order:
+        while rest_rps[m] > 0.0:
+            if not _place(tables, terms, gpulets, m, floor_units[m], rest_rps):
+                return
+
+
+@njit(cache=True)
+def _place(tables: Tables, terms: Terms, gpulets: Gpulets, m: int, floor: int, rest_rps: Floats) -> bool:
+    """Give workload ``m`` the best fitting gpulet that serves some of it; return whether there is one."""
+    ideal = max(floor, min_required_partition(tables, terms, m, rest_rps[m]))
+    tried = np.zeros(len(gpulets.units), dtype=np.bool_)
+    while True:
+        i = find_best_fit(gpulets, ideal, tried)
+        if i < 0 or gpulets.units[i] < ideal:
+            return False
+        if gpulets.units[i] == tables.share_units and ideal < tables.share_units:
+            split(tables, gpulets, i, ideal)
+        most = capacity_rps(tables, terms, m, gpulets.units[i], neighbour_of(tables, terms, gpulets, i))
+        if most > 0.0 and give(tables, terms, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
+            return True
+        tried[i] = True
+        revert_split(tables, gpulets, i)
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyBestFit:
+    """The least share that serves the rate, on the gpulet that fits it best; nobody takes turns.
+
+    What a whole GPU cannot serve fills whole GPUs first. Workloads come by the share they need, descending: the paper
+    does not say.
+
+    Attributes
+    ----------
+    interference
+        Whether neighbours count; the paper's baseline is blind to them, and the judge says so.
+    """
+
+    name: ClassVar[str] = "greedy-best-fit"
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    interference: bool = False
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_cutting(self.cut)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan that serves everything."""
+        return cut_pools(instance, run, self.cut)
+
+    def cut(self, view: View, gpus: int) -> Gpulets | None:
+        """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
+        terms = terms_of(view, self.interference)
+        full_rps = terms.alone_rps[:, view.tables.share_units]
+        if np.any(full_rps <= 0.0):
+            return None
+        gpulets = Gpulets.undivided(gpus, view.tables.share_units)
+        rest_rps = view.rate_rps.copy()
+        order = np.argsort(-rest_rps / full_rps, kind="stable")
+        fit_spatially(view.tables, terms, gpulets, order, np.zeros_like(order), rest_rps)
+        return None if rest_rps.any() else gpulets

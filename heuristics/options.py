@@ -1,0 +1,214 @@
+"""Every way in which a workload, or a part of one, may be served on a GPU type: what searches choose from."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from heuristics.demand_items import UnservableError
+from instances import GOODPUT_STEP, Objective, Plan
+from instances.least_shares import least_share_alone, raise_to_feasible
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BATCHES_TRIED = 3
+"""Of each rate of an item, the batches that need the fewest units; more only where throughput is asked for."""
+
+HOPELESS_PARTS = 1e6
+"""A workload that cannot be served in so many parts cannot be served at all."""
+
+RATE_TOLERANCE = 1e-9
+"""Relative difference at which two rates are the same."""
+
+
+class Items(NamedTuple):
+    """What is to be placed: whole workloads, or parts of them; arrays of shape (items,).
+
+    Attributes
+    ----------
+    workload
+        Position in the instance.
+    rate_rps
+        Rate to serve; under ``goodput`` the most that may be served.
+    batch
+        Of the plan that was handed over: among the options whatever it needs; 0 where there is none.
+    """
+
+    workload: Ints
+    rate_rps: Floats
+    batch: Ints
+
+
+class Options(NamedTuple):
+    """The options of every item on one GPU type; arrays of shape (options,) but for ``first``.
+
+    Attributes
+    ----------
+    first
+        The options of item i are ``first[i]:first[i + 1]``, shape (items + 1,): by rate, highest first, then by
+        ``units``.
+    item
+        Whose option it is.
+    step
+        Under ``goodput`` the rate in steps of ``GOODPUT_STEP``, otherwise 1.
+    model, batch
+        Row in the tables, and batch size.
+    rate_rps, budget_ms
+        Rate served, and the largest GPU time at which that keeps the SLO.
+    units
+        Least share that serves it alone, throttling included.
+    """
+
+    first: Ints
+    item: Ints
+    step: Ints
+    model: Ints
+    batch: Ints
+    rate_rps: Floats
+    budget_ms: Floats
+    units: Ints
+
+
+@njit(cache=True)
+def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
+    """Return the least share of each on a GPU of its own, its power counted; one more than there is if none fits."""
+    units = np.empty(len(model), dtype=np.int64)
+    for i in range(len(model)):
+        units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
+        if tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib or not raise_to_feasible(
+            tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
+        ):
+            units[i] = tables.share_units + 1
+    return units
+
+
+class _Rows(NamedTuple):
+    """Batches that serve a (workload, rate) pair on a full GPU; ``pair`` ascending, then ``units``."""
+
+    pair: Ints
+    batch: Ints
+    budget_ms: Floats
+    units: Ints
+
+
+def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
+    """Return the batches worth trying for every pair of workload and rate, and the one that is ``wanted``."""
+    every_batch = view.instance.objective is Objective.CAPACITY
+    model = view.model[workload]
+    top = view.tables.max_batch[model]
+    if not every_batch:
+        # One that takes longer than the SLO to fill is never full: it only makes every batch slower.
+        useful = np.ceil(view.slo_ms[workload] * rate_rps / 1000.0).astype(np.int64)
+        top = np.clip(np.maximum(useful, wanted), 1, top)
+    pair = np.repeat(np.arange(len(workload)), top)
+    batch = np.arange(len(pair)) - np.repeat(np.cumsum(top) - top, top) + 1
+    budget = view.budget_ms(workload[pair], batch, rate_rps[pair])
+    units = shares_alone(view.tables, model[pair], batch, budget)
+    kept = np.flatnonzero(units <= view.tables.share_units)
+    kept = kept[np.lexsort((units[kept], pair[kept]))]
+    if not every_batch:
+        place = np.arange(len(kept)) - np.searchsorted(pair[kept], pair[kept])
+        kept = kept[(place < BATCHES_TRIED) | (batch[kept] == wanted[pair[kept]])]
+    return _Rows(pair[kept], batch[kept], budget[kept], units[kept])
+
+
+def whole_items(views: Sequence[View]) -> Items:
+    """Return one item per workload or, where no GPU serves one whole, as few equal parts as can be served.
+
+    Parameters
+    ----------
+    views
+        The instance from each of its GPU types.
+
+    Raises
+    ------
+    UnservableError
+        If a workload cannot be served at any rate; never under ``goodput``, where it is left out.
+    """
+    workload = np.arange(len(views[0].rate_rps), dtype=np.int64)
+    if views[0].instance.objective is Objective.GOODPUT:
+        return Items(workload, views[0].rate_rps.copy(), np.zeros_like(workload))
+    parts = np.array([_parts(views, w) for w in workload.tolist()], dtype=np.int64)
+    rate_rps = np.repeat(views[0].rate_rps / parts, parts)
+    return Items(np.repeat(workload, parts), rate_rps, np.zeros(len(rate_rps), dtype=np.int64))
+
+
+def _parts(views: Sequence[View], workload: int) -> int:
+    """Return in how many equal parts a workload has to be served."""
+    rate = float(views[0].rate_rps[workload])
+
+    def servable(count: float) -> bool:
+        asked = np.array([workload]), np.array([rate / count]), np.zeros(1, dtype=np.int64)
+        return any(len(_rows(view, *asked).batch) for view in views)
+
+    if servable(1):
+        return 1
+    if not servable(HOPELESS_PARTS):
+        asked = views[0].instance.workloads[workload]
+        kinds = " or ".join(view.gpu.name for view in views)
+        raise UnservableError(
+            f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {kinds} at any rate"
+        )
+    too_few, enough = 1, 2
+    while not servable(enough):
+        too_few, enough = enough, 2 * enough
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        too_few, enough = (too_few, middle) if servable(middle) else (middle, enough)
+    return enough
+
+
+def items_of(plan: Plan, views: Sequence[View]) -> Items:
+    """Return the slots of ``plan`` as items: what it splits stays split as it is.
+
+    Workloads that it does not serve at their whole rate, or that no GPU serves as it has them, are items as in
+    ``whole_items``; under ``goodput`` all are.
+    """
+    whole = whole_items(views)
+    index = views[0].instance.workload_index
+    slots = [slot for _, _, slot in plan.slots() if slot.workload in index]
+    workload = np.array([index[slot.workload] for slot in slots], dtype=np.int64)
+    rate_rps = np.array([slot.rate_rps for slot in slots], dtype=np.float64)
+    batch = np.array([slot.batch for slot in slots], dtype=np.int64)
+    if views[0].instance.objective is Objective.GOODPUT:
+        whole.batch[workload] = batch
+        return whole
+    served_rps = np.bincount(workload, weights=rate_rps, minlength=len(index))
+    as_planned = served_rps >= views[0].rate_rps * (1.0 - RATE_TOLERANCE)
+    servable = np.zeros(len(slots), dtype=bool)
+    for view in views:
+        servable[_rows(view, workload, rate_rps, batch).pair] = True
+    as_planned[workload[~servable]] = False
+    ours, theirs = ~as_planned[whole.workload], as_planned[workload]
+    return Items(
+        *(
+            np.concatenate([mine[ours], slot[theirs]])
+            for mine, slot in zip(whole, (workload, rate_rps, batch), strict=True)
+        )
+    )
+
+
+def options_of(view: View, items: Items) -> Options:
+    """Return how each of ``items`` may be served on the GPU type of ``view``."""
+    steps = np.ones(1, dtype=np.int64)
+    if view.instance.objective is Objective.GOODPUT:
+        steps = np.arange(round(1.0 / GOODPUT_STEP), 0, -1)
+    workload = np.repeat(items.workload, len(steps))
+    rate_rps = (items.rate_rps[:, None] * (steps / steps[0])[None, :]).ravel()
+    rows = _rows(view, workload, rate_rps, np.repeat(items.batch, len(steps)))
+    item = rows.pair // len(steps)
+    return Options(
+        np.searchsorted(item, np.arange(len(items.workload) + 1)),
+        item,
+        steps[rows.pair % len(steps)],
+        view.model[workload[rows.pair]],
+        rows.batch,
+        rate_rps[rows.pair],
+        rows.budget_ms,
+        rows.units,
+    )

@@ -1,0 +1,62 @@
+"""Random fit: every workload on a random GPU that can take it. A reference point that any idea should beat."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run, Status
+from heuristics.demand_items import UnservableError
+from heuristics.options import whole_items
+from heuristics.placement import Market, Placement, warm_placement
+from heuristics.repacking import order_waiting
+from instances import Instance, Objective, Plan
+from instances.view import View
+
+FIRST_NOISE = 4.0
+"""By which sizes are blurred when the second draw puts large before small; the third blurs by half of that, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomFit:
+    """Feasible, and otherwise by chance.
+
+    Workloads come in random order. Each goes to a GPU in use that can take it at its full rate, all such GPUs and
+    batches equally likely; if there is none, to a new one. Shares are the least feasible. If that leaves something out
+    where everything is to be served, it is drawn anew, large before small, more so with every draw. The same seed gives
+    the same plan.
+
+    Attributes
+    ----------
+    draws
+        After which it gives up.
+    """
+
+    name: ClassVar[str] = "random"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
+
+    draws: int = 100
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_placement()
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a random feasible plan."""
+        random = np.random.default_rng(run.seed)
+        views = [View.of(instance, pool.type) for pool in instance.gpus]
+        try:
+            market = Market.of(views, whole_items(views))
+        except UnservableError as why:
+            return Outcome(Status.INFEASIBLE, reason=str(why))
+        for draw in range(1, self.draws + 1):
+            placement = Placement.empty(market)
+            random.shuffle(placement.waiting)
+            if draw > 1:
+                order_waiting(placement, random, FIRST_NOISE / (draw - 1))
+            placement.insert(random.permutation(len(views)).tolist(), random, haphazard=True)
+            if not len(placement.waiting) or instance.objective is Objective.GOODPUT:
+                return Outcome(Status.FEASIBLE, Plan(instance.name, placement.gpus()), statistics={"draws": draw})
+            if run.remaining_s <= 0.0:
+                break
+        return Outcome(Status.UNKNOWN, statistics={"draws": draw}, reason=placement.shortage())

@@ -1,0 +1,143 @@
+"""Squishy bin packing of Nexus: whole GPUs, taken in turns (Shen et al., SOSP 2019; 004, Sec. 2.2)."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.api import Outcome, Run
+from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
+from heuristics.gpulets import ALONE, MOST_SLOTS, SLACK, Gpulets, inference_ms
+from instances import Instance, Objective
+from instances.view import View
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A GPU: its duty cycle, and (workload, batch, rate) of everyone on it."""
+
+    cycle_ms: float
+    sessions: list[tuple[int, int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class SquishyBinPacking:
+    """Nexus' squishy bin packing: saturated GPUs first, then what is left by turns.
+
+    A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its rest has the largest
+    batch that is collected and served within the SLO, and with it a duty cycle and an occupancy. Rests come by
+    occupancy, descending; each joins the GPU that is then busiest, everyone's batches shrinking to the shorter of the
+    two cycles, or opens a new one. There is no spatial sharing, so nothing interferes.
+    """
+
+    name: ClassVar[str] = "sbp"
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_cutting(self.cut)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan that serves everything."""
+        return cut_pools(instance, run, self.cut)
+
+    def cut(self, view: View, gpus: int) -> Gpulets | None:
+        """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
+        times_ms = _times_ms(view)
+        nodes, rests = [], []
+        for w, rate in enumerate(view.rate_rps.tolist()):
+            filled, rest = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
+            nodes += filled
+            if rest > 0.0:
+                node = residual(times_ms[w], w, float(view.slo_ms[w]), rest)
+                if node is None:
+                    return None
+                rests.append(node)
+        nodes += _merged(view, times_ms, rests)
+        return _as_gpulets(view, nodes, gpus) if len(nodes) <= gpus else None
+
+
+def _times_ms(view: View) -> list[Floats]:
+    """``t_inf`` of each workload by batch on a whole GPU; entry 0 is infinite."""
+    terms, full = terms_of(view, interference=True), view.tables.share_units
+    tops = view.tables.max_batch[view.model]
+    return [
+        np.array([math.inf] + [inference_ms(view.tables, terms, w, b, full, ALONE) for b in range(1, int(top) + 1)])
+        for w, top in enumerate(tops)
+    ]
+
+
+def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> tuple[list[_Node], float]:
+    """Return the GPUs that a workload fills on its own, and the rate that is left."""
+    possible = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
+    if not len(possible):
+        return [], rate_rps
+    batch = int(possible[-1])
+    cycle = float(times_ms[batch]) * (1.0 + 2.0 * SLACK)
+    most = 1000.0 * batch / cycle
+    count = int(rate_rps / most)
+    return [_Node(cycle, [(workload, batch, most)]) for _ in range(count)], max(0.0, rate_rps - count * most)
+
+
+def residual(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> _Node | None:
+    """Return the GPU that serves what is left of a workload alone: the largest batch collected and served in time.
+
+    ``1000 (b - 1) / r + t_inf <= SLO``; the duty cycle is the time to collect it, or what the SLO leaves of that.
+    ``None`` if no batch is served within its own cycle.
+    """
+    for batch in range(len(times_ms) - 1, 0, -1):
+        t_inf = float(times_ms[batch])
+        if 1000.0 * (batch - 1) / rate_rps + t_inf <= slo_ms:
+            cycle = min(1000.0 * batch / rate_rps, slo_ms - t_inf) * (1.0 - SLACK)
+            if 0.0 < t_inf <= cycle:
+                return _Node(cycle, [(workload, batch, rate_rps)])
+    return None
+
+
+def _merged(view: View, times_ms: list[Floats], rests: list[_Node]) -> list[_Node]:
+    """Return the GPUs on which rests take turns."""
+    nodes: list[_Node] = []
+    for rest in sorted(rests, key=lambda node: -_occupancy(node, times_ms)):
+        best: tuple[float, int, _Node] | None = None
+        for position, node in enumerate(nodes):
+            together = merge(view, times_ms, node, rest)
+            if together is not None:
+                occupancy = _occupancy(together, times_ms)
+                if best is None or occupancy > best[0]:
+                    best = (occupancy, position, together)
+        if best is None:
+            nodes.append(rest)
+        else:
+            nodes[best[1]] = best[2]
+    return nodes
+
+
+def _occupancy(node: _Node, times_ms: list[Floats]) -> float:
+    return sum(float(times_ms[w][b]) for w, b, _ in node.sessions) / node.cycle_ms
+
+
+def merge(view: View, times_ms: list[Floats], one: _Node, other: _Node) -> _Node | None:
+    """Return both on one GPU in the shorter of their duty cycles, batches shrunk to what is collected in it."""
+    cycle = min(one.cycle_ms, other.cycle_ms)
+    sessions = [
+        (w, max(1, math.ceil(rate * cycle / 1000.0 * (1.0 - SLACK))), rate)
+        for w, _, rate in one.sessions + other.sessions
+    ]
+    together = _Node(cycle, sessions)
+    memory_mib = sum(float(view.tables.memory_mib[view.model[w], b]) for w, b, _ in sessions)
+    fits = _occupancy(together, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib
+    return together if fits and len(sessions) <= MOST_SLOTS else None
+
+
+def _as_gpulets(view: View, nodes: list[_Node], gpus: int) -> Gpulets:
+    gpulets = Gpulets.undivided(gpus, view.tables.share_units)
+    for g, node in enumerate(nodes):
+        gpulets.slots[2 * g], gpulets.cycle_ms[2 * g] = len(node.sessions), node.cycle_ms
+        for s, (workload, batch, rate) in enumerate(node.sessions):
+            gpulets.workload[2 * g, s], gpulets.batch[2 * g, s] = workload, batch
+            gpulets.rate_rps[2 * g, s] = rate
+    return gpulets

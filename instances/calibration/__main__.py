@@ -1,0 +1,31 @@
+"""Print a calibrated catalogue entry: ``python -m instances.calibration NAME MEASUREMENTS``."""
+
+import sys
+from pathlib import Path
+
+from instances.calibration.a100_inss import a100_inss
+from instances.calibration.rtx2080ti import rtx2080ti
+from instances.calibration.t4 import t4
+from instances.catalogue import gpu_type_to_toml
+from instances.errors import InputError, unknown_name
+
+ENTRIES = {"t4": lambda _: t4(), "rtx2080ti": rtx2080ti, "a100-inss": a100_inss}
+
+
+def main(arguments: list[str]) -> int:
+    """Print the entry that ``arguments`` name; return the exit code."""
+    try:
+        if len(arguments) != 2:
+            raise InputError("arguments", "expected the name of an entry and the folder of measurements")
+        name, folder = arguments
+        if name not in ENTRIES:
+            raise unknown_name("arguments", "calibrated entry", name, list(ENTRIES))
+        sys.stdout.write(gpu_type_to_toml(ENTRIES[name](Path(folder))))
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

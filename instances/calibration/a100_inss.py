@@ -1,0 +1,236 @@
+"""A100 with InSS's eight models (000, Sec. 6), shaped like RaPP's on a V100 and pinned to points of Tables 3 and 4.
+
+The paper's points are GPU times of the model named first, beside the others; a star means batch 8 at 20 percent. Of 28
+points 18 are pinned (``Point.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and
+50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30, 50 and 60 % of MobileNet. Row E*&M1 observes
+EfficientNet: the times hardly depend on the share that varies. MobileNet itself is observed nowhere; it is MnasNet
+scaled as RaPP's MobileNetV2 is to its MnasNet.
+
+Demands are those measured on an A100 (``a100``) for the models that are there; the others' are a relative's, at so many
+times its work per request. The growths per percent are the average of those fitted to the pairs of ``a100``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from instances.calibration.shapes import Shape, calibrated_model, fit_shape, read_shapes, shaped_profile
+from instances.catalogue import gpu_type
+from instances.gpu import DnnModel, GpuType, Provenance
+from instances.measurements import Configuration
+from instances.performance import Floats
+from instances.performance.prediction import latencies_ms
+from instances.profile import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A published GPU time: of ``own`` beside ``others``."""
+
+    row: str
+    own: Configuration
+    others: tuple[Configuration, ...]
+    observed_ms: float
+    published_ms: float
+    pinned: bool
+
+
+def _star(model: str) -> Configuration:
+    return Configuration(model, 8, 20.0)
+
+
+def _row(
+    row: str,
+    own: Sequence[Configuration],
+    others: Sequence[tuple[Configuration, ...]],
+    observed_ms: Sequence[float],
+    published_ms: Sequence[float],
+    pinned: str,
+) -> list[Point]:
+    columns = zip(own, others, observed_ms, published_ms, pinned, strict=True)
+    return [Point(row, at, beside, seen, said, mark == "p") for at, beside, seen, said, mark in columns]
+
+
+def _at_batches(model: str) -> list[Configuration]:
+    return [Configuration(model, batch, 20.0) for batch in (1, 4, 8, 16)]
+
+
+def _at_shares(model: str) -> list[Configuration]:
+    return [Configuration(model, 8, share_pct) for share_pct in (10.0, 30.0, 50.0, 60.0)]
+
+
+TABLE_3 = (
+    *_row(
+        "R", _at_batches("resnet50"), [()] * 4, (4.997, 6.809, 11.059, 19.533), (4.923, 7.033, 10.864, 19.387), "p-pp"
+    ),
+    *_row(
+        "A&R*",
+        _at_batches("alexnet"),
+        [(_star("resnet50"),)] * 4,
+        (0.940, 1.773, 2.482, 3.976),
+        (0.955, 1.785, 2.461, 3.968),
+        "pppp",
+    ),
+    *_row(
+        "V&A*&R*",
+        _at_batches("vgg16"),
+        [(_star("alexnet"), _star("resnet50"))] * 4,
+        (4.366, 11.180, 19.343, 36.688),
+        (4.349, 11.176, 19.602, 37.427),
+        "p--p",
+    ),
+)
+"""Batches 1, 4, 8 and 16, everyone at 20 percent."""
+
+TABLE_4 = (
+    *_row("M", _at_shares("mnasnet"), [()] * 4, (5.674, 3.633, 3.675, 3.623), (5.673, 3.665, 3.642, 3.638), "p--p"),
+    *_row(
+        "R1&M*",
+        _at_shares("resnet18"),
+        [(_star("mnasnet"),)] * 4,
+        (7.884, 3.113, 2.155, 2.004),
+        (7.927, 3.185, 2.201, 2.104),
+        "pp-p",
+    ),
+    *_row(
+        "V1&R1*&M*",
+        _at_shares("vgg19"),
+        [(_star("resnet18"), _star("mnasnet"))] * 4,
+        (43.645, 15.213, 9.909, 9.161),
+        (44.878, 15.716, 10.202, 8.867),
+        "pp-p",
+    ),
+    *_row(
+        "E*&M1",
+        [_star("efficientnet")] * 4,
+        [(at,) for at in _at_shares("mobilenet")],
+        (8.616, 8.733, 8.757, 8.779),
+        (8.747, 8.877, 8.879, 8.879),
+        "p---",
+    ),
+)
+"""Batch 8, shares of 10, 30, 50 and 60 percent."""
+
+POINTS = (*TABLE_3, *TABLE_4)
+
+SHAPED_LIKE = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "efficientnet": "efficientnet_b0"}
+
+DEMANDS_OF = {
+    "alexnet": ("vgg16", 0.71 / 15.5),
+    "resnet50": ("resnet50", 1.0),
+    "vgg16": ("vgg16", 1.0),
+    "mnasnet": ("mobilenet", 1.0),
+    "mobilenet": ("mobilenet", 1.0),
+    "efficientnet": ("mobilenet", 1.3),
+    "resnet18": ("resnet50", 1.82 / 4.1),
+    "vgg19": ("vgg19", 1.0),
+}
+"""Whose demands of ``a100`` a model has, and its work per request by that model's (multiply-adds)."""
+
+BATCHES = (1, 2, 4, 8, 16, 32)
+SHARES_PCT = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 100.0)
+
+PIN = 0.005
+"""Relative width of a pinned point."""
+
+SHAPE = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
+"""Width of the logarithm of each figure of a shape about RaPP's, scaled to the pinned points."""
+
+ROUNDS = 6
+"""Corrections of the shape for what the regression over its grid makes of it."""
+
+SOURCE = (
+    "times shaped like RaPP's on a V100 and pinned to 18 of the 28 points of InSS's Tables 3 and 4"
+    " (instances/calibration/a100_inss.py names them); demands of measured A100 models"
+)
+
+
+def a100_inss(measurements: Path) -> GpuType:
+    """Shape and pin the eight models, one after another: a model's neighbours come before it.
+
+    Parameters
+    ----------
+    measurements
+        Folder with ``v100-rapp``.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or lacks a model.
+    """
+    samples, a100 = read_shapes(measurements), gpu_type("a100")
+    companies = [model.company for model in a100.models.values() if model.company is not None]
+    alphas = float(np.mean([c.alpha_l2 for c in companies])), float(np.mean([c.alpha_dram for c in companies]))
+    gpu = replace(a100, name="a100-inss", models={}, provenance=Provenance("calibrated", SOURCE), pair=a100.pair)
+    shapes = {
+        name: fit_shape(SHAPED_LIKE.get(name, name), samples.get(SHAPED_LIKE.get(name, name), []))[0]
+        for name in DEMANDS_OF
+    }
+    for name in ("resnet50", "alexnet", "vgg16", "mnasnet", "resnet18", "vgg19", "efficientnet"):
+        shape = _pinned(gpu, name, shapes[name], alphas, a100)
+        gpu = _with(gpu, _model(name, shape, alphas, a100))
+        if name == "mnasnet":
+            factor = shape.launch_ms / shapes[name].launch_ms
+            gpu = _with(gpu, _model("mobilenet", shapes["mobilenet"].scaled(factor), alphas, a100))
+    return gpu
+
+
+def _with(gpu: GpuType, model: DnnModel) -> GpuType:
+    return replace(gpu, models={**gpu.models, model.name: model})
+
+
+def _model(name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) -> DnnModel:
+    relative, work = DEMANDS_OF[name]
+    solo = a100.model(relative).profiled("a100")
+
+    def line(measured: Line) -> Line:
+        # More work for each request: the same utilisation at fewer requests per second
+        return measured[0] * work, measured[1]
+
+    profile = shaped_profile(shape, BATCHES, SHARES_PCT, line(solo.l2), line(solo.dram))
+    return calibrated_model(name, profile, alphas, SOURCE)
+
+
+def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) -> Shape:
+    """Move a shape onto the pinned points of its model, and no farther from RaPP's than that takes.
+
+    The scale is free: RaPP's GPU and framework are others.
+    """
+    from scipy.optimize import least_squares
+
+    points = [point for point in POINTS if point.own.model == name and point.pinned]
+    observed = np.array([point.observed_ms for point in points])
+    batch = np.array([float(point.own.batch) for point in points])
+    share = np.array([point.own.share_pct for point in points])
+    prior = shape.scaled(float(np.exp(np.mean(np.log(observed / shape.times_ms(batch, share))))))
+
+    def residual(logs: Floats, target_ms: Floats) -> Floats:
+        missed = np.log(Shape.from_logs(logs).times_ms(batch, share) / target_ms)
+        return np.concatenate([missed / PIN, (logs - prior.logs()) / SHAPE])
+
+    found = prior
+    for _ in range(ROUNDS):
+        # Neighbours and the regression make another time of the shape's: aim so much lower or higher.
+        made_ms = gpu_times_ms(_with(gpu, _model(name, found, alphas, a100)), points)
+        target_ms = found.times_ms(batch, share) * observed / made_ms
+        found = Shape.from_logs(least_squares(residual, prior.logs(), kwargs={"target_ms": target_ms}).x)
+    return found
+
+
+def gpu_times_ms(gpu: GpuType, points: Sequence[Point]) -> Floats:
+    """Return InSS's GPU times for published points: what the tables observe, transfers excluded."""
+    groups = [(point.own, *point.others) for point in points]
+    found = [times[0] for times in latencies_ms(gpu, "inss", groups)]
+    per_item_ms = {
+        name: (model.input_bytes + model.output_bytes) / gpu.hardware.pcie_bytes_per_ms
+        for name, model in gpu.models.items()
+    }
+    return np.array([t - p.own.batch * per_item_ms[p.own.model] for t, p in zip(found, points, strict=True)])
+
+
+def relative_errors(gpu: GpuType, points: Sequence[Point]) -> Mapping[Point, float]:
+    """Return ``predicted / observed - 1`` of published points."""
+    errors = gpu_times_ms(gpu, points) / np.array([point.observed_ms for point in points]) - 1.0
+    return dict(zip(points, errors.tolist(), strict=True))

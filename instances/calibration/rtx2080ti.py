@@ -1,0 +1,147 @@
+"""GeForce RTX 2080 Ti with gpulet's nine models (004, Tables 2 and 3).
+
+Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3: the
+paper set the SLOs that way. That is the pinned point, one for each model; everything else follows from shape. LeNet,
+SSD-MobileNet and BERT are not among RaPP's models and take the shapes of AlexNet, MobileNetV2 and ResNet-18.
+Utilisations and the five constants of the pair factor are those that the authors publish (casys-kaist/glet).
+"""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from instances.calibration.shapes import SHARPNESS, Shape, calibrated_model, fit_shape, read_shapes, shaped_profile
+from instances.errors import InputError
+from instances.gpu import GpuType, Hardware, Provenance
+from instances.memory import request_bytes
+from instances.performance import Floats
+from instances.performance.solo_fit import rounded
+from instances.profile import Line, PairFactor
+
+SLO_MS = {
+    "googlenet": 66.0,
+    "lenet": 5.0,
+    "resnet50": 108.0,
+    "ssd-mobilenet": 202.0,
+    "vgg16": 142.0,
+    "mnasnet": 62.0,
+    "mobilenet": 64.0,
+    "densenet161": 202.0,
+    "bert": 22.0,
+}
+"""Table 3 of ATC'22."""
+
+SHAPED_LIKE = {
+    "lenet": "alexnet",
+    "ssd-mobilenet": "mobilenet_v2",
+    "bert": "resnet18",
+    "mnasnet": "mnasnet1_0",
+    "mobilenet": "mobilenet_v2",
+}
+PUBLISHED_AS = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "ssd-mobilenet": "ssd-mobilenetv1"}
+
+PINNED_BATCH = 32
+BATCHES = (1, 2, 4, 8, 16, 32)
+SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
+"""The shares that gpulet permits."""
+
+SHARE_UNITS = 10
+MEMORY_MIB = 11264.0
+PRICE_PER_HOUR = 1.0
+PCIE_BYTES_PER_MS = 1e7
+
+SOURCE = (
+    "times shaped like RaPP's on a V100 and pinned to latency(32, 100 %) = SLO / 2 of gpulet ATC'22 Table 3;"
+    " utilisations and pair constants published with gpulet (casys-kaist/glet)"
+)
+
+
+def rtx2080ti(measurements: Path) -> GpuType:
+    """Shape and pin the nine models.
+
+    Parameters
+    ----------
+    measurements
+        Folder with ``v100-rapp`` and ``rtx2080ti-glet``.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or lacks a model.
+    """
+    samples, published = read_shapes(measurements), measurements / "rtx2080ti-glet"
+    pair = _pair(published / "interference_constants.csv")
+    models = {}
+    for name, slo_ms in SLO_MS.items():
+        like = SHAPED_LIKE.get(name, name)
+        shape, error = fit_shape(like, samples.get(like, []))
+        transfer_ms = PINNED_BATCH * sum(request_bytes(name)) / PCIE_BYTES_PER_MS
+        solo = shaped_profile(pinned(shape, slo_ms / 2.0 - transfer_ms), BATCHES, SHARES_PCT, (0.0, 0.0), (0.0, 0.0))
+        l2_pct, dram_pct = _utilisations(published / "util.csv", PUBLISHED_AS.get(name, name))
+        ability = 1000.0 * np.array(BATCHES) / solo.times_ms[:, -1]
+        solo = replace(
+            solo,
+            l2_pct=rounded(l2_pct[None, :])[0],
+            dram_pct=rounded(dram_pct[None, :])[0],
+            l2=_line(ability, l2_pct),
+            dram=_line(ability, dram_pct),
+        )
+        alphas = (pair.l2_other / 100.0, pair.dram_other / 100.0)
+        model = calibrated_model(name, solo, alphas, f"{SOURCE}; shape of {like}")
+        residual = {**model.provenance.residual, "shape_rel_mean": error}
+        models[name] = replace(model, provenance=replace(model.provenance, residual=residual))
+    return GpuType(
+        "rtx2080ti",
+        SHARE_UNITS,
+        MEMORY_MIB,
+        PRICE_PER_HOUR,
+        Hardware(PCIE_BYTES_PER_MS, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0),
+        models,
+        Provenance("calibrated", SOURCE),
+        allowed_shares=tuple(round(SHARE_UNITS * share / 100.0) for share in SHARES_PCT),
+        pair=pair,
+    )
+
+
+def pinned(shape: Shape, full_ms: float) -> Shape:
+    """Scale the work so that a batch of 32 on the full GPU takes ``full_ms``.
+
+    Launching is the host's work and stays as it is, but takes at most half of that.
+    """
+    launch_ms = min(shape.launch_ms, full_ms / 2.0)
+    work_ms = (full_ms**SHARPNESS - launch_ms**SHARPNESS) ** (1.0 / SHARPNESS)
+    full_work = replace(shape, launch_ms=1e-9).times_ms(np.array(float(PINNED_BATCH)), np.array(100.0))
+    return replace(shape.scaled(work_ms / float(full_work)), launch_ms=launch_ms)
+
+
+def _pair(file: Path) -> PairFactor:
+    (row,) = _rows(file)
+    return PairFactor(*(float(row[c]) for c in ("l2_own", "l2_other", "dram_own", "dram_other", "constant")))
+
+
+def _utilisations(file: Path, name: str) -> tuple[Floats, Floats]:
+    """L2 and DRAM utilisation on the full GPU at ``BATCHES``, percent."""
+    rows = sorted((row for row in _rows(file) if row["model"] == name), key=lambda row: int(row["batch"]))
+    if not rows:
+        raise InputError(str(file), f'has no rows of "{name}"')
+    batch = [float(row["batch"]) for row in rows]
+    l2, dram = (
+        np.interp(BATCHES, batch, [float(row[column]) for row in rows]) for column in ("l2_util_pct", "dram_util_pct")
+    )
+    return l2, dram
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    try:
+        return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    except OSError as error:
+        raise InputError(str(file), f"cannot be read: {error.strerror}") from None
+
+
+def _line(ability: Floats, demand_pct: Floats) -> Line:
+    from scipy.optimize import nnls
+
+    (slope, intercept), _ = nnls(np.column_stack([ability, np.ones_like(ability)]), demand_pct)
+    return float(slope), float(intercept)

@@ -1,0 +1,156 @@
+"""The shape of a model's times over batch and share: a launch time, work inverse in the share, and a serial part."""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from instances.errors import InputError
+from instances.gpu import DnnModel, Provenance
+from instances.measurements import SoloSample, read_solo
+from instances.memory import memory_mib, request_bytes
+from instances.performance import Floats
+from instances.performance.igniter_fit import fit_active_time
+from instances.performance.solo_fit import best_span, rounded
+from instances.profile import Company, Line, SoloProfile
+
+SHAPES_FILE = Path("v100-rapp") / "solo.csv"
+"""Where 69 torchvision models were measured alone, at batches to 8 and 20 shares (KontonGu/RaPP)."""
+
+
+SHARPNESS = 8.0
+"""How sharply launch-bound turns into work-bound: the exponent of the norm that joins both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Launch time and work, joined: ``(launch^8 + work^8)^(1/8)`` milliseconds at b items and r percent.
+
+    ``work = serial + (fixed + per_item b^batch_exponent) (100 / r)^share_exponent``.
+
+    Attributes
+    ----------
+    launch_ms
+        Host time to launch the kernels of a batch: nothing makes it shorter.
+    serial_ms
+        GPU time that no share makes shorter.
+    fixed_ms, per_item_ms
+        Work of a batch on the full GPU.
+    batch_exponent, share_exponent
+        About 1.
+    """
+
+    launch_ms: float
+    serial_ms: float
+    fixed_ms: float
+    per_item_ms: float
+    batch_exponent: float
+    share_exponent: float
+
+    @classmethod
+    def from_logs(cls, logs: Floats) -> "Shape":
+        """Build a shape from the logarithms of its figures."""
+        return cls(*(float(value) for value in np.exp(logs)))
+
+    def logs(self) -> Floats:
+        """Logarithms of the figures."""
+        return np.log(astuple(self))
+
+    def times_ms(self, batch: Floats, share_pct: Floats) -> Floats:
+        """Return the times at broadcastable batches and shares."""
+        items = self.fixed_ms + self.per_item_ms * batch**self.batch_exponent
+        work_ms = self.serial_ms + items * (100.0 / share_pct) ** self.share_exponent
+        return np.asarray((self.launch_ms**SHARPNESS + work_ms**SHARPNESS) ** (1.0 / SHARPNESS))
+
+    def scaled(self, factor: float) -> "Shape":
+        """Return the shape with every time ``factor`` times as long."""
+        return Shape.from_logs(self.logs() + np.log(factor) * np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0]))
+
+    def grid(self, batches: Sequence[int], shares_pct: Sequence[float]) -> Floats:
+        """Return the times on a grid, shape (batches, shares)."""
+        return self.times_ms(np.array(batches, dtype=float)[:, None], np.array(shares_pct)[None, :])
+
+
+def read_shapes(measurements: Path) -> dict[str, list[SoloSample]]:
+    """Read the samples behind the shapes, by model."""
+    found: dict[str, list[SoloSample]] = {}
+    for sample in read_solo(measurements / SHAPES_FILE):
+        found.setdefault(sample.configuration.model, []).append(sample)
+    return found
+
+
+def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:
+    """Fit a shape by least squares of the logarithms, outliers weighing less; return it and the mean relative error.
+
+    Raises
+    ------
+    InputError
+        If there are no samples of the model.
+    """
+    from scipy.optimize import least_squares
+
+    if not samples:
+        raise InputError(str(SHAPES_FILE), f'has no rows of "{name}"')
+    batch = np.array([s.configuration.batch for s in samples], dtype=float)
+    share = np.array([s.configuration.share_pct for s in samples])
+    log_ms = np.log([s.latency_ms for s in samples])
+    per_item = float(np.exp(np.max(log_ms)) / batch.max() * share.min() / 100.0)
+    start = Shape(float(np.exp(np.median(log_ms))), 0.1 * per_item, per_item, per_item, 0.95, 0.95)
+    reach = np.array([3.0, 3.0, 5.0, 3.0, 0.3, 0.3])
+
+    def residual(logs: Floats) -> Floats:
+        return np.log(Shape.from_logs(logs).times_ms(batch, share)) - log_ms
+
+    bounds = (start.logs() - reach, start.logs() + np.where(reach < 1.0, 0.1, reach))
+    fitted = least_squares(residual, start.logs(), bounds=bounds, loss="soft_l1", f_scale=0.05)
+    shape = Shape.from_logs(fitted.x)
+    return shape, float(np.mean(np.abs(shape.times_ms(batch, share) / np.exp(log_ms) - 1.0)))
+
+
+def shaped_profile(
+    shape: Shape, batches: Sequence[int], shares_pct: Sequence[float], l2: Line, dram: Line
+) -> SoloProfile:
+    """Return the profile of a shape with demands along lines."""
+    grid = rounded(shape.grid(batches, shares_pct))
+    full = 1000.0 * np.array(batches) / np.array(grid)[:, -1]
+    return SoloProfile(
+        tuple(batches),
+        tuple(shares_pct),
+        grid,
+        rounded((l2[0] * full + l2[1])[None, :])[0],
+        rounded((dram[0] * full + dram[1])[None, :])[0],
+        l2,
+        dram,
+        best_span(batches, np.array(shares_pct), np.array(grid)),
+    )
+
+
+def calibrated_model(name: str, solo: SoloProfile, alphas: tuple[float, float], source: str) -> DnnModel:
+    """Return a model with such a profile; every performance model gets the same growths per percent.
+
+    In company nothing is lost but what the neighbours demand; power and kernels are unknown.
+    """
+    base_mib, per_item_mib = memory_mib(name)
+    input_bytes, output_bytes = request_bytes(name)
+    batch, share = np.meshgrid(np.array(solo.batch, dtype=float), np.array(solo.share_pct), indexing="ij")
+    k, error_ms = fit_active_time(batch.ravel(), share.ravel(), solo.times_ms.ravel(), falling=True)
+    residual = {"active_time_rel_mean": float(np.mean(np.abs(error_ms / solo.times_ms.ravel())))}
+    return DnnModel(
+        name=name,
+        max_batch=solo.batch[-1],
+        k=k,
+        power=(0.0, 0.0),
+        l2=solo.l2,
+        alpha_cache=alphas[0],
+        scheduling_alone_ms=0.0,
+        kernels=0,
+        input_bytes=input_bytes,
+        output_bytes=output_bytes,
+        memory_base_mib=base_mib,
+        memory_per_item_mib=per_item_mib,
+        provenance=Provenance("calibrated", f"{source}; memory: instances/memory.py", residual),
+        solo=solo,
+        inss=alphas,
+        company=Company(solo.gpu_ms, *alphas),
+    )

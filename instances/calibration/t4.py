@@ -1,0 +1,77 @@
+"""NVIDIA T4, scaled from the V100 so that iGniter needs 15 of them for its twelve workloads (001, Fig. 20)."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from instances.catalogue import gpu_type
+from instances.gpu import DnnModel, GpuType, Provenance
+from instances.performance.solo_fit import rounded
+from instances.profile import Company, SoloProfile
+
+SLOWER = 2.12
+"""Times on a T4 by those on a V100. The paper says that the V100 has twice the computing resources; 2.12 gives 15."""
+
+MEMORY_SLOWER = 3.0
+"""By how much less memory bandwidth, and so by how much more sensitive to it (001, Sec. 5.3: 3x)."""
+
+POWER_CAP_W = 70.0
+FREQUENCY_MHZ = 1590.0
+PRICE_PER_HOUR = 0.526
+MEMORY_MIB = 15360.0
+
+SOURCE = (
+    "scaled from the V100: times x 2.12, sensitivity to L2 and DRAM x 3, power to a cap of 70 W; pinned to the number"
+    " of GPUs in iGniter's Fig. 20 (15 for its twelve workloads), hence no evidence for it"
+)
+
+
+def t4() -> GpuType:
+    """Scale the V100."""
+    v100 = gpu_type("v100")
+    hardware, watts = v100.hardware, POWER_CAP_W / v100.hardware.max_power_w
+    return replace(
+        v100,
+        name="t4",
+        price_per_hour=PRICE_PER_HOUR,
+        memory_mib=MEMORY_MIB,
+        # The same part of the clock is lost per part of the power cap.
+        hardware=replace(
+            hardware,
+            idle_power_w=hardware.idle_power_w * watts,
+            max_power_w=POWER_CAP_W,
+            max_frequency_mhz=FREQUENCY_MHZ,
+            alpha_f=hardware.alpha_f / watts * FREQUENCY_MHZ / hardware.max_frequency_mhz,
+        ),
+        models={name: _model(model, watts) for name, model in v100.models.items()},
+        provenance=Provenance("calibrated", SOURCE),
+    )
+
+
+def _model(model: DnnModel, watts: float) -> DnnModel:
+    k1, k2, k3, k4, k5 = model.k
+    slope_w, base_w = model.power
+    slope_l2, base_l2 = model.l2
+    return replace(
+        model,
+        k=(SLOWER * k1, SLOWER * k2, SLOWER * k3, k4, SLOWER * k5),
+        # The same utilisation at the same batch and share: fewer requests per second bring it.
+        power=(slope_w * SLOWER * watts, base_w * watts),
+        l2=(slope_l2 * SLOWER, base_l2),
+        alpha_cache=MEMORY_SLOWER * model.alpha_cache,
+        solo=None if model.solo is None else _solo(model.solo),
+        inss=None if model.inss is None else (MEMORY_SLOWER * model.inss[0], MEMORY_SLOWER * model.inss[1]),
+        company=None if model.company is None else _company(model.company),
+        provenance=Provenance("calibrated", SOURCE),
+    )
+
+
+def _solo(solo: SoloProfile) -> SoloProfile:
+    (l2, l2_base), (dram, dram_base) = solo.l2, solo.dram
+    times = rounded(SLOWER * solo.times_ms)
+    return replace(solo, gpu_ms=times, l2=(l2 * SLOWER, l2_base), dram=(dram * SLOWER, dram_base))
+
+
+def _company(company: Company) -> Company:
+    times = rounded(SLOWER * np.array(company.gpu_ms))
+    return Company(times, MEMORY_SLOWER * company.alpha_l2, MEMORY_SLOWER * company.alpha_dram)

@@ -1,0 +1,102 @@
+"""Writing catalogue files: one line for each row of a table, so that people can read and compare them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from instances.gpu import DnnModel, GpuType
+from instances.mig import MigProfile
+from instances.profile import Company, SoloProfile
+
+
+def gpu_type_to_toml(gpu: GpuType) -> str:
+    """Write a GPU type as the text of a catalogue file; ``gpu_type_from_toml`` reads it back unchanged."""
+    entry = {
+        "name": gpu.name,
+        "share_units": gpu.share_units,
+        "memory_mib": gpu.memory_mib,
+        "price_per_hour": gpu.price_per_hour,
+        "allowed_shares": gpu.allowed_shares,
+    }
+    lines = [*_fields(entry), *_section("provenance", asdict(gpu.provenance))]
+    if gpu.mig is not None:
+        return "\n".join([*lines, *_mig(gpu.mig)]) + "\n"
+    lines += _section("hardware", asdict(gpu.hardware))
+    if gpu.pair is not None:
+        lines += _section("pair", asdict(gpu.pair))
+    for name, model in gpu.models.items():
+        lines += _model(f"models.{_key(name)}", model)
+    if not gpu.models:
+        lines += ["", "[models]"]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    plain = name.replace("_", "").replace("-", "")
+    return name if plain.isascii() and plain.isalnum() else _value(name)
+
+
+def _value(value: Any) -> str:
+    """Write one TOML value on one line."""
+    import tomli_w
+
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
+
+
+def _fields(entry: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in entry.items() if value is not None]
+
+
+def _section(name: str, entry: Mapping[str, Any]) -> list[str]:
+    """Write a table, and those inside it behind it."""
+    inner = {key: value for key, value in entry.items() if isinstance(value, Mapping)}
+    lines = ["", f"[{name}]", *_fields({key: value for key, value in entry.items() if key not in inner})]
+    for key, value in inner.items():
+        if value:
+            lines += _section(f"{name}.{key}", value)
+    return lines
+
+
+def _grid(key: str, rows: Sequence[Sequence[float]]) -> list[str]:
+    return [f"{key} = [", *(f"    {_value(row)}," for row in rows), "]"]
+
+
+def _model(name: str, model: DnnModel) -> list[str]:
+    entry = asdict(model)
+    provenance = entry.pop("provenance")
+    for key in ("name", "solo", "company"):
+        del entry[key]
+    lines = [*_section(name, entry), *_section(f"{name}.provenance", provenance)]
+    if model.solo is not None:
+        lines += _solo(f"{name}.solo", model.solo)
+    if model.company is not None:
+        lines += _company(f"{name}.company", model.company)
+    return lines
+
+
+def _solo(name: str, solo: SoloProfile) -> list[str]:
+    entry = asdict(solo)
+    del entry["gpu_ms"]
+    return [*_section(name, entry), *_grid("gpu_ms", solo.gpu_ms)]
+
+
+def _company(name: str, company: Company) -> list[str]:
+    entry = asdict(company)
+    del entry["gpu_ms"]
+    return [*_section(name, entry), *_grid("gpu_ms", company.gpu_ms)]
+
+
+def _mig(mig: MigProfile) -> list[str]:
+    lines = ["", "[mig]", "slices = ["]
+    lines += [f"    {{ units = {one.units}, span = {one.span}, starts = {list(one.starts)} }}," for one in mig.slices]
+    lines += ["]", "", "[mig.models] # rows: units, batch, processes, requests per second, milliseconds"]
+    for model, rows in mig.models.items():
+        lines.append(f"{model} = [")
+        lines += [
+            f"    [{row.units}, {row.batch}, {row.processes}, {row.throughput_rps!r}, {row.latency_ms!r}],"
+            for row in rows
+        ]
+        lines.append("]")
+    return lines

@@ -1,0 +1,136 @@
+"""Measured latencies as people exchange them: ``solo.csv`` (models alone) and ``pairs.csv`` (two models on one GPU)."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+from pathlib import Path
+
+from instances.errors import InputError
+
+SOLO_COLUMNS = ("model", "batch", "share_pct", "latency_ms")
+PAIR_COLUMNS = ("model_a", "batch_a", "share_a_pct", "model_b", "batch_b", "share_b_pct", "latency_a_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A model at a batch and a share."""
+
+    model: str
+    batch: int
+    share_pct: float
+
+    def __str__(self) -> str:
+        return f"{self.model} b{self.batch} {self.share_pct:g} %"
+
+
+@dataclass(frozen=True, slots=True)
+class SoloSample:
+    """One row of ``solo.csv``: a model alone; utilisations are ``nan`` where they were not measured.
+
+    ``latency_ms`` is that of a whole inference, transfers included.
+    """
+
+    configuration: Configuration
+    latency_ms: float
+    l2_pct: float
+    dram_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairSample:
+    """One measured latency of ``pairs.csv``: ``own`` beside ``other``; ``std_ms`` is ``nan`` where it is not stated."""
+
+    own: Configuration
+    other: Configuration
+    latency_ms: float
+    std_ms: float
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Both models, sorted."""
+        first, second = sorted((self.own.model, self.other.model))
+        return first, second
+
+
+def read_solo(file: Path) -> list[SoloSample]:
+    """Read ``solo.csv``: columns model, batch, share_pct, latency_ms and optionally l2_util_pct, dram_util_pct.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or names the line that is wrong.
+    """
+    return [
+        SoloSample(
+            _configuration(row, "model", "batch", "share_pct", where),
+            _positive(row, "latency_ms", where),
+            _optional(row, "l2_util_pct", where),
+            _optional(row, "dram_util_pct", where),
+        )
+        for where, row in _rows(file, SOLO_COLUMNS)
+    ]
+
+
+def read_pairs(file: Path) -> list[PairSample]:
+    """Read ``pairs.csv``: two configurations and ``latency_a_ms``; optionally latency_b_ms, std_a_ms, std_b_ms.
+
+    A row with both latencies gives two samples.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or names the line that is wrong.
+    """
+    samples = []
+    for where, row in _rows(file, PAIR_COLUMNS):
+        a, b = (_configuration(row, f"model_{x}", f"batch_{x}", f"share_{x}_pct", where) for x in "ab")
+        samples.append(PairSample(a, b, _positive(row, "latency_a_ms", where), _optional(row, "std_a_ms", where)))
+        if row.get("latency_b_ms"):
+            samples.append(PairSample(b, a, _positive(row, "latency_b_ms", where), _optional(row, "std_b_ms", where)))
+    return samples
+
+
+def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield each row with where it stands; at least one."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(file), f"cannot be read: {error}") from None
+    reader = csv.DictReader(text.splitlines())
+    missing = [column for column in columns if column not in (reader.fieldnames or ())]
+    if missing:
+        raise InputError(f"{file}: line 1", f"lacks the columns {', '.join(missing)}")
+    empty = True
+    for row in reader:
+        empty = False
+        yield f"{file}: line {reader.line_num}", {key: value or "" for key, value in row.items() if key}
+    if empty:
+        raise InputError(str(file), "has no rows")
+
+
+def _configuration(row: Mapping[str, str], model: str, batch: str, share: str, where: str) -> Configuration:
+    items, share_pct = _positive(row, batch, where), _positive(row, share, where)
+    if not row[model] or items != int(items) or share_pct > 100.0:
+        raise InputError(where, "expected a model, a whole batch and a share of at most 100 percent")
+    return Configuration(row[model], int(items), share_pct)
+
+
+def _positive(row: Mapping[str, str], column: str, where: str) -> float:
+    value = _optional(row, column, where)
+    if not value > 0.0:
+        raise InputError(where, f'{column} is "{row[column]}"; expected a number greater than 0')
+    return value
+
+
+def _optional(row: Mapping[str, str], column: str, where: str) -> float:
+    text = row.get(column, "")
+    if not text:
+        return nan
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not isfinite(value):
+        raise InputError(where, f'{column} is "{text}"; expected a number')
+    return value

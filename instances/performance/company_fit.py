@@ -1,0 +1,250 @@
+"""From measured pairs to what company costs: InSS's growths, gpulet's factor, and the hybrid model's ``Company``."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.errors import InputError
+from instances.gpu import DnnModel, GpuType, Hardware
+from instances.measurements import Configuration, PairSample
+from instances.performance import Floats
+from instances.performance.gpulet import tabulated_ms
+from instances.performance.inss import regressed_ms
+from instances.performance.solo_fit import rounded
+from instances.performance.transfers import pcie_transfers_ms
+from instances.profile import Company, PairFactor, SoloProfile, alone_ms
+
+ENOUGH = 30
+"""Samples of a model from which its own growths are fitted; with fewer it gets those of all models together."""
+
+SHRINKAGE = 1.0
+"""Ridge weight of the effects of company above the cells, in samples: one seen once counts half."""
+
+LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
+"""Range of the ridge weight of cells, which follows from how much samples scatter within cells and between them."""
+
+
+Curve = Callable[[SoloProfile, Floats, Floats], Floats]
+"""Time alone by profile, batch and share."""
+
+Effect = tuple[str | int | float, ...]
+"""What growth in company depends on: nothing, a batch, a model, or several of them."""
+
+EVERYBODY: Effect = ()
+"""The effect that all configurations have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Samples side by side with what the solo profiles say of both models; arrays of shape (samples,).
+
+    Attributes
+    ----------
+    samples
+        The pairs.
+    gpu_ms
+        Measured GPU time, transfers taken off.
+    demand
+        L2 and DRAM demand of the other, as fractions, shape (samples, 2).
+    """
+
+    samples: Sequence[PairSample]
+    gpu_ms: Floats
+    demand: Floats
+
+    @classmethod
+    def of(cls, gpu: GpuType, samples: Sequence[PairSample]) -> "Sides":
+        """Look up both models of every sample."""
+        transfer_ms = [
+            float(sum(pcie_transfers_ms(gpu, gpu.model(s.own.model), np.array(float(s.own.batch))))) for s in samples
+        ]
+        gpu_ms = np.array([s.latency_ms for s in samples]) - transfer_ms
+        if gpu_ms.min() <= 0.0:
+            raise InputError(
+                "pairs", f"{samples[int(np.argmin(gpu_ms))].own}: the latency is below the transfers alone"
+            )
+        return cls(samples, gpu_ms, np.array([demand(gpu, s.other) for s in samples]) / 100.0)
+
+
+def demand(gpu: GpuType, at: Configuration) -> tuple[float, float]:
+    """L2 and DRAM demand of a model, percent, by the lines of its solo profile."""
+    solo = gpu.model(at.model).profiled(gpu.name)
+    ability = 1000.0 * at.batch / float(alone_ms(solo, np.array(float(at.batch)), np.array(at.share_pct)))
+    return solo.l2[0] * ability + solo.l2[1], solo.dram[0] * ability + solo.dram[1]
+
+
+def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
+    """Fit the growths per percent of L2 and DRAM of every model, least squares of relative errors, none below 0."""
+    from scipy.optimize import nnls
+
+    sides = Sides.of(gpu, samples)
+    alone = np.array([_at(regressed_ms, gpu, s.own) for s in samples])
+    own = np.array([s.own.model for s in samples])
+    ratio = sides.gpu_ms / alone
+
+    def growths(rows: NDArray[np.bool_]) -> tuple[float, float]:
+        weight = 1.0 / ratio[rows]
+        (l2, dram), _ = nnls(sides.demand[rows] * weight[:, None], (ratio[rows] - 1.0) * weight)
+        return l2 / 100.0, dram / 100.0
+
+    pooled = growths(np.ones(len(own), dtype=bool))
+    return {name: growths(own == name) if np.sum(own == name) >= ENOUGH else pooled for name in gpu.models}
+
+
+def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFactor, float]:
+    """Fit gpulet's five constants by least squares, those of the other gpulet at least 0; return them and R squared."""
+    from scipy.optimize import lsq_linear
+
+    sides = Sides.of(gpu, samples)
+    factor = sides.gpu_ms / np.array([_at(tabulated_ms, gpu, s.own) for s in samples])
+    own, other = (
+        np.array([_in_proportion(gpu, at) for at in side]) / 100.0
+        for side in ([s.own for s in samples], [s.other for s in samples])
+    )
+    design = np.column_stack([own[:, 0], other[:, 0], own[:, 1], other[:, 1], np.ones(len(factor))])
+    lower = [-np.inf, 0.0, -np.inf, 0.0, -np.inf]
+    fitted = lsq_linear(design, factor, bounds=(lower, np.inf), method="bvls").x
+    left = factor - design @ fitted
+    return PairFactor(*(float(c) for c in fitted)), float(1.0 - left.var() / factor.var())
+
+
+def _in_proportion(gpu: GpuType, at: Configuration) -> tuple[float, float]:
+    """Utilisations on the full GPU times the share, percent."""
+    solo = gpu.model(at.model).profiled(gpu.name)
+    l2, dram = (float(np.interp(at.batch, solo.batch, full)) for full in (solo.l2_pct, solo.dram_pct))
+    return l2 * at.share_pct / 100.0, dram * at.share_pct / 100.0
+
+
+def _at(curve: Curve, gpu: GpuType, at: Configuration) -> float:
+    return float(curve(gpu.model(at.model).profiled(gpu.name), np.array(float(at.batch)), np.array(at.share_pct)))
+
+
+def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Company]:
+    """Fit how every model suffers in company (``instances.performance.hybrid``).
+
+    Growth beside a neighbour is the sum of an overall effect, effects of the batch, the model, the model's batch, the
+    model's share and the cell of all three, and growths linear in the neighbour's L2 and DRAM demand: one ridge
+    regression of relative errors, nothing below 0. Cells with few samples borrow from the effects they belong to; a
+    model without samples gets the overall ones. Delay per kernel and throttling are those of the GPU type.
+    """
+    from scipy.optimize import nnls
+
+    sides = Sides.of(gpu, samples)
+    alone = np.array([_at(alone_ms, gpu, s.own) for s in samples])
+    clock = np.array([_clock(gpu, s) for s in samples])
+    delay_ms = np.array([gpu.model(s.own.model).kernels * _delay_ms(gpu.hardware) for s in samples])
+    growth = (sides.gpu_ms * clock - delay_ms) / alone - 1.0
+    weight = 1.0 / (growth + 1.0)
+    own = [s.own for s in samples]
+    columns = {effect: i for i, effect in enumerate(dict.fromkeys(e for at in own for e in effects_on(at)))}
+    sensitive = {name: i for i, name in enumerate(dict.fromkeys(at.model for at in own))}
+    design = np.zeros((len(own), len(columns) + 2 * len(sensitive)))
+    for row, at in enumerate(own):
+        design[row, [columns[effect] for effect in effects_on(at)]] = 1.0
+        first = len(columns) + 2 * sensitive[at.model]
+        design[row, first : first + 2] = sides.demand[row]
+    ridge = np.full(design.shape[1], SHRINKAGE)
+    ridge[columns[EVERYBODY]] = 0.0
+    ridge[[columns[cell_of(at)] for at in own]] = _cell_shrinkage(own, growth)
+    ridge[len(columns) :] = 0.0
+    fitted, _ = nnls(
+        np.concatenate([design * weight[:, None], np.diag(np.sqrt(ridge))]),
+        np.concatenate([growth * weight, np.zeros(len(ridge))]),
+        maxiter=20 * design.shape[1],
+    )
+    of_effect = {effect: float(fitted[i]) for effect, i in columns.items()}
+    slopes = fitted[len(columns) :].reshape(-1, 2) / 100.0
+    of_all = np.average(slopes, axis=0, weights=[sum(at.model == name for at in own) for name in sensitive])
+    seen = _Seen.of(own)
+    return {
+        name: _company(model, seen, of_effect, slopes[sensitive[name]] if name in sensitive else of_all)
+        for name, model in gpu.models.items()
+        if model.solo is not None
+    }
+
+
+def effects_on(at: Configuration) -> list[Effect]:
+    """Return the effects on the growth of a configuration in company."""
+    model, batch, share = at.model, at.batch, at.share_pct
+    return [EVERYBODY, (batch,), (model,), (model, batch), (model, f"{share:g} %"), cell_of(at)]
+
+
+def cell_of(at: Configuration) -> Effect:
+    """Return the effect of a configuration itself."""
+    return at.model, at.batch, at.share_pct
+
+
+def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
+    """Ratio of the variance within cells to that between the cells of a model's batch: the ridge weight that fits.
+
+    Where growth hardly differs from share to share, cells say little that their batch does not; elsewhere much.
+    """
+    cells: dict[Effect, list[float]] = {}
+    for at, value in zip(own, growth.tolist(), strict=True):
+        cells.setdefault(cell_of(at), []).append(value)
+    within = [np.var(values, ddof=1) for values in cells.values() if len(values) > 1]
+    batches: dict[Effect, list[float]] = {}
+    for cell, values in cells.items():
+        batches.setdefault(cell[:2], []).append(float(np.mean(values)))
+    between = [np.var(means, ddof=1) for means in batches.values() if len(means) > 1]
+    if not within or not between:
+        return SHRINKAGE
+    noise = float(np.mean(within))
+    signal = float(np.mean(between)) - noise * float(np.mean([1.0 / len(values) for values in cells.values()]))
+    return float(np.clip(noise / max(signal, 1e-12), LEAST_SHRINKAGE, MOST_SHRINKAGE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Batches and shares that were measured in company, ascending."""
+
+    batch: Floats
+    share_pct: Floats
+
+    @classmethod
+    def of(cls, configurations: Sequence[Configuration]) -> "_Seen":
+        return cls(
+            np.unique([float(at.batch) for at in configurations]), np.unique([at.share_pct for at in configurations])
+        )
+
+    def nearest(self, model: str, batch: int, share_pct: float) -> Configuration:
+        """Return the measured configuration next to one, in proportion."""
+        b, s = (
+            float(seen[np.argmin(np.abs(np.log(seen / at)))])
+            for seen, at in ((self.batch, batch), (self.share_pct, share_pct))
+        )
+        return Configuration(model, int(b), s)
+
+
+def _company(model: DnnModel, seen: _Seen, of_effect: Mapping[Effect, float], slopes: Floats) -> Company:
+    solo = model.profiled("")
+    growth = [
+        [
+            sum(of_effect.get(effect, 0.0) for effect in effects_on(seen.nearest(model.name, batch, share_pct)))
+            for share_pct in solo.share_pct
+        ]
+        for batch in solo.batch
+    ]
+    crowded_ms = np.maximum(rounded(solo.times_ms * (1.0 + np.array(growth))), solo.times_ms)
+    grid = tuple(tuple(map(float, row)) for row in crowded_ms)
+    return Company(grid, float(slopes[0]), float(slopes[1]))
+
+
+def _clock(gpu: GpuType, sample: PairSample) -> float:
+    """Frequency of the GPU in company, relative to the maximum (iGniter equations 9 and 10)."""
+    hardware = gpu.hardware
+    demand_w = sum(_power_w(gpu, at) for at in (sample.own, sample.other))
+    excess_w = max(0.0, hardware.idle_power_w + demand_w - hardware.max_power_w)
+    return 1.0 + hardware.alpha_f / hardware.max_frequency_mhz * excess_w
+
+
+def _power_w(gpu: GpuType, at: Configuration) -> float:
+    slope, intercept = gpu.model(at.model).power
+    return slope * 1000.0 * at.batch / _at(alone_ms, gpu, at) + intercept
+
+
+def _delay_ms(hardware: Hardware) -> float:
+    """Scheduling delay per kernel beside one other (equation 6)."""
+    return 2.0 * hardware.alpha_sch + hardware.beta_sch

@@ -1,0 +1,84 @@
+"""gpulet's performance model (004, Sec. 4.4): a latency table alone, a regressed factor for each pair."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.errors import InputError
+from instances.gpu import DnnModel, GpuType
+from instances.performance import UNCONTENDED, Contention, Demand, Floats, Sensitivity
+from instances.performance.transfers import pcie_transfers_ms
+from instances.profile import PairFactor, SoloProfile, interpolate
+
+
+@dataclass(frozen=True, slots=True)
+class GpuletModel:
+    """Time alone from a table; in company times a factor, linear in both gpulets' utilisations and at least 1.
+
+    Beside more than one other the growths of the pairs add up, each at least 0.
+    """
+
+    name = "gpulet"
+    loading_overlaps = False
+    pairwise = True
+
+    def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
+        """Return the time alone, utilisations in proportion to the share, and the own part of the factor."""
+        solo, pair = model.profiled(gpu.name), pair_factor(gpu)
+        active_ms = tabulated_ms(solo, batch, share_pct)
+        part = np.asarray(share_pct, float) / 100.0
+        l2_pct, dram_pct = (
+            np.interp(np.asarray(batch, float), solo.batch, full) * part for full in (solo.l2_pct, solo.dram_pct)
+        )
+        own = (pair.l2_own * l2_pct + pair.dram_own * dram_pct) / 100.0 + pair.constant
+        return Demand(active_ms, l2_pct, dram_pct, np.zeros_like(active_ms), own)
+
+    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
+        """Return upload and feedback, linear in the batch."""
+        return pcie_transfers_ms(gpu, model, batch)
+
+    def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
+        """Return the neighbour's part of the factor, per percent."""
+        pair = pair_factor(gpu)
+        return Sensitivity(0.0, 0.0, pair.l2_other / 100.0, pair.dram_other / 100.0)
+
+    def contention(self, gpu: GpuType) -> Contention:
+        """Return none: the model knows neither scheduling delays nor power."""
+        return UNCONTENDED
+
+    def missing(self, gpu: GpuType, model: DnnModel) -> str:
+        """Name the profile or the pair factor where there is none."""
+        return "" if model.solo is not None and gpu.pair is not None else "solo times and a pair factor"
+
+
+def pair_factor(gpu: GpuType) -> PairFactor:
+    """Return the constants of the factor.
+
+    Raises
+    ------
+    InputError
+        If the GPU type has none.
+    """
+    if gpu.pair is None:
+        raise InputError(gpu.name, "has no pair factor, which the performance model gpulet needs")
+    return gpu.pair
+
+
+def tabulated_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
+    """Time alone ``L(b, p)``: linear in the batch; between two shares by the shape of the largest batch's curve.
+
+    That curve is the best resolved one. It is interpolated in logarithms, and each other batch goes from its time at
+    the one share to its time at the other as the largest batch does.
+    """
+    b, s = np.broadcast_arrays(np.asarray(batch, float), np.asarray(share_pct, float))
+    table, shares = solo.times_ms, np.array(solo.share_pct)
+    curve_ms = np.exp(np.interp(np.log(s), np.log(shares), np.log(table[-1])))
+    j = np.clip(np.searchsorted(shares, s, side="right") - 1, 0, len(shares) - 2)
+    fall_ms = table[-1, j] - table[-1, j + 1]
+    linear = (s - shares[j]) / (shares[j + 1] - shares[j])
+    part = np.where(fall_ms > 0.0, (table[-1, j] - curve_ms) / np.where(fall_ms > 0.0, fall_ms, 1.0), linear)
+    at_left = interpolate(solo, table, b, shares[j], scale=np.asarray)
+    at_right = interpolate(solo, table, b, shares[j + 1], scale=np.asarray)
+    time_ms = at_left + np.clip(part, 0.0, 1.0) * (at_right - at_left)
+    # Below the table in proportion to the share where the work is the bottleneck
+    return np.maximum(time_ms, solo.beyond_ms(b, s))

@@ -1,0 +1,122 @@
+"""InSS's performance model (000, Sec. 4.1): locally weighted regression alone, two linear growths in company."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from instances.gpu import DnnModel, GpuType
+from instances.performance import UNCONTENDED, Contention, Demand, Floats, Sensitivity
+from instances.performance.transfers import pcie_transfers_ms
+from instances.profile import SoloProfile
+
+LEAST_NEIGHBOURS = 5
+"""Grid points that a local plane needs at least; the farthest of them has no weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class InssModel:
+    """Time alone by locally weighted regression; growth linear in the others' L2 and DRAM utilisation."""
+
+    name = "inss"
+    loading_overlaps = False
+    pairwise = False
+
+    def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
+        """Return the time alone, and the L2 and DRAM demands linear in ``b / o``."""
+        solo = model.profiled(gpu.name)
+        active_ms = regressed_ms(solo, batch, share_pct)
+        ability = 1000.0 * batch / active_ms
+        return Demand(
+            active_ms,
+            solo.l2[0] * ability + solo.l2[1],
+            solo.dram[0] * ability + solo.dram[1],
+            np.zeros_like(active_ms),
+            np.ones_like(active_ms),
+        )
+
+    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
+        """Return upload and feedback, linear in the batch."""
+        return pcie_transfers_ms(gpu, model, batch)
+
+    def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
+        """Return the growths per percent; the time alone has the scheduling delay in it."""
+        return Sensitivity(0.0, 0.0, *model.inss_alphas(gpu.name))
+
+    def contention(self, gpu: GpuType) -> Contention:
+        """Return none: the model knows neither scheduling delays nor power."""
+        return UNCONTENDED
+
+    def missing(self, gpu: GpuType, model: DnnModel) -> str:
+        """Name the profile or the growths where there are none."""
+        return "" if model.solo is not None and model.inss is not None else "solo times and InSS growths"
+
+
+def regressed_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
+    """Time alone ``o(b, r)``: regressed at whole percents, never rising with the share, linear in between.
+
+    Parameters
+    ----------
+    solo
+        The profile.
+    batch, share_pct
+        Broadcastable; whole batches within the grid, shares of at least one percent.
+    """
+    b, s = np.broadcast_arrays(np.asarray(batch, float), np.asarray(share_pct, float))
+    curves = _curves_ms(solo)
+    left = np.clip(np.floor(s).astype(np.int64), 1, 99)
+    row = b.astype(np.int64) - 1
+    time_ms = curves[row, left - 1] + (s - left) * (curves[row, left] - curves[row, left - 1])
+    return np.maximum(time_ms, solo.beyond_ms(b, s))
+
+
+@lru_cache(maxsize=256)
+def _curves_ms(solo: SoloProfile) -> Floats:
+    """Times at batches 1 to the largest and 1 to 100 percent, shape (batches, 100)."""
+    batch, share = np.meshgrid(np.arange(1, solo.batch[-1] + 1), np.arange(1, 101), indexing="ij")
+    grid = np.stack(np.meshgrid(np.log(solo.batch), np.log(solo.share_pct), indexing="ij"), axis=-1).reshape(-1, 2)
+    queries = np.log(np.stack([batch.ravel(), share.ravel()], axis=1))
+    times_ms = np.exp(locally_weighted(grid, np.log(solo.times_ms).ravel(), queries, solo.span))
+    return np.asarray(np.minimum.accumulate(times_ms.reshape(batch.shape), axis=1))
+
+
+def locally_weighted(points: Floats, values: Floats, queries: Floats, span: float) -> Floats:
+    """Regress locally: a plane through the nearest points, weighted by the tricube of their distance.
+
+    Cleveland and Devlin (1988). Axes are divided by their standard deviations first.
+
+    Parameters
+    ----------
+    points, values
+        Shape (points, 2) and (points,).
+    queries
+        Shape (queries, 2).
+    span
+        Part of the points that count as near, in (0, 1].
+    """
+    spread = points.std(axis=0)
+    scaled, at = points / spread, queries / spread
+    (px, py), (qx, qy) = scaled.T, at.T
+    distance = np.hypot(px[None, :] - qx[:, None], py[None, :] - qy[:, None])
+    near = min(len(points), max(LEAST_NEIGHBOURS, int(np.ceil(span * len(points)))))
+    reach = np.partition(distance, near - 1, axis=1)[:, near - 1 : near] * (1.0 + 1e-9)
+    weight = np.maximum(0.0, 1.0 - (distance / reach) ** 3) ** 3
+    # Weighted moments, moved to the query: the plane's height there is its constant term.
+    one = np.ones_like(px)
+    w, x, y, xx, xy, yy, z, xz, yz = (
+        weight @ np.stack([one, px, py, px * px, px * py, py * py, values, px * values, py * values], axis=1)
+    ).T
+    moved_x, moved_y = x - qx * w, y - qy * w
+    normal = np.empty((len(queries), 3, 3))
+    normal[:, 0, 0] = w
+    normal[:, 0, 1] = normal[:, 1, 0] = moved_x
+    normal[:, 0, 2] = normal[:, 2, 0] = moved_y
+    normal[:, 1, 1] = xx - 2.0 * qx * x + qx * qx * w
+    normal[:, 2, 2] = yy - 2.0 * qy * y + qy * qy * w
+    normal[:, 1, 2] = normal[:, 2, 1] = xy - qx * y - qy * x + qx * qy * w
+    # Neighbours may lie on one line: the slope across it is then taken to be 0.
+    slack = 1e-9 * np.trace(normal, axis1=1, axis2=2)
+    normal[:, 1, 1] += slack
+    normal[:, 2, 2] += slack
+    right = np.stack([z, xz - qx * z, yz - qy * z], axis=1)
+    return np.asarray(np.linalg.solve(normal, right[:, :, None])[:, 0, 0])

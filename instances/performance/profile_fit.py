@@ -1,0 +1,187 @@
+"""Fit a GPU type to measurements: models alone, pairs of them, and iGniter's light profile if there is one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from instances.errors import InputError
+from instances.gpu import DnnModel, GpuType, Hardware, Provenance
+from instances.measurements import PairSample, SoloSample
+from instances.memory import memory_mib, request_bytes
+from instances.performance import Floats, performance_model, performance_model_names
+from instances.performance.company_fit import ENOUGH, Sides, fit_pair_factor
+from instances.performance.igniter_fit import fit_active_time, fit_profile
+from instances.performance.solo_fit import SoloFit, fit_solo
+from instances.performance.validation import Errors, fit_pairs, validate
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """What no measurement tells of a GPU type."""
+
+    name: str
+    share_units: int
+    memory_mib: float
+    price_per_hour: float
+    pcie_bytes_per_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFit:
+    """A fitted GPU type and its residuals.
+
+    Attributes
+    ----------
+    gpu
+        The catalogue entry.
+    solo
+        Relative errors of the solo profiles by model, one for each sample of it.
+    samples
+        Those samples.
+    pairs
+        Errors on the pairs by performance model; those of the fit itself.
+    """
+
+    gpu: GpuType
+    solo: dict[str, Floats]
+    samples: dict[str, list[SoloSample]]
+    pairs: dict[str, Errors]
+
+
+def fit_measurements(
+    facts: GpuFacts, source: str, solo: Sequence[SoloSample], pairs: Sequence[PairSample], light: Any = None
+) -> ProfileFit:
+    """Fit every performance model to measurements of one GPU type.
+
+    iGniter's coefficients come from its light profile where there is one. Otherwise the active time and the L2 line are
+    fitted to the solo samples and ``alpha_cache`` to the pairs; power, throttling and delay per kernel stay unknown: 0.
+
+    Parameters
+    ----------
+    facts
+        Of the GPU type.
+    source
+        Whose measurements these are, for the provenance.
+    solo, pairs
+        The samples; without pairs nothing is said of company.
+    light
+        Content of a light profile, or ``None``.
+
+    Raises
+    ------
+    InputError
+        If samples are missing or contradict each other.
+    """
+    by_model: dict[str, list[SoloSample]] = {}
+    for sample in solo:
+        by_model.setdefault(sample.configuration.model, []).append(sample)
+    base = (
+        replace(fit_profile(light, source, facts.memory_mib, facts.price_per_hour), share_units=facts.share_units)
+        if light is not None
+        else _unknown(facts, source)
+    )
+    fits, models = {}, {}
+    for name, samples in by_model.items():
+        model = base.models.get(name) or _from_solo(name, samples, facts, source)
+        per_item_ms = (model.input_bytes + model.output_bytes) / base.hardware.pcie_bytes_per_ms
+        fits[name] = fit_solo(name, samples, per_item_ms)
+        models[name] = _with_solo(model, fits[name])
+    gpu = replace(base, models=models)
+    errors: dict[str, Errors] = {}
+    if pairs:
+        _check_pairs(gpu, pairs)
+        if light is None:
+            gpu = _with_alpha_cache(gpu, pairs)
+        gpu = fit_pairs(gpu, pairs)
+        errors = {name: validate(gpu, name, pairs) for name in performance_model_names()}
+        residual = {f"{name}_pairs_rel_{q}": e.summary[q] for name, e in errors.items() for q in ("mean", "p95")}
+        r2 = {"gpulet_pairs_unexplained": 1.0 - fit_pair_factor(gpu, pairs)[1]}
+        provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual, **r2})
+        gpu = replace(gpu, provenance=provenance)
+    return ProfileFit(gpu, {name: fit.error for name, fit in fits.items()}, by_model, errors)
+
+
+def _unknown(facts: GpuFacts, source: str) -> GpuType:
+    """Return a GPU type of whose power and scheduler nothing is known."""
+    hardware = Hardware(facts.pcie_bytes_per_ms, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+    return GpuType(
+        facts.name,
+        facts.share_units,
+        facts.memory_mib,
+        facts.price_per_hour,
+        hardware,
+        {},
+        Provenance("fitted", source),
+    )
+
+
+def _from_solo(name: str, samples: Sequence[SoloSample], facts: GpuFacts, source: str) -> DnnModel:
+    """Return a model with iGniter's active time and L2 line fitted to solo samples."""
+    input_bytes, output_bytes = request_bytes(name)
+    batch = np.array([s.configuration.batch for s in samples], dtype=float)
+    share = np.array([s.configuration.share_pct for s in samples])
+    active = np.array([s.latency_ms for s in samples]) - batch * (input_bytes + output_bytes) / facts.pcie_bytes_per_ms
+    k, error_ms = fit_active_time(batch, share, active, falling=True)
+    base_mib, per_item_mib = memory_mib(name, f"solo: {name}")
+    return DnnModel(
+        name=name,
+        max_batch=int(batch.max()),
+        k=k,
+        power=(0.0, 0.0),
+        l2=(0.0, 0.0),
+        alpha_cache=0.0,
+        scheduling_alone_ms=0.0,
+        kernels=0,
+        input_bytes=input_bytes,
+        output_bytes=output_bytes,
+        memory_base_mib=base_mib,
+        memory_per_item_mib=per_item_mib,
+        provenance=Provenance(
+            "fitted",
+            f"{source}; memory calibrated (instances/memory.py)",
+            {"active_time_rel_mean": float(np.mean(np.abs(error_ms / active)))},
+        ),
+    )
+
+
+def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:
+    size = np.abs(fit.error)
+    residual = {**model.provenance.residual, "solo_rel_mean": float(size.mean()), "solo_rel_max": float(size.max())}
+    l2 = model.l2 if any(model.l2) else fit.profile.l2
+    return replace(model, solo=fit.profile, l2=l2, provenance=replace(model.provenance, residual=residual))
+
+
+def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
+    """Fit ``alpha_cache`` (equation 8) of every model by least squares, of all models together where pairs are few."""
+    sides = Sides.of(gpu, pairs)
+    igniter = performance_model("igniter")
+    own = np.array([s.own.model for s in pairs])
+    alone = np.array(
+        [
+            float(
+                igniter.demand(
+                    gpu, gpu.models[s.own.model], np.array(float(s.own.batch)), np.array(s.own.share_pct)
+                ).active_ms
+            )
+            for s in pairs
+        ]
+    )
+    growth, l2_pct = sides.gpu_ms / alone - 1.0, 100.0 * sides.demand[:, 0]
+
+    def alpha(rows: Any) -> float:
+        return max(0.0, float(l2_pct[rows] @ growth[rows] / (l2_pct[rows] @ l2_pct[rows])))
+
+    pooled = alpha(np.ones(len(own), dtype=bool))
+    alphas = {name: alpha(own == name) if np.sum(own == name) >= ENOUGH else pooled for name in gpu.models}
+    return replace(gpu, models={name: replace(m, alpha_cache=alphas[name]) for name, m in gpu.models.items()})
+
+
+def _check_pairs(gpu: GpuType, pairs: Sequence[PairSample]) -> None:
+    for sample in pairs:
+        for at in (sample.own, sample.other):
+            if at.model not in gpu.models:
+                raise InputError("pairs", f'"{at.model}" has no rows in the solo measurements')
+            if at.batch > gpu.models[at.model].max_batch:
+                raise InputError("pairs", f"{at}: the solo measurements end at batch {gpu.models[at.model].max_batch}")

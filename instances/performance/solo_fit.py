@@ -1,0 +1,184 @@
+"""From measured latencies alone to a solo profile: a monotone grid, lines of demand, a span for the regression."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.errors import InputError
+from instances.measurements import SoloSample
+from instances.performance import Floats
+from instances.performance.igniter_fit import fit_active_time
+from instances.performance.inss import locally_weighted
+from instances.profile import Line, SoloProfile, alone_ms
+
+SPANS = (0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5)
+"""Spans tried for the locally weighted regression."""
+
+DIGITS = 3
+"""Significant digits of a catalogued time."""
+
+GUESSED = 1e-3
+"""Weight of a grid point that was not measured but comes from the curve through those that were."""
+
+PROJECTIONS = 2_000
+"""Rounds of alternating projections at most; they stop when nothing moves any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoloFit:
+    """A profile and how far its times are from the samples, relative, in the order of the samples."""
+
+    profile: SoloProfile
+    error: Floats
+
+
+def fit_solo(name: str, samples: Sequence[SoloSample], per_item_ms: float) -> SoloFit:
+    """Fit the profile of one model.
+
+    Parameters
+    ----------
+    name
+        For error messages.
+    samples
+        Of one model.
+    per_item_ms
+        Transfer time of an item, contained in the latencies.
+
+    Raises
+    ------
+    InputError
+        If there are not at least two batches, two shares and six samples.
+    """
+    batch = np.array([s.configuration.batch for s in samples], dtype=float)
+    share = np.array([s.configuration.share_pct for s in samples])
+    gpu_ms = np.array([s.latency_ms for s in samples]) - batch * per_item_ms
+    batches, shares = np.unique(batch), np.unique(share)
+    if len(samples) < 6 or min(len(batches), len(shares)) < 2 or batches[0] != 1 or gpu_ms.min() <= 0.0:
+        raise InputError(f"solo: {name}", "expected times above the transfers, at least 6, batch 1 and two shares")
+    k, _ = fit_active_time(batch, share, gpu_ms)
+    filled, weight = _filled_grid(batch, share, gpu_ms, batches, shares, k)
+    smooth = np.exp(monotone_surface(np.log(filled), weight))
+    powers = [i for i, b in enumerate(batches) if (b.is_integer() and int(b) & (int(b) - 1) == 0) or b == batches[-1]]
+    grid = rounded(smooth[powers])
+    kept = tuple(int(batches[i]) for i in powers)
+    ability = 1000.0 * batch / gpu_ms
+    l2, dram = (
+        _demand_line(ability, np.array([getattr(s, column) for s in samples])) for column in ("l2_pct", "dram_pct")
+    )
+    full = 1000.0 * np.array(kept) / np.array(grid)[:, -1]
+    profile = SoloProfile(
+        kept,
+        tuple(float(s) for s in shares),
+        grid,
+        rounded((l2[0] * full + l2[1])[None, :])[0],
+        rounded((dram[0] * full + dram[1])[None, :])[0],
+        l2,
+        dram,
+        best_span(kept, shares, np.array(grid)),
+    )
+    return SoloFit(profile, alone_ms(profile, batch, share) / gpu_ms - 1.0)
+
+
+def _filled_grid(
+    batch: Floats,
+    share: Floats,
+    gpu_ms: Floats,
+    batches: Floats,
+    shares: Floats,
+    k: tuple[float, float, float, float, float],
+) -> tuple[Floats, Floats]:
+    """Return times on the whole grid and their weights; a gap follows the fitted curve from the nearest share."""
+    i, j = np.searchsorted(batches, batch), np.searchsorted(shares, share)
+    times, weight = np.full((len(batches), len(shares)), np.nan), np.zeros((len(batches), len(shares)))
+    times[i, j], weight[i, j] = gpu_ms, 1.0
+    k1, k2, k3, k4, k5 = k
+    curve = (k1 * batches**2 + k2 * batches + k3)[:, None] / (shares + k4)[None, :] + k5
+    for row in range(len(batches)):
+        known = np.flatnonzero(weight[row])
+        for column in np.flatnonzero(weight[row] == 0.0):
+            if not len(known):
+                times[row, column] = max(curve[row, column], 1e-6)
+                continue
+            near = known[np.argmin(np.abs(np.log(shares[known] / shares[column])))]
+            # The curve tells how much faster; more than in proportion to the share no batch gets.
+            ratio = np.clip(curve[row, column] / curve[row, near], 1e-6, np.inf)
+            low, high = sorted((1.0, shares[near] / shares[column]))
+            times[row, column] = times[row, near] * np.clip(ratio, low, high)
+    weight[weight == 0.0] = GUESSED
+    return times, weight
+
+
+def monotone_surface(values: Floats, weight: Floats) -> Floats:
+    """Least-squares surface that never falls along the first axis and never rises along the second.
+
+    Dykstra's alternating projections, each axis by pooling adjacent violators; then one pass that removes what is
+    left of violations.
+    """
+    fitted, along, across = values.copy(), np.zeros_like(values), np.zeros_like(values)
+    for _ in range(PROJECTIONS):
+        before = fitted.copy()
+        rows = np.stack([_nondecreasing(c, w) for c, w in zip((fitted + along).T, weight.T, strict=True)], axis=1)
+        along = fitted + along - rows
+        fitted = np.stack([-_nondecreasing(-r, w) for r, w in zip(rows + across, weight, strict=True)])
+        across = rows + across - fitted
+        if np.abs(fitted - before).max() < 1e-10:
+            break
+    return np.asarray(np.maximum.accumulate(np.minimum.accumulate(fitted, axis=1), axis=0))
+
+
+def _nondecreasing(values: Floats, weight: Floats) -> Floats:
+    """Weighted least-squares sequence that never falls, by pooling adjacent violators."""
+    level: list[float] = []
+    mass: list[float] = []
+    length: list[int] = []
+    for value, w in zip(values.tolist(), weight.tolist(), strict=True):
+        level.append(value)
+        mass.append(w)
+        length.append(1)
+        while len(level) > 1 and level[-2] > level[-1]:
+            total = mass[-2] + mass[-1]
+            level[-2] = (mass[-2] * level[-2] + mass[-1] * level[-1]) / total
+            mass[-2], length[-2] = total, length[-2] + length[-1]
+            del level[-1], mass[-1], length[-1]
+    return np.repeat(level, length)
+
+
+def rounded(grid: Floats) -> tuple[tuple[float, ...], ...]:
+    """Round to ``DIGITS`` significant digits; that keeps the order of any two numbers."""
+    return tuple(tuple(float(f"{value:.{DIGITS}g}") for value in row) for row in np.asarray(grid).tolist())
+
+
+def _demand_line(ability: Floats, demand_pct: Floats) -> Line:
+    """Line through demands against ``1000 b / gpu_ms`` with neither slope nor intercept below 0; 0 if none is known."""
+    from scipy.optimize import nnls
+
+    known = np.isfinite(demand_pct)
+    if known.sum() < 2:
+        return 0.0, 0.0
+    (slope, intercept), _ = nnls(np.column_stack([ability[known], np.ones(known.sum())]), demand_pct[known])
+    return float(slope), float(intercept)
+
+
+def best_span(batches: Sequence[int], shares: Floats, gpu_ms: Floats) -> float:
+    """Span of the locally weighted regression with the least error on points left out one by one.
+
+    Corners and edges stay in: beyond them the regression is not asked for.
+    """
+    grid = np.stack(np.meshgrid(np.log(batches), np.log(shares), indexing="ij"), axis=-1).reshape(-1, 2)
+    values = np.log(gpu_ms).ravel()
+    inner = np.zeros(gpu_ms.shape, dtype=bool)
+    inner[1:-1, 1:-1] = True
+    left_out = np.flatnonzero(inner.ravel())
+    if not len(left_out):
+        return SPANS[-1]
+
+    def error(span: float) -> float:
+        missed = 0.0
+        for point in left_out:
+            others = np.arange(len(values)) != point
+            guess = locally_weighted(grid[others], values[others], grid[point : point + 1], span)
+            missed += float((guess[0] - values[point]) ** 2)
+        return missed
+
+    return min(SPANS, key=error)

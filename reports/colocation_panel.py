@@ -1,0 +1,59 @@
+"""A panel of predicted and, where they were measured, observed latencies of one co-located model."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration, PairSample
+from instances.performance.prediction import latencies_ms
+from reports.palette import DEEP_BLUE, GREEN, ORANGE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LOOKS: Mapping[str, tuple[str, str]] = {"igniter": (DEEP_BLUE, "o"), "gpulet": (ORANGE, "s"), "hybrid": (GREEN, "^")}
+"""Colour and marker of each performance model that is drawn."""
+
+
+def draw_colocated(
+    ax: "Axes", groups: Sequence[Sequence[Configuration]], labels: Sequence[str], samples: Sequence[PairSample]
+) -> dict[str, float]:
+    """Draw latencies of the first of every group; return the largest relative error of each model, where measured.
+
+    Parameters
+    ----------
+    ax
+        Where.
+    groups
+        Who is on one V100 together, a bar each.
+    labels
+        Of the groups.
+    samples
+        Measured pairs; those of the groups are drawn.
+    """
+    observed = {(s.own, s.other): s for s in samples}
+    found = [observed.get((group[0], group[1])) if len(group) == 2 else None for group in groups]
+    at = np.arange(len(groups))
+    for x, sample in zip(at, found, strict=True):
+        if sample is not None:
+            ax.bar(
+                x, sample.latency_ms, yerr=np.nan_to_num(sample.std_ms), color="#D9D9D9", ecolor="black", capsize=1.5
+            )
+    largest = {}
+    for number, (name, (colour, marker)) in enumerate(LOOKS.items()):
+        predicted = np.array([times[0] for times in latencies_ms(gpu_type("v100"), name, groups)])
+        ax.plot(at + 0.15 * (number - 1), predicted, marker, color=colour, markersize=3.5, label=name)
+        errors = [abs(p / s.latency_ms - 1.0) for p, s in zip(predicted, found, strict=True) if s is not None]
+        if errors:
+            largest[name] = max(errors)
+    ax.set_xticks(at, labels)
+    ax.set_ylim(bottom=0.0)
+    return largest
+
+
+def titled(name: str, largest: Mapping[str, float]) -> str:
+    """Return a panel's title with the largest errors below it."""
+    errors = ", ".join(f"{model} {100.0 * error:.1f}" for model, error in largest.items())
+    return f"{name}\nlargest error (%): {errors}" if errors else name

@@ -1,0 +1,51 @@
+"""iGniter, Fig. 11: latency of VGG-19 beside SSD by share."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+MODELS = ("vgg19", "ssd")
+SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
+BATCH = 4
+"""The paper has batch 3; the published pairs have powers of two."""
+
+_HEIGHT_IN = 2.5
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw both models into ``folder``; they need no runs."""
+    from instances.measurements import Configuration
+    from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
+    from reports.colocation_panel import draw_colocated, titled
+    from reports.measured import measured_pairs, missing_note
+
+    samples, notes = measured_pairs("v100"), missing_note("v100")
+    with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
+        for ax, own, other in zip(sheet.subplots(1, 2), MODELS, reversed(MODELS), strict=True):
+            groups = [
+                (Configuration(own, BATCH, share), Configuration(other, BATCH, 100.0 - share)) for share in SHARES_PCT
+            ]
+            largest = draw_colocated(ax, groups, [f"{share:g}" for share in SHARES_PCT], samples)
+            ax.set(title=titled(f"{own} beside {other}", largest), xlabel="Share (%)", ylabel="Latency (ms)")
+            ax.legend()
+        write_note(sheet, notes)
+        return save(sheet, FIGURE.name, folder)
+
+
+FIGURE = Figure(
+    name="igniter-fig11",
+    title="Latency of VGG-19 beside SSD by share",
+    paper="iGniter, Fig. 11",
+    shows="iGniter's errors are 0.04 to 2.32 % for VGG-19 and 0.89 to 7.61 % for SSD; those of gpu-lets+ 1.30 to "
+    "4.19 % and 0.02 to 4.43 %.",
+    look_for="Bars are measured (three runs, standard deviation), marks predicted by each performance model. Measured "
+    "pairs are another publication of the authors' data than the paper's own runs.",
+    cost="no runs, a second",
+    needs=(),
+    draw=draw,
+)

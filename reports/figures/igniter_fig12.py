@@ -1,0 +1,52 @@
+"""iGniter, Fig. 12: latency of AlexNet beside ResNet-50 by batch size."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+MODELS = ("alexnet", "resnet50")
+BATCHES = (2, 4, 8, 16, 32)
+"""The paper has 1, too; the published pairs begin at 2."""
+
+SHARE_PCT = 50.0
+
+_HEIGHT_IN = 2.5
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw both models into ``folder``; they need no runs."""
+    from instances.measurements import Configuration
+    from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
+    from reports.colocation_panel import draw_colocated, titled
+    from reports.measured import measured_pairs, missing_note
+
+    samples, notes = measured_pairs("v100"), missing_note("v100")
+    with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
+        for ax, own, other in zip(sheet.subplots(1, 2), MODELS, reversed(MODELS), strict=True):
+            groups = [
+                (Configuration(own, batch, SHARE_PCT), Configuration(other, batch, SHARE_PCT)) for batch in BATCHES
+            ]
+            largest = draw_colocated(ax, groups, [f"{batch}" for batch in BATCHES], samples)
+            ax.set(title=titled(f"{own} beside {other}", largest), xlabel="Batch", ylabel="Latency (ms)")
+            ax.legend()
+        write_note(sheet, notes)
+        return save(sheet, FIGURE.name, folder)
+
+
+FIGURE = Figure(
+    name="igniter-fig12",
+    title="Latency of AlexNet beside ResNet-50 by batch size",
+    paper="iGniter, Fig. 12",
+    shows="iGniter's errors are 3.91 to 5.90 % for AlexNet and 1.10 to 9.29 % for ResNet-50; those of gpu-lets+ "
+    "2.67 to 6.23 % and 0.78 to 9.76 %.",
+    look_for="Bars are measured (three runs, standard deviation), marks predicted by each performance model. Measured "
+    "pairs are another publication of the authors' data than the paper's own runs.",
+    cost="no runs, a second",
+    needs=(),
+    draw=draw,
+)

@@ -1,0 +1,128 @@
+"""``bench profile`` on folders of measurements and measured pairs."""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bench.cli.app import main
+from instances.catalogue import gpu_type_from_toml
+
+Call = Callable[..., SimpleNamespace]
+
+PAIR_HEAD = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms"
+
+
+def alone_ms(batch: int, share_pct: float) -> float:
+    return 1.0 + (5.0 + 20.0 * batch) / share_pct
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Measurements of two models, one beside the other 20 % slower, one row an outlier."""
+    places = list(product((1, 2, 4), (20, 50, 80)))
+    solo = [f"{m},{b},{s},{alone_ms(b, s)},{10 + b},{20 + b}" for m in ("alexnet", "vgg16") for b, s in places]
+    (tmp_path / "solo.csv").write_text("\n".join(["model,batch,share_pct,latency_ms,l2_util_pct,dram_util_pct", *solo]))
+    rows = [
+        f"alexnet,{b},{s},vgg16,{c},{100 - s},{1.2 * alone_ms(b, s)},{1.2 * alone_ms(c, 100 - s)}"
+        for b, c, s in product((1, 2, 4), (1, 2, 4), (20, 50, 80))
+    ]
+    rows.append("alexnet,1,50,vgg16,1,50,9,9")
+    (tmp_path / "pairs.csv").write_text("\n".join([PAIR_HEAD, *rows]))
+    return tmp_path
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command line in the folder of measurements."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str) -> SimpleNamespace:
+        code = main(arguments)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
+
+    return run
+
+
+FACTS = "--gpu mine --share-units 10 --memory-mib 8000 --price-per-hour 1 --pcie-bytes-per-ms 1e7"
+
+
+def test_a_folder_is_fitted_and_its_outliers_are_named(call: Call, folder: Path) -> None:
+    done = call("profile", "fit", ".", "-o", "mine.toml", *FACTS.split(), "--source", "our measurements")
+
+    assert done.code == 0, done.err
+    gpu = gpu_type_from_toml(tomllib.loads((folder / "mine.toml").read_text()), "mine.toml")
+    assert (gpu.name, gpu.share_units, gpu.provenance.source) == ("mine", 10, "our measurements")
+    assert set(gpu.models) == {"alexnet", "vgg16"}
+    for heading in ("alone, by model", "alone, by batch", "alone, by share", "pairs, by performance model"):
+        assert heading in done.out
+    (outliers,) = re.findall(r"hybrid: \d+ outliers, kept in the fit.*", done.out, re.DOTALL)
+    first, second = outliers.splitlines()[2:4]  # below the heading
+    assert {first.split()[0], second.split()[0]} == {"alexnet", "vgg16"}
+    assert all(line.split()[-4] == "9.000" for line in (first, second))
+
+
+def test_a_fitted_file_is_validated_and_drawn(call: Call, folder: Path) -> None:
+    assert call("profile", "fit", ".", "-o", "mine.toml", *FACTS.split()).code == 0
+    options = ["--gpu", "mine.toml", "--model", "hybrid"]
+
+    done = call("profile", "validate", "pairs.csv", *options, "--worst", "1", "--plot", "errors", "--format", "json")
+
+    assert done.code == 0, done.err
+    said = json.loads(done.out)
+    assert (said["gpu"], said["model"], said["hold_out"], said["rows"]) == ("mine", "hybrid", None, 56)
+    assert said["p50"] < 0.03
+    assert said["p50"] <= said["p90"] <= said["p95"] <= said["max"]
+    (worst,) = said["worst"]
+    assert (worst["own"], worst["observed_ms"]) in {("alexnet b1 50 %", 9.0), ("vgg16 b1 50 %", 9.0)}
+    assert abs(worst["relative_error"]) == pytest.approx(said["max"])
+    assert all((folder / f"errors.{suffix}").stat().st_size > 0 for suffix in ("pdf", "svg", "png"))
+    shown = call("profile", "validate", "pairs.csv", *options, "--hold-out", "rows")
+    assert re.search(r"largest errors \([1-9]\d* outliers\)", shown.out)
+
+
+def test_only_solo_measurements_give_no_company(call: Call, folder: Path) -> None:
+    (folder / "pairs.csv").unlink()
+    assert call("profile", "fit", ".", "-o", "mine.toml", *FACTS.split()).code == 0
+    gpu = gpu_type_from_toml(tomllib.loads((folder / "mine.toml").read_text()), "mine.toml")
+    assert gpu.pair is None
+    assert gpu.models["alexnet"].company is None
+
+
+WRONG = [
+    ("profile fit .", "--gpu: is missing; a folder of measurements does not name its GPU"),
+    ("profile fit . --gpu mine", "--share-units: is missing"),
+    (f"profile fit empty {FACTS}", "solo.csv: cannot be read"),
+    ("profile validate", "PAIRS: is missing"),
+    ("profile validate pairs.csv --model hybrid", "--gpu: is missing"),
+    ("profile validate pairs.csv --gpu v10 --model hybrid", '--gpu: unknown GPU type "v10"; did you mean "v100"?'),
+    (
+        "profile validate pairs.csv --gpu v100 --model hybird",
+        '--model: unknown performance model "hybird"; did you mean',
+    ),
+    ("profile validate pairs.csv --gpu v100 --model hybrid", 'pairs.csv: unknown model on v100 "vgg16"; did you mean'),
+    (
+        "profile validate pairs.csv --gpu v100 --model hybrid --hold-out row",
+        '--hold-out: unknown part to hold out "row"',
+    ),
+    ("profile validate none.csv --gpu v100 --model hybrid", "none.csv: cannot be read"),
+    ("profile validate pairs.csv --gpu none.toml --model hybrid", "none.toml: cannot be read"),
+    ("profile validate pairs.csv --gpu pairs.toml --model hybrid", "pairs.toml: is no TOML"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), WRONG)
+def test_wrong_input_is_one_line_and_exit_code_2(call: Call, folder: Path, line: str, expected: str) -> None:
+    (folder / "empty").mkdir()
+    (folder / "pairs.toml").write_text("{")
+    done = call(*line.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    assert expected in done.err

@@ -1,0 +1,91 @@
+"""How long the papers' schedulers take at 4, 16 and 64 GPUs; ``make bench`` prints the tables."""
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.api import Run, Scheduler, Status
+from heuristics.bin_packing import BinPacking
+from heuristics.elastic_partitioning import ElasticPartitioning, Variant
+from heuristics.first_fit import FfdPlus, FfdPlusPlus
+from heuristics.gpu_lets_plus import GpuLetsPlus
+from heuristics.gpu_scaling import GpuScaling
+from heuristics.greedy_best_fit import GreedyBestFit
+from heuristics.gslice_plus import GslicePlus
+from heuristics.guided_self_tuning import GuidedSelfTuning
+from heuristics.horus import Horus
+from heuristics.ideal import Ideal
+from heuristics.igniter import IGniter
+from heuristics.local_search import LocalSearch
+from heuristics.mediator import Mediator
+from heuristics.random_fit import RandomFit
+from heuristics.sbp import SquishyBinPacking
+from instances import Instance
+from instances.generate import generate
+from tests.heuristics import glet
+
+GPUS = [4, 16, 64]
+FAMILY = {4: generate("heavy-mix", 10, 0), 16: generate("heavy-mix", 40, 0), 64: generate("heavy-mix", 160, 0)}
+"""As many workloads as take about so many V100s."""
+
+EACH_GPU_RPS = (1050.0, 250.0, 105.0, 65.0)
+"""Rates of gpulet's four models in proportion to the GPUs, about four fifths of what elastic partitioning serves."""
+
+
+def by_name(scheduler: Scheduler) -> str:
+    variant = getattr(scheduler, "variant", "")
+    return f"{scheduler.name} {variant}".strip()
+
+
+def decide(benchmark: BenchmarkFixture, scheduler: Scheduler, problem: Instance) -> None:
+    scheduler.warm()  # type: ignore[attr-defined]
+
+    outcome = benchmark(scheduler.schedule, problem, Run())
+
+    assert outcome.status is Status.FEASIBLE
+
+
+@pytest.mark.parametrize("gpus", GPUS)
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        IGniter(),
+        FfdPlus(),
+        FfdPlusPlus(),
+        GpuLetsPlus(),
+        GslicePlus(),
+        ElasticPartitioning(),
+        GreedyBestFit(),
+        GuidedSelfTuning(),
+        SquishyBinPacking(),
+        Ideal(),
+        GpuScaling(),
+        Mediator(),
+        Horus(),
+        BinPacking(),
+        RandomFit(),
+        LocalSearch(rounds=0),
+    ],
+    ids=by_name,
+)
+def test_workloads_in_proportion(benchmark: BenchmarkFixture, scheduler: Scheduler, gpus: int) -> None:
+    benchmark.group = f"{gpus} GPUs, {len(FAMILY[gpus].workloads)} workloads"
+    decide(benchmark, scheduler, FAMILY[gpus])
+
+
+@pytest.mark.parametrize("gpus", GPUS)
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        ElasticPartitioning(Variant.ATC22),
+        ElasticPartitioning(Variant.ARXIV),
+        GreedyBestFit(),
+        GuidedSelfTuning(),
+        SquishyBinPacking(),
+        Ideal(),
+        GpuScaling(),
+    ],
+    ids=by_name,
+)
+def test_four_models_at_rates_in_proportion(benchmark: BenchmarkFixture, scheduler: Scheduler, gpus: int) -> None:
+    benchmark.group = f"{gpus} GPUs, 4 models"
+    decide(benchmark, scheduler, glet.serving([rate * gpus for rate in EACH_GPU_RPS], gpus))

@@ -1,0 +1,127 @@
+"""Pricing filled GPUs: exactly the best GPU is found, and nothing is worth more than the bound."""
+
+import itertools
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.colgen.capacity.pricer import CapacityPricer
+from formulations.colgen.generation import identical_workloads
+from instances import GpuPool, Instance, Objective, Workload
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.least_shares import least_shares, within_budgets
+from instances.spare_shares import spend_spare_shares, throughput_rps
+from instances.view import View
+
+V100 = gpu_type("v100")
+
+COARSE = replace(
+    V100, name="coarse", share_units=8, models={n: replace(m, max_batch=6) for n, m in V100.models.items()}
+)
+"""A V100 in units of 12.5 % with batches up to 6, so that brute force stays quick."""
+
+
+@cache
+def drawn(seed: int, size: int = 3) -> tuple[Instance, View, CapacityPricer, dict[tuple[int, ...], float]]:
+    """An instance, its pricer, and the best throughput of every set of its workloads that fits on one GPU."""
+    instance = replace(generate("igniter-mix", size, seed, Objective.CAPACITY, gpus=2), gpus=(GpuPool(COARSE, 2),))
+    view = View.of(instance, COARSE)
+    order, copy_of, _ = identical_workloads(instance)
+    values = {}
+    for count in range(1, size + 1):
+        for members in itertools.combinations(range(size), count):
+            best = best_of(view, members)
+            if best > 0.0:
+                values[members] = best
+    return instance, view, CapacityPricer(view, 0, order, copy_of), values
+
+
+def best_of(view: View, members: tuple[int, ...]) -> float:
+    """Most throughput of one set on one GPU over all batches and shares; -inf if it does not fit."""
+    best = -math.inf
+    index = np.array(members)
+    for batches in itertools.product(range(1, 7), repeat=len(members)):
+        batch, units = np.array(batches), np.zeros(len(members), dtype=np.int64)
+        budget = view.budget_ms(index, batch)
+        if np.all(budget > 0.0) and least_shares(view.tables, view.model[index], batch, budget, units):
+            total, proven = spend_spare_shares(view.tables, view.model[index], batch, budget, units, 10**7)
+            assert proven
+            best = max(best, total)
+    return best
+
+
+charges = st.lists(st.floats(-1500.0, 1500.0), min_size=3, max_size=3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 7), charges)
+def test_nothing_above_the_best_is_found_and_the_bound_says_so(seed: int, charge: list[float]) -> None:
+    _, _, pricer, values = drawn(seed)
+    best = max(value - sum(charge[w] for w in members) for members, value in values.items())
+    threshold = best + 1e-6 * (1.0 + abs(best))
+
+    bound, filled, _ = pricer.price(np.array(charge), threshold, 1.0, True, math.inf)
+
+    assert filled == []
+    assert bound == threshold
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 7), charges)
+def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) -> None:
+    _, view, pricer, values = drawn(seed)
+    worth = {members: value - sum(charge[w] for w in members) for members, value in values.items()}
+    best = max(worth.values())
+    threshold = best - 1e-6 * (1.0 + abs(best))
+
+    bound, filled, _ = pricer.price(np.array(charge), threshold, 1.0, True, math.inf)
+
+    assert filled
+    assert bound >= best
+    for each in filled:
+        index, batch, units = np.array(each.workload), np.array(each.batch), np.array(each.units)
+        assert worth[each.workload] > threshold
+        assert within_budgets(view.tables, view.model[index], batch, view.budget_ms(index, batch), units)
+        total = throughput_rps(view.tables, view.model[index], batch, units)
+        assert total == pytest.approx(each.throughput_rps, rel=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 7), charges, st.floats(0.0, 1.2), st.floats(1.0, 500.0))
+def test_the_bound_holds_for_a_little_search_too(
+    seed: int, charge: list[float], fraction: float, resolution: float
+) -> None:
+    _, _, pricer, values = drawn(seed)
+    best = max(value - sum(charge[w] for w in members) for members, value in values.items())
+
+    bound, _, _ = pricer.price(np.array(charge), fraction * abs(best), resolution, False, math.inf)
+
+    assert bound >= best * (1.0 - 1e-9)
+
+
+def test_identical_workloads_are_taken_in_order() -> None:
+    alike = tuple(Workload(f"w{i}", "resnet50", 40.0, 100.0) for i in range(3))
+    instance = replace(drawn(0)[0], workloads=alike)
+    view = View.of(instance, COARSE)
+    order, copy_of, _ = identical_workloads(instance)
+    pricer = CapacityPricer(view, 0, order, copy_of)
+    best = max(best_of(view, tuple(range(count))) + 100.0 * count for count in (1, 2, 3))
+
+    bound, filled, _ = pricer.price(np.full(3, -100.0), best - 1e-3, 1.0, True, math.inf)
+
+    assert {len(each.workload) for each in filled} == {3}
+    assert bound == pytest.approx(best, abs=1e-2)
+
+
+def test_no_time_means_no_bound() -> None:
+    _, _, pricer, _ = drawn(1)
+
+    bound, filled, nodes = pricer.price(np.zeros(3), 0.0, 1.0, True, -math.inf)
+
+    assert (bound, filled, nodes) == (math.inf, [], 0)

@@ -1,0 +1,103 @@
+"""Closing by enumeration: every pattern that a better plan could hold is found, and what is missing is proven."""
+
+import time
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Outcome, Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.colgen.generation import identical_workloads
+from formulations.colgen.pricer import Pricer
+from formulations.rates import rates_of
+from instances import GpuPool, Instance, Objective
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.suites import suite
+from instances.view import View
+from tests.formulations import exhaustive
+
+V100 = gpu_type("v100")
+COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
+
+
+def small(seed: int, size: int, *pools: GpuPool) -> Instance:
+    return replace(generate("igniter-mix", size, seed, Objective.COST, gpus=None), gpus=pools)
+
+
+def solve(instance: Instance, threads: int = 1) -> Outcome:
+    return ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0, threads=threads))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 200), st.lists(st.sampled_from([-0.5, 0.0, 0.3, 1.0]), min_size=4, max_size=4), st.floats(-1, 2))
+def test_with_a_bonus_pricing_lists_every_set_above_the_threshold(
+    seed: int, profit: list[float], threshold: float
+) -> None:
+    """Those who pay nothing, or less, are in them too."""
+    instance = small(seed, 4, GpuPool(COARSE))
+    order, copy_of, _ = identical_workloads(instance)
+    pricer = Pricer(View.of(instance, COARSE), 0, order, copy_of, [rates_of(instance, w) for w in range(4)])
+    worth = np.array([profit[int(order[w])] for w in pricer.choices.workload])
+    expected = {
+        members
+        for n in range(1, 5)
+        for members in combinations(range(4), n)
+        if sum(profit[w] for w in members) > threshold + 1e-9
+        and any(exhaustive.fitting_batches(instance, COARSE, members))
+    }
+
+    priced = pricer.price(worth, threshold, 10**6, 10**4, 10**5, bonus=2.0)
+
+    found = [tuple(w for w, _, _ in pattern.members) for pattern in priced.patterns]
+    assert not priced.cut_short
+    assert expected <= set(found)
+    assert all(sum(profit[w] for w in members) > threshold - 1e-9 for members in found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_pool_that_is_too_small_is_proven_so(seed: int) -> None:
+    """Where a fractional cover fits the pool and no plan does, only closing tells."""
+    unbounded = small(seed, 5, GpuPool(COARSE))
+    fewest = exhaustive.least_cost(unbounded)
+    assert fewest is not None
+    needed = round(fewest / COARSE.price_per_hour)
+
+    enough = solve(replace(unbounded, gpus=(GpuPool(COARSE, needed),)))
+    fewer = solve(replace(unbounded, gpus=(GpuPool(COARSE, needed - 1),)))
+
+    assert enough.status is Status.OPTIMAL
+    assert fewer.status is Status.INFEASIBLE
+    assert fewer.reason
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_prices_that_differ_by_little_leave_no_better_plan_behind(seed: int) -> None:
+    """A better plan may save much less than a GPU."""
+    near = exhaustive.slower(COARSE, "near", 1.15, round(COARSE.price_per_hour - 0.07, 2))
+    instance = small(seed, 4, GpuPool(COARSE, 2), GpuPool(near, 2))
+    optimum = exhaustive.least_cost(instance)
+
+    outcome = solve(instance)
+
+    if optimum is None:
+        assert outcome.status is Status.INFEASIBLE
+        return
+    assert outcome.plan is not None
+    assert outcome.status is Status.OPTIMAL
+    assert judge(outcome.plan, instance).value == pytest.approx(optimum, rel=1e-9)
+
+
+def test_another_number_of_threads_in_the_same_process() -> None:
+    (instance,) = suite("igniter-12").build()
+
+    for threads in (1, 2, 1):
+        outcome = solve(instance, threads)
+        assert outcome.plan is not None
+        assert judge(outcome.plan, instance).feasible
+        assert outcome.plan.gpus_used == 6

@@ -1,0 +1,90 @@
+"""``colgen`` under ``scale``: agreement with trying everything, and higher rates than asked."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from bench.api import Outcome, Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.rates import SCALE_STEP
+from instances import GpuPool, Instance, Objective, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from tests.formulations import exhaustive
+from tests.instances.reference import TOY
+
+V100 = gpu_type("v100")
+COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
+
+
+def solve(instance: Instance, limit_s: float = 60.0) -> Outcome:
+    return ColGen().schedule(instance, Run(deadline=time.monotonic() + limit_s))
+
+
+def alone(workload: Workload, pool: GpuPool, slo_rule: SloRule) -> Instance:
+    return Instance("alone", Objective.SCALE, slo_rule, "igniter", (pool,), (workload,))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_largest_scale(seed: int) -> None:
+    pool = GpuPool(COARSE, 1 + seed % 2)
+    instance = replace(generate("igniter-mix", 3, seed, Objective.SCALE, gpus=2), gpus=(pool,))
+    optimum = exhaustive.largest_scale(instance, SCALE_STEP)
+
+    outcome = solve(instance)
+
+    if optimum is None:
+        assert outcome.status is Status.INFEASIBLE
+        return
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert judge(outcome.plan, instance).value == pytest.approx(optimum, abs=1e-9)
+    assert outcome.bound.value == pytest.approx(optimum + SCALE_STEP, abs=1e-9)
+
+
+def test_assembly_may_need_a_higher_rate_than_asked() -> None:
+    """On a whole GPU batch 1 keeps up with 162 req/s, and batch 2 fills in time from 218 req/s on, up to 224."""
+    instance = alone(Workload("w", "ssd", 13.5, 100.0), GpuPool(V100, 1), SloRule.ASSEMBLY)
+    exact = [
+        step
+        for step in range(1, 1000)
+        if any(exhaustive.fitting_batches(instance.scaled(step * SCALE_STEP), V100, (0,)))
+    ]
+    assert round(2.0 / SCALE_STEP) not in exact  # 200 req/s are too many for batch 1 and too few for batch 2
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert outcome.bound.value == pytest.approx((max(exact) + 1) * SCALE_STEP)
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible
+    assert verdict.value is not None
+    assert verdict.value >= max(exact) * SCALE_STEP - 1e-9
+
+
+def test_a_p99_bound_is_not_certified() -> None:
+    """Under ``p99`` a higher rate may suit a workload better, and only the scaled rates themselves are looked at."""
+    gpu = exhaustive.small_batches(TOY, 2)
+
+    outcome = solve(alone(Workload("w", "large", 60.0, 20.0), GpuPool(gpu, 1), SloRule.P99))
+
+    assert outcome.bound is not None
+    assert not outcome.bound.certified
+
+
+def test_nothing_to_serve() -> None:
+    instance = replace(alone(Workload("w", "ssd", 20.0, 10.0), GpuPool(V100, 1), SloRule.HALF_SLO), workloads=())
+
+    assert solve(instance).status is Status.OPTIMAL
+
+
+def test_without_time_nothing_is_claimed() -> None:
+    outcome = solve(alone(Workload("w", "ssd", 20.0, 10.0), GpuPool(V100, 1), SloRule.HALF_SLO), limit_s=0.0)
+
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.bound is None

@@ -1,0 +1,98 @@
+"""``cpsat`` under ``scale``: agreement with trying everything, higher rates than asked, and undecided scales."""
+
+import pytest
+
+from bench.api import Status
+from formulations.rates import SCALE_STEP
+from instances import GpuPool, Objective, SloRule, Workload
+from tests.formulations import exhaustive
+from tests.formulations.cpsat.tiny import (
+    V100,
+    Reports,
+    check_reports,
+    draw,
+    instance_of,
+    solve,
+    value,
+    without_shortcuts,
+)
+from tests.instances.reference import TOY
+
+
+@pytest.mark.parametrize("shortcuts", [True, False])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_scale(seed: int, shortcuts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shortcuts:
+        without_shortcuts(monkeypatch)
+    instance, reports = draw(seed, Objective.SCALE), Reports()
+    optimum = exhaustive.largest_scale(instance, SCALE_STEP)
+
+    outcome = solve(instance, reports)
+
+    if optimum is None:
+        assert outcome.status is Status.INFEASIBLE
+    else:
+        assert outcome.status is Status.OPTIMAL
+        assert value(outcome.plan, instance) == pytest.approx(optimum, abs=1e-9)
+        assert outcome.bound is not None
+        assert outcome.bound.value == pytest.approx(optimum + SCALE_STEP, abs=1e-9)
+        check_reports(reports, instance, optimum)
+
+
+def test_assembly_may_need_a_higher_rate_than_asked() -> None:
+    """On a whole GPU batch 1 keeps up with 162 req/s, and batch 2 fills in time from 218 req/s on, up to 224."""
+    workload = Workload("w", "ssd", 13.5, 100.0)
+    instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.ASSEMBLY)
+    exact = [
+        step
+        for step in range(1, 1000)
+        if any(exhaustive.fitting_batches(instance.scaled(step * SCALE_STEP), V100, (0,)))
+    ]
+    assert max(exact) * SCALE_STEP > 2.0
+    assert round(2.0 / SCALE_STEP) not in exact
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert outcome.bound.value == pytest.approx((max(exact) + 1) * SCALE_STEP)
+    assert value(outcome.plan, instance) >= max(exact) * SCALE_STEP - 1e-9
+
+
+def test_a_p99_bound_on_the_scale_is_not_certified() -> None:
+    """Under ``p99`` a higher rate may suit a workload better, and only the scaled rates themselves are looked at."""
+    workload = Workload("w", "large", 60.0, 20.0)
+    gpu = exhaustive.small_batches(TOY, 2)
+    instance = instance_of((workload,), GpuPool(gpu, 1), objective=Objective.SCALE, slo_rule=SloRule.P99)
+
+    outcome = solve(instance)
+
+    assert value(outcome.plan, instance) > 0.0
+    assert outcome.bound is not None
+    assert not outcome.bound.certified
+
+
+def test_scale_needs_a_bounded_pool() -> None:
+    workloads = (Workload("w", "alexnet", 20.0, 100.0),)
+
+    outcome = solve(instance_of(workloads, GpuPool(V100), objective=Objective.SCALE))
+
+    assert outcome.status is Status.UNKNOWN
+    assert "as many v100 as needed" in outcome.reason
+
+
+def test_a_scale_that_is_not_decided_counts_neither_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    from formulations.cpsat import solving
+
+    without_shortcuts(monkeypatch)
+    monkeypatch.setattr(solving, "solve", lambda *_, **__: False)
+    instance = draw(3, Objective.SCALE)
+    optimum = exhaustive.largest_scale(instance, SCALE_STEP)
+    assert optimum is not None
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.bound is not None
+    assert outcome.bound.value > optimum
+    assert outcome.statistics["scales"] > 1  # both sides of the first are tried

@@ -1,0 +1,158 @@
+"""The optimum of small instances by enumerating what one GPU can hold, and covering the workloads exactly.
+
+It reaches further than ``exhaustive``, to eight workloads at all batches and shares: whether residents fit is asked of
+the one-GPU kernel, a batch is not tried where another is better in every respect at every share, and a search over
+batches and rates gives up where those placed so far do not fit by themselves, as residents only slow each other down.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances import GOODPUT_STEP, GpuType, Instance, Objective, SloRule
+from instances.one_gpu import Resident, fit_gpu
+from instances.spare_shares import spend_spare_shares
+from instances.view import View
+from tests.formulations.exhaustive import best_partition
+
+STEPS = round(1.0 / GOODPUT_STEP)
+"""Steps of a rate under ``goodput``."""
+
+SCALE_STEP = 0.005
+"""Multiples of the rates that are tried are multiples of this."""
+
+
+class OneGpu:
+    """What one GPU of a type can hold."""
+
+    def __init__(self, instance: Instance, gpu: GpuType) -> None:
+        assert instance.performance_model == "igniter"
+        self.view = View.of(instance, gpu)
+        self.rate_rps = [workload.rate_rps for workload in instance.workloads]
+        self.residents = cache(self._residents)
+        self.fits = cache(self._fits)
+
+    def _residents(self, workload: int, rate_rps: float, worth_trying: bool = True) -> list[tuple[Resident, int]]:
+        """The workload at every batch (worth trying) that fits alone, and its share alone; the least shares first."""
+        tables, model, units = self.view.tables, int(self.view.model[workload]), self.view.tables.permitted
+        found: list[tuple[Resident, int]] = []
+        kept: list[NDArray[np.float64]] = []
+        for batch in range(1, int(tables.max_batch[model]) + 1):
+            resident, at = Resident(workload, batch, rate_rps), (model, batch, units)
+            demands = (tables.active_ms[at], tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at])
+            budget = float(self.view.budget_ms(workload, batch, rate_rps))
+            asked = np.concatenate(([-budget, tables.memory_mib[model, batch]], *demands))
+            alone = fit_gpu(self.view, [resident])
+            if alone is not None and not (worth_trying and any(np.all(better <= asked) for better in kept)):
+                kept.append(asked)
+                found.append((resident, alone.share_units))
+        return sorted(found, key=lambda pair: pair[1])
+
+    def groups(
+        self, members: tuple[int, ...], group: tuple[Resident, ...] = (), worth_trying: bool = True
+    ) -> Iterator[tuple[Resident, ...]]:
+        """Every choice of batches (worth trying) at which the members, at their own rates, fit beside ``group``."""
+        if not members:
+            yield group
+            return
+        for resident, _ in self.residents(members[0], self.rate_rps[members[0]], worth_trying):
+            if fit_gpu(self.view, (*group, resident)) is not None:
+                yield from self.groups(members[1:], (*group, resident), worth_trying)
+
+    def _fits(self, members: tuple[int, ...]) -> bool:
+        """Whether the members fit at their own rates; so do then any but one of them."""
+        fewer = combinations(members, len(members) - 1)
+        return (len(members) == 1 or all(map(self.fits, fewer))) and any(self.groups(members))
+
+    def most_goodput(self, members: tuple[int, ...]) -> float:
+        """Most requests per second of the members, each at one of its rate steps or left out."""
+        best, share_units = 0.0, self.view.tables.share_units
+        ways = {
+            w: [pair for step in range(STEPS, 0, -1) for pair in self.residents(w, self.rate_rps[w] * step / STEPS)]
+            for w in members
+        }
+        density = {w: max((r.rate_rps / units for r, units in ways[w]), default=0.0) for w in members}
+        order = sorted(members, key=lambda w: -density[w])
+
+        def most_of(later: Sequence[int], free: int) -> float:
+            """A fractional knapsack: shares alone are the least there are."""
+            total, left = 0.0, float(free)
+            for w in later:
+                part = min(self.rate_rps[w], density[w] * left)
+                total += part
+                left -= part / density[w] if part else 0.0
+            return total
+
+        def extend(group: tuple[Resident, ...], taken: int, left: Sequence[int], served: float) -> None:
+            nonlocal best
+            best = max(best, served)
+            if not left:
+                return
+            for resident, units in ways[left[0]]:
+                most = served + resident.rate_rps + most_of(left[1:], share_units - taken - units)
+                if taken + units <= share_units and most > best * (1 + 1e-12):
+                    placed = fit_gpu(self.view, (*group, resident))
+                    if placed is not None:
+                        extend((*group, resident), placed.share_units, left[1:], served + resident.rate_rps)
+            if served + most_of(left[1:], share_units - taken) > best * (1 + 1e-12):
+                extend(group, taken, left[1:], served)
+
+        extend((), 0, order, 0.0)
+        return best
+
+    def most_capacity(self, members: tuple[int, ...]) -> float | None:
+        """Most throughput of the members together when every share may be spent; None where they do not fit.
+
+        A batch that is worse in every respect may still have the larger throughput: all are tried.
+        """
+        tables, best = self.view.tables, None
+        for group in self.groups(members, worth_trying=False):
+            model = self.view.model[list(members)]
+            batch = np.array([resident.batch for resident in group])
+            budget = self.view.budget_ms(np.array(members), batch)
+            placed = fit_gpu(self.view, group)
+            assert placed is not None
+            units = np.array([gpulet.share_units for gpulet in placed.gpulets])
+            total, proven = spend_spare_shares(tables, model, batch, budget, units, 10**7)
+            assert proven
+            best = total if best is None else max(best, total)
+        return best
+
+
+# --- The objectives ---
+
+
+def optimum(instance: Instance) -> float | None:
+    """The best value of the instance's objective, or None where no plan exists."""
+    gpus = {pool.type.name: OneGpu(instance, pool.type) for pool in instance.gpus}
+    match instance.objective:
+        case Objective.COST:
+            cost = best_partition(instance, lambda gpu, w: -gpu.price_per_hour if gpus[gpu.name].fits(w) else None)
+            return None if cost is None else -cost
+        case Objective.GOODPUT:
+            return best_partition(instance, lambda gpu, w: gpus[gpu.name].most_goodput(w), leave_out=True)
+        case Objective.CAPACITY:
+            return best_partition(instance, lambda gpu, w: gpus[gpu.name].most_capacity(w))
+        case _:
+            return largest_scale(instance)
+
+
+def largest_scale(instance: Instance) -> float | None:
+    """Largest multiple of the scale step at which everything fits, or None if not even the first does."""
+    assert instance.slo_rule is not SloRule.ASSEMBLY, "a workload may fit at a higher rate only"
+
+    def fits(steps: int) -> bool:
+        scaled = replace(instance.scaled(steps * SCALE_STEP), objective=Objective.COST)
+        return optimum(scaled) is not None
+
+    low, high = 0, round(1.0 / SCALE_STEP)
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * SCALE_STEP if low else None

@@ -1,0 +1,300 @@
+"""Exact methods under every performance model: they find what trying everything finds, on tiny instances."""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+
+from bench.api import Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.cpsat import CpSat
+from formulations.minlp import Minlp
+from formulations.pwl import Pwl
+from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
+from instances.performance import performance_model, performance_model_names
+from instances.profile import Company, PairFactor, SoloProfile
+from tests.formulations.exhaustive import best_partition
+from tests.instances.reference import LARGE, SMALL, TOY
+
+SHARES = (20.0, 60.0, 100.0)
+SOLO = SoloProfile(
+    batch=(1, 2, 3),
+    share_pct=SHARES,
+    gpu_ms=((5.0, 3.0, 3.0), (9.0, 3.5, 3.0), (14.0, 5.0, 3.5)),
+    l2_pct=(20.0, 30.0, 40.0),
+    dram_pct=(30.0, 50.0, 60.0),
+    l2=(0.04, 5.0),
+    dram=(0.06, 5.0),
+    span=0.6,
+)
+BIG = replace(SOLO, gpu_ms=((12.0, 5.0, 4.0), (22.0, 8.0, 6.0), (33.0, 12.0, 8.0)))
+SENSITIVE = Company(((8.0, 6.0, 6.0), (11.0, 6.5, 5.0), (15.0, 6.0, 4.0)), 0.002, 0.003)
+"""In company more share may even take longer."""
+
+TINY = replace(
+    TOY,
+    name="tiny",
+    share_units=5,
+    models={
+        "small": replace(SMALL, max_batch=3, solo=SOLO, inss=(0.003, 0.004), company=SENSITIVE),
+        "large": replace(LARGE, max_batch=3, solo=BIG, inss=(0.002, 0.001), company=Company(BIG.gpu_ms, 0.001, 0.002)),
+    },
+    # Clipped for light pairs only; the own part grows with the share.
+    pair=PairFactor(0.4, 0.6, 0.5, 0.3, 0.75),
+)
+EXACT = (CpSat(), ColGen())
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A workload with a batch at a rate."""
+
+    workload: Workload
+    batch: int
+    rate_rps: float
+
+
+@cache
+def alone(model_name: str, dnn: str, batch: int, units: int) -> dict[str, float]:
+    """What the performance model says of a model on its own, as plain numbers."""
+    performance, model = performance_model(model_name), TINY.models[dnn]
+    demand = performance.demand(TINY, model, np.array(float(batch)), np.array(TINY.share_pct(units)))
+    sensitivity = performance.sensitivity(TINY, model)
+    return {field.name: float(getattr(said, field.name)) for said in (demand, sensitivity) for field in fields(said)}
+
+
+def times_ms(model_name: str, tenants: Sequence[Tenant], units: Sequence[int]) -> list[float]:
+    """GPU time of each tenant when they share a GPU, in plain Python."""
+    contention, pairwise = performance_model(model_name).contention(TINY), performance_model(model_name).pairwise
+    said = [alone(model_name, t.workload.model, t.batch, u) for t, u in zip(tenants, units, strict=True)]
+    excess = max(0.0, contention.idle_power_w + sum(one["power_w"] for one in said) - contention.max_power_w)
+    clock = 1.0 + contention.throttle_per_w * excess
+    if clock <= 0.0:
+        return [math.inf] * len(said)
+    delay = contention.alpha_sch * len(said) + contention.beta_sch if len(said) > 1 else 0.0
+    found = []
+    for i, own in enumerate(said):
+        others = [other for j, other in enumerate(said) if j != i]
+        linear = [own["alpha_l2"] * other["l2_pct"] + own["alpha_dram"] * other["dram_pct"] for other in others]
+        if pairwise:
+            growth = 1.0 + sum(max(1.0, own["company"] + x) - 1.0 for x in linear)
+        else:
+            growth = (own["company"] if others else 1.0) + sum(linear)
+        scheduling = own["scheduling_alone_ms"] + own["kernels"] * delay
+        found.append((scheduling + own["active_ms"] * growth) / clock)
+    return found
+
+
+def budget_ms(instance: Instance, gpu: GpuType, tenant: Tenant) -> float:
+    """Longest GPU time that the rule allows."""
+    performance = performance_model(instance.performance_model)
+    load, feedback = performance.transfers_ms(gpu, gpu.models[tenant.workload.model], np.array(float(tenant.batch)))
+    transfer, exposed = float(load + feedback), float(feedback if performance.loading_overlaps else load + feedback)
+    slo, period = tenant.workload.slo_ms, 1000.0 * tenant.batch / tenant.rate_rps
+    if instance.slo_rule is SloRule.HALF_SLO:
+        return min(slo / 2 - transfer, period - exposed)
+    assert instance.slo_rule is SloRule.DUTY_CYCLE
+    return min(slo / 2, period) - transfer
+
+
+def layouts(gpu: GpuType, count: int) -> Iterator[tuple[int, ...]]:
+    """Every vector of shares that the GPU has room for."""
+    return (units for units in product(range(1, gpu.share_units + 1), repeat=count) if sum(units) <= gpu.share_units)
+
+
+def groups(
+    instance: Instance, gpu: GpuType, members: Sequence[int], steps: Sequence[float]
+) -> Iterator[tuple[Tenant, ...]]:
+    """Every choice of batches and rates of the members."""
+    workloads = [instance.workloads[w] for w in members]
+    choices = [
+        [Tenant(w, batch, w.rate_rps * step) for batch in range(1, gpu.models[w.model].max_batch + 1) for step in steps]
+        for w in workloads
+    ]
+    return product(*choices)
+
+
+def fits(instance: Instance, gpu: GpuType, tenants: Sequence[Tenant]) -> bool:
+    """Whether some shares keep every tenant within its budget."""
+    if performance_model(instance.performance_model).pairwise and len(tenants) > 2:
+        return False  # exact methods put at most two gpulets on a GPU
+    budgets = [budget_ms(instance, gpu, tenant) for tenant in tenants]
+    return any(
+        all(t <= b for t, b in zip(times_ms(instance.performance_model, tenants, units), budgets, strict=True))
+        for units in layouts(gpu, len(tenants))
+    )
+
+
+def optimum(instance: Instance) -> float | None:
+    """The best value by trying everything."""
+    cost = instance.objective is Objective.COST
+    steps = [1.0] if cost else [s / 20 for s in range(20, 0, -1)]
+
+    def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
+        if cost:
+            return (
+                -gpu.price_per_hour
+                if any(fits(instance, gpu, g) for g in groups(instance, gpu, members, steps))
+                else None
+            )
+        served = (
+            sum(t.rate_rps for t in group)
+            for group in sorted(groups(instance, gpu, members, steps), key=lambda g: -sum(t.rate_rps for t in g))
+            if fits(instance, gpu, group)
+        )
+        return next(served, None)
+
+    value = best_partition(instance, worth, leave_out=not cost)
+    return None if value is None else (-value if cost else value)
+
+
+def most_capacity(instance: Instance) -> float | None:
+    """Most throughput with everything placed, by trying every batch and every share."""
+    performance = performance_model(instance.performance_model)
+
+    def throughput_rps(tenant: Tenant, time_ms: float) -> float:
+        model = TINY.models[tenant.workload.model]
+        load, feedback = performance.transfers_ms(TINY, model, np.array(float(tenant.batch)))
+        return 1000.0 * tenant.batch / (time_ms + float(feedback if performance.loading_overlaps else load + feedback))
+
+    def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
+        if performance.pairwise and len(members) > 2:
+            return None
+        values = []
+        for group in groups(instance, gpu, members, [1.0]):
+            budgets = [budget_ms(instance, gpu, tenant) for tenant in group]
+            for units in layouts(gpu, len(group)):
+                times = times_ms(instance.performance_model, group, units)
+                if all(time <= budget for time, budget in zip(times, budgets, strict=True)):
+                    values.append(sum(map(throughput_rps, group, times)))
+        return max(values, default=None)
+
+    return best_partition(instance, worth)
+
+
+def draw(random: Random, model_name: str, objective: Objective, count: int, gpus: int | None) -> Instance:
+    """An instance whose workloads need about half a GPU each."""
+    workloads = []
+    for number in range(count):
+        name = random.choice(list(TINY.models))
+        tenant = Tenant(Workload("x", name, 1.0, 1.0), random.randint(1, 3), 1.0)
+        time_ms = times_ms(model_name, [tenant], [random.randint(1, 3)])[0]
+        slo_ms = round(2.2 * time_ms * random.uniform(1.1, 1.8), 1)
+        workloads.append(
+            Workload(f"w{number}", name, slo_ms, round(1000.0 * tenant.batch / time_ms * random.uniform(0.6, 1.1)))
+        )
+    rule = random.choice([SloRule.HALF_SLO, SloRule.DUTY_CYCLE])
+    return Instance("drawn", objective, rule, model_name, (GpuPool(TINY, gpus),), tuple(workloads))
+
+
+def solved(scheduler: CpSat | ColGen, instance: Instance) -> float | None:
+    """The proven optimum, judged; None where no plan exists."""
+    outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + 60.0))
+    if outcome.plan is None:
+        assert outcome.status is Status.INFEASIBLE, outcome.reason
+        return None
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible, verdict.violations
+    assert outcome.status is Status.OPTIMAL
+    return verdict.value
+
+
+@pytest.mark.parametrize("scheduler", EXACT, ids=lambda scheduler: scheduler.name)
+@pytest.mark.parametrize("model_name", performance_model_names())
+def test_least_cost_is_what_trying_everything_finds(scheduler: CpSat | ColGen, model_name: str) -> None:
+    random = Random(f"cost {model_name}")
+    values = []
+    for _ in range(12):
+        instance = draw(random, model_name, Objective.COST, random.randint(2, 4), None)
+        values.append(optimum(instance))
+        ours = solved(scheduler, instance)
+        assert (ours is None) == (values[-1] is None), instance
+        assert ours is None or math.isclose(ours, values[-1] or 0.0), instance
+    assert len({value for value in values if value is not None}) > 1  # neither always nor never together
+
+
+@pytest.mark.parametrize("scheduler", EXACT, ids=lambda scheduler: scheduler.name)
+@pytest.mark.parametrize("model_name", performance_model_names())
+def test_most_goodput_is_what_trying_everything_finds(scheduler: CpSat | ColGen, model_name: str) -> None:
+    random = Random(f"goodput {model_name}")
+    for _ in range(4):
+        instance = draw(random, model_name, Objective.GOODPUT, 2, 1)
+        expected = optimum(instance)
+        assert solved(scheduler, instance) == pytest.approx(expected, rel=1e-9), instance
+
+
+@pytest.mark.parametrize("model_name", performance_model_names())
+def test_capacity_is_at_most_what_trying_everything_finds_and_the_bound_at_least(model_name: str) -> None:
+    random, reached = Random(f"capacity {model_name}"), 0
+    for _ in range(8):
+        instance = draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2)
+        expected = most_capacity(instance)
+        outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+        if expected is None:
+            assert outcome.plan is None
+            continue
+        assert outcome.plan is not None
+        verdict = judge(outcome.plan, instance)
+        assert verdict.feasible
+        assert verdict.value is not None
+        assert verdict.value <= expected * (1 + 1e-9)
+        assert outcome.bound is None or outcome.bound.value >= expected * (1 - 1e-9)
+        reached += math.isclose(verdict.value, expected, rel_tol=1e-9)
+    assert reached >= 4
+
+
+def drawn(model_name: str, seeds: range) -> Iterator[tuple[Instance, float | None]]:
+    """Instances of both objectives with their optimum."""
+    for seed in seeds:
+        random = Random(f"{model_name} {seed}")
+        if seed % 3:
+            instance = draw(random, model_name, Objective.COST, random.randint(2, 3), None)
+        else:
+            instance = draw(random, model_name, Objective.GOODPUT, 2, 1)
+        yield instance, optimum(instance)
+
+
+@pytest.mark.parametrize("model_name", performance_model_names())
+def test_scip_solves_the_compact_model_of_every_performance_model(model_name: str) -> None:
+    pytest.importorskip("pyscipopt")
+    for instance, expected in drawn(model_name, range(6)):
+        outcome = Minlp().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+
+        assert outcome.plan is not None
+        assert expected is not None
+        verdict = judge(outcome.plan, instance)
+        assert verdict.feasible
+        assert verdict.value == pytest.approx(expected, rel=1e-5)
+        assert outcome.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("model_name", performance_model_names())
+def test_the_certified_linearisation_bounds_the_optimum_under_every_performance_model(model_name: str) -> None:
+    solved = 0
+    for instance, expected in drawn(model_name, range(8)):
+        outcome = Pwl(certified=True).schedule(instance, Run(deadline=time.monotonic() + 60.0))
+
+        assert outcome.bound is not None
+        assert outcome.plan is not None
+        assert expected is not None
+        assert judge(outcome.plan, instance).feasible
+        sign = 1 if instance.objective.minimised else -1
+        assert sign * outcome.bound.value <= sign * expected + 1e-6
+        solved += outcome.status is Status.OPTIMAL
+    assert solved >= 4
+
+
+def test_more_than_two_gpulets_are_no_plan_that_bounds_hold_for() -> None:
+    random = Random(0)
+    instance = draw(random, "gpulet", Objective.COST, 3, None)
+    for scheduler in EXACT:
+        plan = scheduler.schedule(instance, Run(deadline=time.monotonic() + 60.0)).plan
+        assert plan is not None
+        assert all(len(gpu.gpulets) <= 2 for gpu in plan.gpus)

@@ -1,0 +1,253 @@
+"""MediatorDNN and those it compares with: scores by hand, the paper's example, and what every plan keeps to."""
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Run, Scheduler, Status
+from bench.judge import judge
+from heuristics.bin_packing import BinPacking
+from heuristics.grouping import fill_groups
+from heuristics.horus import Horus
+from heuristics.mediator import Mediator, con_score, ranked_by, ruv_score
+from heuristics.utilisation import Utilisation, busy_fractions, of_items, of_jobs
+from instances import GpuPool, Instance, Job, Objective, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.generate import FAMILIES, generate
+from instances.suites import suite
+from instances.view import View
+
+V100 = gpu_type("v100")
+FAMILY = FAMILIES["heavy-mix"].demands
+EVERY = [Mediator(), Horus(), BinPacking()]
+THIRD = sqrt(3 / 2)  # of three jobs, each sees two others as far from their mean as this
+
+
+def by_name(scheduler: Scheduler) -> str:
+    return scheduler.name
+
+
+def profile(mean: list[float], deviation: list[float], metrics: list[list[float]] | None = None) -> Utilisation:
+    return Utilisation(np.array(mean), np.array(deviation), np.array(metrics or [[1.0]] * len(mean)))
+
+
+def anything(_: list[int]) -> bool:
+    return True
+
+
+# --- Scores ---
+
+
+def test_con_score_of_three_jobs_by_hand() -> None:
+    scores = con_score(np.array([[0.0], [3.0], [7.0]]), raw=True)
+
+    # Distances 3 and 7, 3 and 4, 7 and 4: mean 5, 3.5, 5.5; deviation over N = 3 sqrt(8/3), sqrt(1/6), sqrt(3/2)
+    assert scores == pytest.approx(
+        np.array(
+            [[0, -2 / sqrt(8 / 3), 2 / sqrt(8 / 3)], [-0.5 * sqrt(6), 0, 0.5 * sqrt(6)], [1.5 / THIRD, -1.5 / THIRD, 0]]
+        )
+    )
+    assert np.abs(scores[~np.eye(3, dtype=bool)]) == pytest.approx(THIRD)
+
+
+def test_metrics_are_standardised_unless_raw() -> None:
+    metrics = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1e6], [0.5, 2e5]])
+
+    assert con_score(metrics * [1.0, 1e-3]) == pytest.approx(con_score(metrics))
+    assert con_score(metrics * [1.0, 1e-3], raw=True) != pytest.approx(con_score(metrics, raw=True))
+    assert con_score(np.column_stack([metrics, np.full(4, 7.0)])) == pytest.approx(con_score(metrics))
+
+
+def test_ruv_score_of_three_jobs_by_hand() -> None:
+    deviation = np.array([0.2, 0.1, 0.4])
+
+    assert ruv_score(deviation) == pytest.approx(np.array([[0, THIRD, -THIRD], [THIRD, 0, -THIRD], [THIRD, -THIRD, 0]]))
+    # As printed the third job prefers the second, the farthest from it
+    assert ruv_score(deviation, signed=True) == pytest.approx(
+        np.array([[0, THIRD, -THIRD], [THIRD, 0, -THIRD], [-THIRD, THIRD, 0]])
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_who_is_alike_scores_nothing(count: int) -> None:
+    assert not ruv_score(np.full(count, 0.3)).any()
+    assert not con_score(np.full((count, 2), 0.3)).any()
+
+
+# --- Groups ---
+
+
+def test_figure_4_from_40_to_31() -> None:
+    """Four jobs of mean 30, two vary by 20 and two by 2: paired by deviation the portfolios vary by 31, else by 40."""
+    jobs = profile([30.0, 30.0, 30.0, 30.0], [20.0, 2.0, 20.0, 2.0])
+
+    def varies(groups: list[list[int]]) -> float:
+        return sum(sqrt(sum(jobs.deviation[i] ** 2 for i in group)) for group in groups)
+
+    groups = Mediator().groups(jobs._replace(mean=jobs.mean / 100, deviation=jobs.deviation / 100), anything)
+
+    assert groups == [[0, 2], [1, 3]]
+    assert round(varies(groups)) == 31
+    assert round(varies(Horus().groups(jobs._replace(mean=jobs.mean / 70), anything))) == 40
+    assert round(varies(BinPacking().groups(jobs._replace(mean=jobs.mean / 70), anything))) == 40
+
+
+def test_the_portfolio_has_to_fit_not_the_means() -> None:
+    jobs = profile([0.5, 0.45], [0.3, 0.2])  # 0.95 + sqrt(0.13) is more than one GPU
+
+    assert Mediator().groups(jobs, anything) == [[0], [1]]
+    assert Horus().groups(jobs, anything) == BinPacking().groups(jobs, anything) == [[0, 1]]
+
+
+def test_bin_packing_takes_the_busiest_that_fits() -> None:
+    assert BinPacking().groups(profile([0.5, 0.6, 0.3, 0.2, 0.1], [0.0] * 5), anything) == [[1, 2, 4], [0, 3]]
+
+
+def test_horus_takes_the_least_alike() -> None:
+    jobs = profile([0.5, 0.4, 0.4, 0.4], [0.0] * 4, [[0.0], [1.0], [9.0], [2.0]])
+
+    assert Horus().groups(jobs, anything) == [[0, 2], [1, 3]]
+
+
+def test_total_scores_start_anew_and_ties_go_by_position() -> None:
+    score = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 5.0], [1.0, 5.0, 0.0]])
+
+    assert ranked_by(score, [0], [2, 1]) == [1, 2]
+    assert ranked_by(score, [0, 2], [1]) == [1]
+
+
+@given(st.integers(0, 9), st.data())
+def test_everyone_is_in_exactly_one_group_that_fits(count: int, data: st.DataObject) -> None:
+    sizes = [data.draw(st.floats(0.05, 1.0)) for _ in range(count)]
+
+    def fits(group: list[int]) -> bool:
+        return sum(sizes[i] for i in group) <= 1.0
+
+    groups = fill_groups(range(count), lambda group, left: list(left), fits)
+
+    assert sorted(i for group in groups for i in group) == list(range(count))
+    assert all(len(group) == 1 or fits(group) for group in groups)
+    # No later opener would have fitted into an earlier group
+    for position, group in enumerate(groups):
+        assert not any(fits([*group, i]) for later in groups[position + 1 :] for i in later)
+
+
+# --- Utilisation ---
+
+
+def test_busy_fractions_by_hand() -> None:
+    arrivals = np.array([0.0, 10.0, 950.0, 960.0, 2500.0])
+
+    # Pairs: from 10 for 40 ms; from 960 for 100 ms, 60 of them in the next second; alone after a timeout of 20
+    busy = busy_fractions(arrivals, 2, np.array([40.0, 0.0, 100.0, 0.0, 30.0]), 20.0, 3)
+
+    assert busy == pytest.approx([0.04 + 0.04, 0.06, 0.03])
+
+
+def test_utilisation_of_workloads_is_what_their_rate_asks_for() -> None:
+    problem = generate("igniter-mix", 8, 3)
+    view = View.of(problem, V100)
+    everyone = np.arange(8)
+    batch = np.ones(8, dtype=np.int64)
+    units = np.full(8, 30)
+    alone_ms = view.tables.scheduling_ms[view.model] + view.tables.active_ms[view.model, batch, units]
+
+    found = of_items(view, everyone, batch, units, view.rate_rps)
+
+    offered = view.rate_rps * alone_ms / 1000.0
+    light = offered < 0.9
+    assert light.any()
+    assert found.mean[light] == pytest.approx(offered[light] * 0.75, rel=0.05)
+    assert np.all(found.deviation[light] > 0)
+    assert found.metrics[:, 0] == pytest.approx(view.tables.l2_pct[view.model, batch, units])
+
+
+def jobs(count: int) -> tuple[Job, ...]:
+    names = sorted(V100.models)
+    return tuple(
+        Job(f"j{n}", names[n % len(names)], (1, 4, 8 + n), (1.0, 2.0, 1.0), (40.0 + 10 * n, 200.0), (3.0, 1.0))
+        for n in range(count)
+    )
+
+
+def test_utilisation_of_jobs_is_what_their_batches_ask_for() -> None:
+    (one,) = jobs(1)
+    view = View.of(Instance("c", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), ()), V100)
+    row = list(V100.models).index(one.model)
+    times = view.tables.scheduling_ms[row] + view.tables.active_ms[row, :, 40] + view.tables.transfer_ms[row]
+    for batches in ((1, 4, 8), (1, 4, 100)):  # 100 is served as 32, 32, 32 and 4
+        job = replace(one, batches=batches)
+        service = [times[b] if b <= 32 else 3 * times[32] + times[4] for b in batches]
+
+        found = of_jobs(view, (job,))
+
+        assert found.mean[0] == pytest.approx((service[0] + 2 * service[1] + service[2]) / 4 / 80.0, rel=0.1)
+        assert found.deviation[0] > 0
+
+
+# --- As schedulers ---
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+def test_jobs_are_grouped_and_none_is_lost(scheduler: Scheduler) -> None:
+    problem = Instance("c", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), (), jobs=jobs(12))
+
+    outcome = scheduler.schedule(problem, Run())
+
+    assert outcome.status is Status.FEASIBLE
+    assert outcome.plan is not None
+    assert sorted(slot.workload for _, _, slot in outcome.plan.slots()) == sorted(job.id for job in problem.jobs)
+    assert 1 < len(outcome.plan.gpus) < 12
+    for gpu in outcome.plan.gpus:
+        (gpulet,) = gpu.gpulets
+        model = {job.id: V100.models[job.model] for job in problem.jobs}
+        assert sum(model[s.workload].memory_mib(s.batch) for s in gpulet.slots) <= V100.memory_mib
+    few = replace(problem, gpus=(GpuPool(V100, 1),))
+    assert scheduler.schedule(few, Run()).status is Status.UNKNOWN
+
+
+def test_the_twelve_workloads_on_six_gpus() -> None:
+    (problem,) = suite("igniter-12").build()
+    for scheduler in EVERY:
+        plan = scheduler.schedule(problem, Run()).plan
+        assert plan is not None
+        verdict = judge(plan, problem)
+        assert (verdict.gpus_used, verdict.violations) == (6, ())
+
+
+@st.composite
+def mixes(draw: st.DrawFn) -> Instance:
+    objective = draw(st.sampled_from([Objective.COST, Objective.CAPACITY, Objective.GOODPUT]))
+    workloads = []
+    for n in range(draw(st.integers(1, 7))):
+        model = draw(st.sampled_from(sorted(FAMILY)))
+        slo, rate = FAMILY[model]
+        slo_ms = float(draw(st.integers(slo.low, slo.high)))
+        workloads.append(Workload(f"w{n}", model, slo_ms, draw(st.floats(1.0, 1.5 * rate.high))))
+    pool = GpuPool(replace(V100, memory_mib=4000.0), None if objective is Objective.COST else draw(st.integers(1, 6)))
+    return Instance("mix", objective, SloRule.HALF_SLO, "igniter", (pool,), tuple(workloads))
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@given(mixes())
+@settings(deadline=None, max_examples=40)
+def test_every_plan_is_feasible(scheduler: Scheduler, problem: Instance) -> None:
+    outcome = scheduler.schedule(problem, Run())
+
+    if outcome.plan is None:
+        assert outcome.reason
+        return
+    assert judge(outcome.plan, problem).violations == ()
+    assert scheduler.schedule(problem, Run(seed=1)) == outcome
+
+
+@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+def test_the_contract(scheduler: Scheduler) -> None:
+    assert isinstance(scheduler, Scheduler)
+    assert scheduler.warm() is None  # type: ignore[attr-defined]
+    empty = Instance("empty", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), ())
+    assert scheduler.schedule(empty, Run()).plan == Plan("empty", ())

@@ -82,19 +82,15 @@ class Solution:
             return
         if self.generation.complete_below(worst) and self._round():
             # Only the known patterns could have made a better plan, and no choice of them does.
-            if self.plan is None:
-                self.generation.bound = math.inf
-            else:
-                self.generation.bound = self.value if self.minimised else -self.value
+            cost = math.inf if self.plan is None else self.value
+            self.generation.bound = cost if self.minimised else -cost
             self._report_bound()
 
     def _worst_of_interest(self) -> float:
         """Cost, as the master counts it, above which a plan is no better than the best so far, or than none."""
-        if not self.minimised:
-            return self.value
-        if self.plan is not None:
-            return self.value - cost_step(self.instance)
-        return self._whole_pool()
+        if self.plan is None:
+            return self._whole_pool() if self.minimised else 0.0
+        return self.value - cost_step(self.instance) if self.minimised else self.value
 
     def _whole_pool(self) -> float:
         prices = zip(self.generation.price, self.generation.count, strict=True)
@@ -159,8 +155,10 @@ class Solution:
         return -self.value >= self.generation.bound * (1.0 - 1e-9)
 
     def impossible(self) -> bool:
-        """Whether the bound exceeds what the whole pool costs: no plan serves all workloads."""
-        return self.minimised and self.generation.bound > self._whole_pool() * (1.0 + 1e-9)
+        """Whether the bound exceeds what the whole pool costs, or is below no throughput at all: no plan exists."""
+        if self.minimised:
+            return self.generation.bound > self._whole_pool() * (1.0 + 1e-9)
+        return self.generation.bound < 0.0
 
     def _outcome(self) -> Outcome:
         tally = self.generation.tally

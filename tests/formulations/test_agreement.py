@@ -95,9 +95,8 @@ def agree(instance: Instance, with_scip: bool = False) -> dict[str, Status]:
         if instance.objective in scheduler.objectives:
             outcome = solve(scheduler, instance, optimum, 120.0)
             ended[scheduler.name] = outcome.status
-            if instance.objective is not Objective.CAPACITY:
-                expected = Status.INFEASIBLE if optimum is None else Status.OPTIMAL
-                assert outcome.status is expected, (scheduler.name, outcome.reason)
+            expected = Status.INFEASIBLE if optimum is None else Status.OPTIMAL
+            assert outcome.status is expected, (scheduler.name, outcome.reason)
     if with_scip and len(instance.workloads) <= 3 and instance.objective in Minlp.objectives:
         ended["minlp"] = solve(Minlp(), instance, optimum, 10.0).status
     return ended

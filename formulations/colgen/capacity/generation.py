@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import value_bound
-from formulations.colgen.capacity.pricer import CapacityPricer, Filled
+from formulations.colgen.capacity.pricer import CapacityPricer, Effort, Filled
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
-from formulations.colgen.spatial import CostGeneration
+from formulations.colgen.spatial import CLOSING_ROOM, CostGeneration
 from instances import Instance, Objective
 
 Floats = NDArray[np.float64]
@@ -22,8 +22,8 @@ CERTIFIED_TOLERANCE = 0.016
 """Of pricing calls from which on regions are searched for what relaxed solutions do not suggest."""
 
 SEED_PATTERNS = 3_000
-RESOLUTION, CERTIFYING_RESOLUTION = 0.4, 0.1
-"""Of the tolerance of a pricing call, what the boxes it searches may add."""
+RESOLUTION, FINEST = 0.4, 1.5e-3
+"""What the boxes that are searched may add: of the tolerance of a pricing call, and of a GPU's mean throughput."""
 
 SEED_TIME_FRACTION, SEED_TIME_MOST_S = 0.2, 60.0
 
@@ -33,7 +33,7 @@ class CapacityGeneration(Generation):
 
     trivial_bound = math.inf
     first_tolerance = 0.12
-    last_tolerance = 1e-4
+    last_tolerance = 1e-9
     first_pull = 0.2
     diving_tolerance = None
     first_node_limit = last_node_limit = 0  # pricing knows itself when to search more
@@ -112,13 +112,40 @@ class CapacityGeneration(Generation):
         charge = -relaxation.workload_dual[self.class_of]
         for pricer in self.pricers:
             threshold = self.threshold(pricer.pool, relaxation, tolerance)
-            certify = tolerance <= CERTIFIED_TOLERANCE
-            gain = threshold + float(relaxation.pool_dual[pricer.pool])
-            resolution = (CERTIFYING_RESOLUTION if certify else RESOLUTION) * gain
-            bound, filled, nodes = pricer.price(charge, threshold, resolution, certify, self.run.deadline)
-            priced.append(Priced(bound, [self._pattern(f) for f in filled], nodes, cut_short=False))
+            per_gpu = threshold + float(relaxation.pool_dual[pricer.pool])
+            if tolerance <= CERTIFIED_TOLERANCE:
+                effort, resolution = Effort.CERTIFY, FINEST * per_gpu / tolerance
+            else:
+                effort, resolution = Effort.QUICK, RESOLUTION * per_gpu
+            found = pricer.price(charge, threshold, resolution, effort, self.run.deadline)
+            patterns = [self._pattern(f) for f in found.filled]
+            priced.append(Priced(found.bound, patterns, found.nodes, cut_short=not found.complete))
         return priced
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
         """Return the bound that duals and the best worth give."""
         return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)
+
+    def complete_below(self, worst: float) -> bool:
+        """Add every pattern that plans of at most this cost, as the master counts it, hold; whether that was possible.
+
+        A plan costs what the relaxation does and the reduced costs of its patterns. Once none is negative, none may
+        exceed what the plan costs more than the relaxation.
+        """
+        gains = True
+        while gains:
+            gains = False
+            relaxation = self.relaxation = self.master.relax()
+            room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
+            slack = max(0.0, worst - relaxation.value) + room
+            for pricer in self.pricers:
+                threshold = self.threshold(pricer.pool, relaxation, 0.0) - slack
+                charge = -relaxation.workload_dual[self.class_of]
+                resolution = FINEST * abs(relaxation.value) / max(1.0, float(self.count.sum()))
+                found = pricer.price(charge, threshold, resolution, Effort.EXHAUST, self.run.deadline)
+                self.tally.nodes += found.nodes
+                new = [p for p in (self._pattern(f) for f in found.filled) if self.add([p])]
+                if not found.complete:
+                    return False
+                gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in new)
+        return True

@@ -6,8 +6,10 @@ first, until the box itself makes little difference, and then searched to the en
 """
 
 import heapq
+import math
 import time
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,17 @@ SEARCH_NODES = (1_000, 20_000, 400_000, 8_000_000)
 ENOUGH = 10
 """Filled GPUs that are worth another look at the master."""
 
+PATTERNS_PER_SEARCH, PATTERNS_PER_CALL = 10, 40
+EXHAUSTIVE_PATTERNS = 20_000
+
+
+class Effort(Enum):
+    """How much a pricing call does."""
+
+    QUICK = "a little search everywhere"
+    CERTIFY = "as much as it takes, where a little finds nothing that gains"
+    EXHAUST = "whatever it takes to find everything that gains"
+
 
 @dataclass(frozen=True, slots=True)
 class Filled:
@@ -43,6 +56,28 @@ class Filled:
     batch: tuple[int, ...]
     units: tuple[int, ...]
     throughput_rps: float
+
+
+@dataclass(frozen=True, slots=True)
+class PricedGpus:
+    """Result of one pricing call.
+
+    Attributes
+    ----------
+    bound
+        No filled GPU is worth more, whenever the call stopped.
+    filled
+        Worth more than the threshold; for each set of residents the best found.
+    nodes
+        Visited.
+    complete
+        Whether every region was searched to its end.
+    """
+
+    bound: float
+    filled: list[Filled]
+    nodes: int
+    complete: bool
 
 
 class CapacityPricer:
@@ -87,7 +122,7 @@ class CapacityPricer:
         return least
 
     def fill(self, workloads: tuple[int, ...]) -> Filled | None:
-        """Value a set of workloads (positions in the instance) on one GPU; ``None`` if no batches that fit were found."""
+        """Value a set of workloads (positions in the instance) on one GPU; ``None`` if no batches are found to fit."""
         if workloads not in self._values:
             index = self.places(workloads)
             batch, units = np.ones_like(index), np.zeros_like(index)
@@ -106,11 +141,9 @@ class CapacityPricer:
         charge: Floats,
         threshold: float,
         resolution: float,
-        certify: bool,
+        effort: Effort,
         deadline: float,
-        pattern_limit: int = 10,
-        stop_after: int = 40,
-    ) -> tuple[float, list[Filled], int]:
+    ) -> PricedGpus:
         """Look for GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
 
         Parameters
@@ -120,36 +153,26 @@ class CapacityPricer:
         threshold
             Requests per second.
         resolution
-            Regions are searched once their boxes overrate throughput by no more than this.
-        certify
-            Whether to search as long as it takes, where a little search finds nothing that gains.
-        pattern_limit
-            Filled GPUs found in one search at most.
+            Regions are searched to their end once their boxes overrate throughput by no more than this; above 0.
+        effort
+            How much to do.
         deadline
             ``time.monotonic()`` value at which to stop.
-        stop_after
-            Filled GPUs in all.
-
-        Returns
-        -------
-        bound : float
-            No filled GPU is worth more, whenever the call stopped.
-        filled : list of Filled
-            Worth more than the threshold.
-        nodes : int
-            Visited.
         """
+        exhaust = effort is Effort.EXHAUST
         market = Market(self.tables, self.model, self.budget_ms, self.copy_of, charge[self.order])
-        call = _Call(self, market, threshold, resolution, deadline, empty_found(pattern_limit, self._most_residents))
+        found = empty_found(EXHAUSTIVE_PATTERNS if exhaust else PATTERNS_PER_SEARCH, self._most_residents)
+        call = _Call(self, market, threshold, resolution, deadline, found)
         for region in self._regions:
             call.file(region)
-        for node_limit in SEARCH_NODES if certify else SEARCH_NODES[:1]:
-            call.search_all(node_limit, stop_after)
-            if call.filled:
+        for node_limit in SEARCH_NODES[:1] if effort is Effort.QUICK else SEARCH_NODES:
+            call.search_all(node_limit, EXHAUSTIVE_PATTERNS if exhaust else PATTERNS_PER_CALL)
+            if call.filled and not exhaust:
                 break
         self._regions = call.settled + call.waiting
         bound = max([threshold, *call.filled.values(), *(region.bound for region in self._regions)])
-        return bound, list(call.filled), call.nodes
+        complete = not call.waiting and math.isfinite(bound)
+        return PricedGpus(bound, list(call.filled), call.nodes, complete)
 
     def places(self, workloads: tuple[int, ...]) -> Ints:
         """Return where workloads (positions in the instance) stand in the order of the market."""

@@ -2,16 +2,20 @@
 
 import itertools
 import math
+import time
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from formulations.colgen.capacity.pricer import CapacityPricer
+from bench.api import Run, Status
+from bench.judge import judge
+from formulations.colgen.capacity.pricer import CapacityPricer, Effort
 from formulations.colgen.generation import identical_workloads
+from formulations.colgen.scheduler import ColGen
 from instances import GpuPool, Instance, Objective, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
@@ -66,10 +70,11 @@ def test_nothing_above_the_best_is_found_and_the_bound_says_so(seed: int, charge
     best = max(value - sum(charge[w] for w in members) for members, value in values.items())
     threshold = best + 1e-6 * (1.0 + abs(best))
 
-    bound, filled, _ = pricer.price(np.array(charge), threshold, 1.0, True, math.inf)
+    priced = pricer.price(np.array(charge), threshold, 1.0, Effort.CERTIFY, math.inf)
 
-    assert filled == []
-    assert bound == threshold
+    assert priced.filled == []
+    assert priced.bound == threshold
+    assert priced.complete
 
 
 @settings(max_examples=40, deadline=None)
@@ -80,11 +85,11 @@ def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) ->
     best = max(worth.values())
     threshold = best - 1e-6 * (1.0 + abs(best))
 
-    bound, filled, _ = pricer.price(np.array(charge), threshold, 1.0, True, math.inf)
+    priced = pricer.price(np.array(charge), threshold, 1.0, Effort.CERTIFY, math.inf)
 
-    assert filled
-    assert bound >= best
-    for each in filled:
+    assert priced.filled
+    assert priced.bound >= best
+    for each in priced.filled:
         index, batch, units = np.array(each.workload), np.array(each.batch), np.array(each.units)
         assert worth[each.workload] > threshold
         assert within_budgets(view.tables, view.model[index], batch, view.budget_ms(index, batch), units)
@@ -100,9 +105,9 @@ def test_the_bound_holds_for_a_little_search_too(
     _, _, pricer, values = drawn(seed)
     best = max(value - sum(charge[w] for w in members) for members, value in values.items())
 
-    bound, _, _ = pricer.price(np.array(charge), fraction * abs(best), resolution, False, math.inf)
+    priced = pricer.price(np.array(charge), fraction * abs(best), resolution, Effort.QUICK, math.inf)
 
-    assert bound >= best * (1.0 - 1e-9)
+    assert priced.bound >= best * (1.0 - 1e-9)
 
 
 def test_identical_workloads_are_taken_in_order() -> None:
@@ -113,15 +118,56 @@ def test_identical_workloads_are_taken_in_order() -> None:
     pricer = CapacityPricer(view, 0, order, copy_of)
     best = max(best_of(view, tuple(range(count))) + 100.0 * count for count in (1, 2, 3))
 
-    bound, filled, _ = pricer.price(np.full(3, -100.0), best - 1e-3, 1.0, True, math.inf)
+    priced = pricer.price(np.full(3, -100.0), best - 1e-3, 1.0, Effort.CERTIFY, math.inf)
 
-    assert {len(each.workload) for each in filled} == {3}
-    assert bound == pytest.approx(best, abs=1e-2)
+    assert {each.workload for each in priced.filled} == {(0, 1, 2)}
+    assert priced.bound == pytest.approx(best, abs=1e-2)
 
 
 def test_no_time_means_no_bound() -> None:
     _, _, pricer, _ = drawn(1)
 
-    bound, filled, nodes = pricer.price(np.zeros(3), 0.0, 1.0, True, -math.inf)
+    priced = pricer.price(np.zeros(3), 0.0, 1.0, Effort.CERTIFY, -math.inf)
 
-    assert (bound, filled, nodes) == (math.inf, [], 0)
+    assert (priced.bound, priced.filled, priced.nodes, priced.complete) == (math.inf, [], 0, False)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 7), charges, st.floats(0.0, 1500.0))
+def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], below: float) -> None:
+    _, _, pricer, values = drawn(seed)
+    worth = {members: value - sum(charge[w] for w in members) for members, value in values.items()}
+    threshold = max(worth.values()) - below
+    assume(all(abs(each - threshold) > 1e-6 * (1.0 + abs(each)) for each in worth.values()))
+
+    priced = pricer.price(np.array(charge), threshold, 1.0, Effort.EXHAUST, math.inf)
+
+    best: dict[tuple[int, ...], float] = {}
+    for each in priced.filled:
+        best[each.workload] = max(best.get(each.workload, 0.0), each.throughput_rps)
+    assert priced.complete
+    assert set(best) == {members for members, value in worth.items() if value > threshold}
+    for members, value in best.items():
+        assert value == pytest.approx(values[members], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_small_instances_are_proven(seed: int) -> None:
+    instance, _, _, values = drawn(seed, 4)
+    halves = [
+        (left, tuple(w for w in range(4) if w not in left))
+        for count in range(5)
+        for left in itertools.combinations(range(4), count)
+    ]
+    plans = [values.get(a, -math.inf if a else 0.0) + values.get(b, -math.inf if b else 0.0) for a, b in halves]
+
+    outcome = ColGen().schedule(instance, Run(time.monotonic() + 60.0))
+
+    if max(plans) < 0.0:
+        assert outcome.status is Status.INFEASIBLE
+        return
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert judge(outcome.plan, instance).value == pytest.approx(max(plans))
+    assert outcome.bound.value >= max(plans) * (1.0 - 1e-9)

@@ -1,4 +1,4 @@
-"""Bin packing as MediatorDNN compares with it: mean utilisation as close to capacity as can be (003, Sec. IV-A)."""
+"""Bin packing as MediatorDNN compares with it: mean utilisation as close to capacity as can be (Sec. IV-A)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Elastic partitioning of gpulet: the most efficient share, best fit, then turns (004, Alg. 1; 002, Alg. 1)."""
+"""Elastic partitioning of gpulet: the most efficient share, best fit, then turns (ATC'22, Alg. 1; arXiv'21, Alg. 1)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,7 +33,7 @@ class Variant(StrEnum):
 
 
 def max_efficient_partition(view: View, terms: Terms, workload: int) -> int:
-    """Return ``p_eff`` in units: the knee of the rate served over the share (002, Sec. 4.3; 004, Sec. 4.3).
+    """Return ``p_eff`` in units: the knee of the rate served over the share (gpulet, arXiv'21 and ATC'22, Sec. 4.3).
 
     The knee is where the circle through three neighbouring points is smallest, both axes in parts of their largest
     value. Looked at are the permitted shares or, where every unit is permitted, those that the papers profile: from one
@@ -175,7 +175,7 @@ def _allocate(tables: Tables, terms: Terms, gpulets: Gpulets, m: int, efficient:
 
 @dataclass(frozen=True, slots=True)
 class ElasticPartitioning:
-    """Elastic partitioning (004, Algorithm 1; 002, Algorithm 1).
+    """Elastic partitioning (gpulet ATC'22, Algorithm 1; gpulet arXiv'21, Algorithm 1).
 
     Each workload is given gpulets until its rate is served: of the most efficient share, or of the least that serves
     the rest; the smallest gpulet left over that is as large, else a new GPU split in two. What does not need a gpulet

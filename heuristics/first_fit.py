@@ -93,7 +93,7 @@ def _pack_aware(view: View, items: DemandItems, available: int) -> Packing:
 
 @dataclass(frozen=True, slots=True)
 class FfdPlus:
-    """FFD+: every workload at ``r_lower`` on the first GPU with that much left (001, Sec. 5.1).
+    """FFD+: every workload at ``r_lower`` on the first GPU with that much left (iGniter, Sec. 5.1).
 
     Interference is ignored, so its plans break latency budgets and the judge says so.
     """
@@ -112,7 +112,7 @@ class FfdPlus:
 
 @dataclass(frozen=True, slots=True)
 class FfdPlusPlus:
-    """FFD++: first fit with shares raised by ``alloc_gpus`` (001, Sec. 5.3, Fig. 19).
+    """FFD++: first fit with shares raised by ``alloc_gpus`` (iGniter, Sec. 5.3, Fig. 19).
 
     Attributes
     ----------

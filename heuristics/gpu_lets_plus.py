@@ -1,4 +1,4 @@
-"""gpu-lets+: iGniter's version of gpulet as a baseline (001, Sec. 5.1): most efficient shares, two to a GPU."""
+"""gpu-lets+: iGniter's version of gpulet as a baseline (iGniter, Sec. 5.1): most efficient shares, two to a GPU."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -152,7 +152,7 @@ class _Fleet:
 
 @dataclass(frozen=True, slots=True)
 class GpuLetsPlus:
-    """gpulet's greedy rule as iGniter compares with it (001, Sec. 5.1; 002, Alg. 1).
+    """gpulet's greedy rule as iGniter compares with it (iGniter, Sec. 5.1; gpulet arXiv'21, Alg. 1).
 
     Workloads come by descending rate. Each gets gpulets of its most efficient share until its rate is served: the
     smallest gpulet that is left over and large enough, else a new GPU split in two. The batch just meets the rate. The

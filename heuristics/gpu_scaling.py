@@ -1,4 +1,4 @@
-"""GPU scaling: one GPU more until everything is served (004, Algorithm 2)."""
+"""GPU scaling: one GPU more until everything is served (gpulet ATC'22, Algorithm 2)."""
 
 from dataclasses import dataclass
 from math import ceil

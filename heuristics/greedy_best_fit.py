@@ -1,4 +1,4 @@
-"""Greedy best fit: gpulet's spatial baseline, the least share that serves each workload (004, Sec. 2.3)."""
+"""Greedy best fit: gpulet's spatial baseline, the least share that serves each workload (gpulet ATC'22, Sec. 2.3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

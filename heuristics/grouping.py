@@ -28,7 +28,7 @@ Group = Callable[[Utilisation, Fits], list[list[int]]]
 def fill_groups(
     opens: Sequence[int], ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
 ) -> list[list[int]]:
-    """Fill one group after the other (003, Algorithm 3, lines 3-20).
+    """Fill one group after the other (MediatorDNN, Algorithm 3, lines 3-20).
 
     Parameters
     ----------

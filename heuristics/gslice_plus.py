@@ -1,4 +1,4 @@
-"""GSLICE+: iGniter's version of GSLICE as a baseline (001, Sec. 5.1): every workload tunes itself, alone."""
+"""GSLICE+: iGniter's version of GSLICE as a baseline (iGniter, Sec. 5.1): every workload tunes itself, alone."""
 
 from dataclasses import dataclass, replace
 from math import ceil
@@ -15,7 +15,7 @@ from instances.view import View
 
 @dataclass(frozen=True, slots=True)
 class GslicePlus:
-    """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; patched as in 001, Sec. 5.1).
+    """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; patched as by iGniter).
 
     In every round each workload looks at its own average latency and throughput beside the others and sets first its
     batch, then its share, as if they were inversely proportional to latency and proportional to throughput. Nothing
@@ -25,7 +25,7 @@ class GslicePlus:
     Attributes
     ----------
     rounds
-        Of tuning (001, Sec. 5.3: the plan after five adjustments).
+        Of tuning (iGniter, Sec. 5.3: the plan after five adjustments).
     band
         Part of the target within which a workload leaves things as they are.
     """

@@ -1,4 +1,4 @@
-"""Guided self-tuning: GSLICE as gpulet compares with it, tuned beforehand on the profile (002, Sec. 6.1)."""
+"""Guided self-tuning: GSLICE as gpulet compares with it, tuned beforehand on the profile (arXiv'21, Sec. 6.1)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Horus as MediatorDNN compares with it: contention and mean utilisation, no variation (003, Sec. IV-A)."""
+"""Horus as MediatorDNN compares with it: contention and mean utilisation, no variation (MediatorDNN, Sec. IV-A)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Ideal: every way to halve the GPUs, and in each a search through the assignments (004, Sec. 3.2 and 5.4)."""
+"""Ideal: every way to halve the GPUs, and in each a search through the assignments (ATC'22, Sec. 3.2 and 5.4)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

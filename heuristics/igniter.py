@@ -1,4 +1,4 @@
-"""iGniter: place each workload where it causes the least growth of shares (001, Algorithms 1 and 2)."""
+"""iGniter: place each workload where it causes the least growth of shares (iGniter, Algorithms 1 and 2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

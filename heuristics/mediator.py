@@ -1,4 +1,4 @@
-"""MediatorDNN: co-locate what contends little and varies alike (003, Algorithms 1-3)."""
+"""MediatorDNN: co-locate what contends little and varies alike (MediatorDNN, Algorithms 1-3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +18,7 @@ CAPACITY = 1.0
 
 
 def con_score(metrics: Floats, raw: bool = False) -> Floats:
-    """Return ConScore of every pair: how far apart their low-level profiles are (003, Algorithm 1).
+    """Return ConScore of every pair: how far apart their low-level profiles are (MediatorDNN, Algorithm 1).
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def con_score(metrics: Floats, raw: bool = False) -> Floats:
 
 
 def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
-    """Return RUVScore of every pair: how alike the deviations of their utilisation are (003, Algorithm 2).
+    """Return RUVScore of every pair: how alike the deviations of their utilisation are (MediatorDNN, Algorithm 2).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Squishy bin packing of Nexus: whole GPUs, taken in turns (Shen et al., SOSP 2019; 004, Sec. 2.2)."""
+"""Squishy bin packing of Nexus: whole GPUs, taken in turns (Shen et al., SOSP 2019; gpulet ATC'22, Sec. 2.2)."""
 
 import math
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ WINDOW_MS = 1000.0
 
 WORKLOAD_WINDOWS = 60
 JOB_WINDOWS = 200
-"""Windows simulated; jobs as long as the paper profiles them (003, Sec. IV-B)."""
+"""Windows simulated; jobs as long as the paper profiles them (MediatorDNN, Sec. IV-B)."""
 
 
 class Utilisation(NamedTuple):

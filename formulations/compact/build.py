@@ -1,4 +1,4 @@
-"""The true problem of class ``spatial`` as one Pyomo model, in iGniter's equations (001, equations 1-16).
+"""The true problem of class ``spatial`` as one Pyomo model, in iGniter's equations (iGniter, equations 1-16).
 
 Other performance models differ in active times and demands only, which then come from tables
 (``formulations.compact.tabulated``).

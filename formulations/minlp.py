@@ -6,7 +6,7 @@ writes it to a file (.nl) that SCIP reads, through PySCIPOpt, which is an option
 SCIP keeps to its rows within a relative 1e-6. A plan is therefore made of *who is where with which batch* alone, with
 the least shares (or the best, under ``capacity``) by the one-GPU kernel, and repaired where that says no. The bound is
 a global one of the true problem, but comes from floating-point relaxations without a proof: it is not certified.
-Under ``capacity`` a plan is not even called optimal: there SCIP 10.0 was seen to cut off the best plan.
+Under ``capacity`` nothing is called optimal or impossible: there SCIP 10.0 was seen to cut off the best plan.
 """
 
 import importlib.util
@@ -79,6 +79,7 @@ class Minlp:
         bound = search.bound(limit, answer.bound, certified=False)
         if bound is not None:
             run.report(bound=bound)
-        reason = "" if search.plan is not None else "no plan exists" if answer.infeasible else "out of time"
         trusted = instance.objective is not Objective.CAPACITY
-        return search.outcome(bound, reason, trusted, infeasible=answer.infeasible)
+        infeasible = answer.infeasible and trusted
+        reason = "no plan exists" if infeasible else "SCIP finds no plan" if answer.infeasible else "out of time"
+        return search.outcome(bound, "" if search.plan is not None else reason, trusted, infeasible)

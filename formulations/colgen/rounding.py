@@ -1,8 +1,10 @@
 """Whole GPUs from the linear relaxation: diving with pricing, and the restricted master over integers."""
 
 import math
+import time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.colgen.generation import Generation
 
@@ -11,7 +13,9 @@ SURE = 0.999
 
 
 def dive(generation: Generation) -> dict[int, int] | None:
-    """Fix the largest weights one after another, generating patterns for what is left.
+    """Fix the largest weights step by step, generating patterns for what is left.
+
+    One weight is fixed in a step, or as many as it takes to be done in half of the time left.
 
     Parameters
     ----------
@@ -27,6 +31,7 @@ def dive(generation: Generation) -> dict[int, int] | None:
     fixed: dict[int, float] = {}
     try:
         while run.remaining_s > 0.0:
+            began = time.monotonic()
             relaxation = master.relax()
             if generation.diving_tolerance is not None:
                 for priced in generation.price_at(relaxation, generation.diving_tolerance, generation.first_node_limit):
@@ -42,10 +47,26 @@ def dive(generation: Generation) -> dict[int, int] | None:
             if part.max(initial=0.0) < 1.0 - SURE:
                 counts = {c: round(w) for c, w in enumerate(weight.tolist()) if round(w) > 0}
                 return counts if master.complete() else None
-            largest = int(np.argmax(part))
-            fixed[largest] = fixed.get(largest, 0.0) + 1.0
-            master.fix(largest, fixed[largest])
+            step_s = time.monotonic() - began
+            at_once = math.ceil(part.sum() * step_s / max(run.remaining_s / 2.0, step_s))
+            for column in _apart(generation, part, at_once):
+                fixed[column] = fixed.get(column, 0.0) + 1.0
+                master.fix(column, fixed[column])
         return None
     finally:
         for column in fixed:
             master.release(column)
+
+
+def _apart(generation: Generation, part: NDArray[np.float64], most: int) -> list[int]:
+    """Return the columns of the largest parts, at most so many, no two of which hold alike workloads."""
+    chosen: list[int] = []
+    held: set[int] = set()
+    for column in np.argsort(-part, kind="stable").tolist():
+        classes = {int(generation.class_of[w]) for w, _, _ in generation.master.patterns[column].members}
+        if len(chosen) == most or part[column] < 1.0 - SURE:
+            break
+        if held.isdisjoint(classes):
+            chosen.append(column)
+            held |= classes
+    return chosen

@@ -8,13 +8,13 @@ import numpy as np
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance.prediction import latencies_ms
-from reports.palette import DEEP_BLUE, GREEN, ORANGE
+from reports.palette import performance_look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LOOKS: Mapping[str, tuple[str, str]] = {"igniter": (DEEP_BLUE, "o"), "gpulet": (ORANGE, "s"), "hybrid": (GREEN, "^")}
-"""Colour and marker of each performance model that is drawn."""
+DRAWN = ("igniter", "gpulet", "hybrid")
+"""Performance models."""
 
 
 def draw_colocated(
@@ -42,9 +42,10 @@ def draw_colocated(
                 x, sample.latency_ms, yerr=np.nan_to_num(sample.std_ms), color="#D9D9D9", ecolor="black", capsize=1.5
             )
     largest = {}
-    for number, (name, (colour, marker)) in enumerate(LOOKS.items()):
+    for number, name in enumerate(DRAWN):
+        look = performance_look(name)
         predicted = np.array([times[0] for times in latencies_ms(gpu_type("v100"), name, groups)])
-        ax.plot(at + 0.15 * (number - 1), predicted, marker, color=colour, markersize=3.5, label=name)
+        ax.plot(at + 0.15 * (number - 1), predicted, look.marker, color=look.colour, markersize=3.5, label=name)
         errors = [abs(p / s.latency_ms - 1.0) for p, s in zip(predicted, found, strict=True) if s is not None]
         if errors:
             largest[name] = max(errors)

@@ -1,4 +1,4 @@
-"""Who looks how: one colour, marker and line per scheduler, and one colour per DNN model, in every figure.
+"""Who looks how: one colour, marker and line per scheduler and per performance model, one colour per DNN model.
 
 The colours are Okabe and Ito's, which people with any colour vision tell apart; some are made lighter or darker, so
 that the built-in schedulers, and likewise the models, also differ in a grey print.
@@ -28,7 +28,7 @@ QUIET = "#6E6E6E"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a scheduler is drawn; ``marker`` and ``line`` in Matplotlib's notation."""
+    """How a scheduler or a performance model is drawn; ``marker`` and ``line`` in Matplotlib's notation."""
 
     colour: str
     marker: str
@@ -43,6 +43,13 @@ _BUILT_IN = {
     "colgen": Look(VERMILLION, "v", "-"),
     "pwl": Look(PURPLE, "P", "--"),
     "minlp": Look(SKY_BLUE, "X", "-."),
+}
+
+_PERFORMANCE = {
+    "igniter": Look(DEEP_BLUE, "o", "-"),
+    "inss": Look(ORANGE, "D", "--"),
+    "gpulet": Look(PURPLE, "s", "-."),
+    "hybrid": Look(BLACK, "^", "-"),
 }
 
 _MODELS = {"alexnet": "#F7F097", "resnet50": "#A8D8F4", "vgg19": "#EBAE3A", "ssd": PURPLE}
@@ -62,6 +69,11 @@ def scheduler_look(scheduler: str) -> Look:
         _SPARE_MARKERS[marker % len(_SPARE_MARKERS)],
         _SPARE_LINES[line % len(_SPARE_LINES)],
     )
+
+
+def performance_look(model: str) -> Look:
+    """Return the look of a performance model."""
+    return _PERFORMANCE[model]
 
 
 def model_colour(model: str) -> str:

@@ -25,17 +25,19 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     from instances.performance.validation import validate
     from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
     from reports.measured import measured_pairs, missing_note
+    from reports.palette import performance_look
     from reports.scatter import cumulate
 
     notes = missing_note(*GPUS)
     with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
         for ax, gpu in zip(sheet.subplots(1, len(GPUS), sharey=True), GPUS, strict=True):
             samples = measured_pairs(gpu)
-            lines = {}
+            lines, looks = {}, {}
             for name in performance_model_names() if samples else ():
                 errors = validate(gpu_type(gpu), name, samples)
-                lines[f"{name}: P95 {100.0 * errors.summary['p95']:.1f} %"] = np.abs(errors.relative)
-            cumulate(ax, lines)
+                label = f"{name}: P95 {100.0 * errors.summary['p95']:.1f} %"
+                lines[label], looks[label] = np.abs(errors.relative), performance_look(name)
+            cumulate(ax, lines, looks)
             ax.plot(*zip(*PAPER_PCT, strict=True), "k*", label="the paper's model on its GPU")
             ax.set(title=f"{gpu.upper()}, {len(samples)} samples", xlim=(0.0, 60.0 if gpu == "a100" else 20.0))
             ax.legend(loc="lower right")

@@ -25,16 +25,19 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw the distributions into ``folder``; they need no runs."""
     from reports.canvas import COLUMN_IN, note_height_in, page, save, write_note
     from reports.measured import measured_pairs, missing_note
+    from reports.palette import QUIET, Look, performance_look
     from reports.scatter import cumulate
 
-    lines = {"gpulet's model, RTX 2080 Ti": predicted_overheads()}
-    for gpu in ("v100", "a100"):
+    model = "gpulet's model, RTX 2080 Ti"
+    lines, looks = {model: predicted_overheads()}, {model: performance_look("gpulet")}
+    for gpu, line in (("v100", "-"), ("a100", "--")):
         if samples := measured_pairs(gpu):
-            lines[f"measured, {gpu.upper()}"] = measured_overheads(gpu, samples)
+            label = f"measured, {gpu.upper()}"
+            lines[label], looks[label] = measured_overheads(gpu, samples), Look(QUIET, "", line)
     notes = missing_note("v100", "a100")
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()
-        cumulate(ax, lines)
+        cumulate(ax, lines, looks)
         ax.plot(*PAPER, "k*", label="the paper")
         ax.set(xlabel="Slower than alone (%)", xlim=(0.0, 150.0))
         ax.legend(loc="lower right")

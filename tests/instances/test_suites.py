@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from instances import GOODPUT_STEP, InputError, Instance, Objective, Partition
-from instances.suites import SUITES, suite
+from instances import GOODPUT_STEP, InputError, Instance, Objective, Partition, SloRule
+from instances.suites import SCENARIO_SUITES, SUITES, scenario_suite, suite
 from instances.view import View
 
 INSTANCES = {name: chosen.build() for name, chosen in SUITES.items()}
 EVERY_INSTANCE = {f"{name} {instance.name}": instance for name, built in INSTANCES.items() for instance in built}
+SCENARIOS = {name: chosen.build() for name, chosen in SCENARIO_SUITES.items()}
+GPULET = {name: built[0] for name, built in INSTANCES.items() if name.startswith("gpulet-")}
 SIXTY_FOUR = {instance.name: instance for instance in INSTANCES["64gpu"]}
 
 
@@ -19,7 +21,18 @@ SIXTY_FOUR = {instance.name: instance for instance in INSTANCES["64gpu"]}
     [
         ("igniter-3", [3]),
         ("igniter-12", [12]),
+        ("4gpu", [10]),
         ("64gpu", [160] * 4),
+        ("gpulet-scen1", [4]),
+        ("gpulet-scen2", [2]),
+        ("gpulet-scen3", [3]),
+        ("gpulet-scen4", [3]),
+        ("gpulet-scen5", [4]),
+        ("gpulet-game", [7]),
+        ("gpulet-traffic", [3]),
+        ("gpulet-equal", [5]),
+        ("gpulet-long-only", [3]),
+        ("gpulet-short-skew", [5]),
         ("igniter-scaling", [10, 20, 50, 100, 200, 500, 1000]),
         ("smoke", [3, 5, 4, 4]),
     ],
@@ -71,6 +84,13 @@ def test_the_motivating_example_is_table_1() -> None:
 def test_suites_are_listed_under_their_own_names() -> None:
     assert all(name == chosen.name and chosen.description for name, chosen in SUITES.items())
     assert suite("smoke") is SUITES["smoke"]
+    assert all(name == chosen.name and chosen.description for name, chosen in SCENARIO_SUITES.items())
+    assert scenario_suite("gpulet-1023") is SCENARIO_SUITES["gpulet-1023"]
+
+
+def test_no_scenario_set_is_called_like_a_suite_or_an_instance() -> None:
+    assert not SCENARIO_SUITES.keys() & {*SUITES, *(instance.name for instance in EVERY_INSTANCE.values())}
+    assert all(found.base.name == name for name, found in SCENARIOS.items())
 
 
 def test_a_name_stands_for_one_instance_across_suites() -> None:
@@ -92,6 +112,157 @@ def test_an_unknown_suite_gets_a_suggestion() -> None:
         suite("64gpus", "--instances")
 
     assert str(caught.value) == '--instances: unknown suite "64gpus"; did you mean "64gpu"?'
+
+    with pytest.raises(InputError) as caught:
+        scenario_suite("gpulet-1024", "--instances")
+
+    assert str(caught.value) == '--instances: unknown scenario set "gpulet-1024"; did you mean "gpulet-1023"?'
+
+
+# --- InSS and gpulet ---
+
+
+def test_the_small_cluster_is_that_of_the_paper() -> None:
+    (instance,) = INSTANCES["4gpu"]
+    slo_ms = {w.model: w.slo_ms for w in instance.workloads}
+
+    assert [(pool.type.name, pool.count) for pool in instance.gpus] == [("a100-inss", 4)]
+    assert (instance.objective, instance.slo_rule) == (Objective.CAPACITY, SloRule.ASSEMBLY)
+    assert list(slo_ms.items()) == [
+        ("alexnet", 10.0),
+        ("resnet50", 35.0),
+        ("vgg16", 65.0),
+        ("mnasnet", 10.0),
+        ("mobilenet", 15.0),
+        ("efficientnet", 30.0),
+        ("resnet18", 15.0),
+        ("vgg19", 80.0),
+    ]
+    assert [(w.model, w.slo_ms) for w in instance.workloads[8:]] == [("alexnet", 10.0), ("resnet50", 35.0)]
+
+
+def test_workloads_of_the_small_cluster_take_a_tenth_to_two_fifths_of_a_gpu() -> None:
+    (instance,) = INSTANCES["4gpu"]
+    (pool,) = instance.gpus
+    view = View.of(instance, pool.type)
+
+    units = [least_units(view, position, [w.rate_rps])[0] for position, w in enumerate(instance.workloads)]
+
+    assert 0.1 * pool.type.share_units <= min(units) <= max(units) <= 0.4 * pool.type.share_units
+
+
+@pytest.mark.parametrize("name", [*GPULET, *SCENARIOS])
+def test_gpulet_has_four_gpus_and_its_own_rule(name: str) -> None:
+    instance = GPULET[name] if name in GPULET else SCENARIOS[name].base
+
+    assert [(pool.type.name, pool.count) for pool in instance.gpus] == [("rtx2080ti", 4)]
+    assert (instance.slo_rule, instance.performance_model) == (SloRule.DUTY_CYCLE, "gpulet")
+    assert instance.latency_buffer == 1.1
+    assert instance.objective is (Objective.SCALE if name in GPULET else Objective.COST)
+
+
+def test_slos_of_the_later_gpulet_are_twice_the_times_of_a_full_batch() -> None:
+    base = SCENARIOS["gpulet-19682"].base
+    view = View.of(base, base.gpus[0].type)
+
+    tables = view.tables
+    full_ms = tables.active_ms[view.model, 32, tables.share_units] + tables.transfer_ms[view.model, 32]
+
+    assert view.slo_ms == pytest.approx(2.0 * full_ms, rel=0.01)
+    assert len(base.workloads) == len(view.gpu.models) == 9
+
+
+@pytest.mark.parametrize(
+    ("number", "small", "medium", "large"), [(1, 2, 2, 0), (2, 0, 1, 1), (3, 1, 1, 1), (4, 1, 2, 0), (5, 2, 1, 1)]
+)
+def test_gpulet_scenarios_mix_memory_footprints_as_table_4(number: int, small: int, medium: int, large: int) -> None:
+    """Table 4 itself puts SSD-MobileNet below 1 GB in scenario 4 and above in scenario 5; here it is below."""
+    instance = GPULET[f"gpulet-scen{number}"]
+    mib = np.array([instance.gpus[0].type.models[w.model].memory_mib(32) for w in instance.workloads])
+
+    assert np.histogram(mib, [0.0, 1000.0, 2000.0, np.inf])[0].tolist() == [small, medium, large]
+    assert len({w.rate_rps for w in instance.workloads}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "demands"),
+    [
+        ("gpulet-game", [("lenet", 5.0, 100.0)] * 6 + [("resnet50", 108.0, 100.0)]),
+        (
+            "gpulet-traffic",
+            [("ssd-mobilenet", 202.0, 100.0), ("googlenet", 66.0, 100.0), ("vgg16", 142.0, 100.0)],
+        ),
+        (
+            "gpulet-equal",
+            [
+                ("lenet", 5.0, 50.0),
+                ("googlenet", 44.0, 50.0),
+                ("resnet50", 95.0, 50.0),
+                ("ssd-mobilenet", 136.0, 50.0),
+                ("vgg16", 130.0, 50.0),
+            ],
+        ),
+        ("gpulet-long-only", [("resnet50", 95.0, 100.0), ("ssd-mobilenet", 136.0, 100.0), ("vgg16", 130.0, 100.0)]),
+        (
+            "gpulet-short-skew",
+            [
+                ("lenet", 5.0, 100.0),
+                ("googlenet", 44.0, 100.0),
+                ("resnet50", 95.0, 100.0),
+                ("ssd-mobilenet", 136.0, 50.0),
+                ("vgg16", 130.0, 50.0),
+            ],
+        ),
+    ],
+)
+def test_gpulet_demands_are_those_of_its_tables(name: str, demands: list[tuple[str, float, float]]) -> None:
+    assert [(w.model, w.slo_ms, w.rate_rps) for w in GPULET[name].workloads] == demands
+
+
+@pytest.mark.parametrize("name", sorted(GPULET))
+def test_gpulet_workloads_fit_on_four_gpus_before_they_are_scaled(name: str) -> None:
+    instance = GPULET[name]
+    (pool,) = instance.gpus
+    view = View.of(instance, pool.type)
+
+    units = [least_units(view, position, [w.rate_rps])[0] for position, w in enumerate(instance.workloads)]
+
+    assert max(units) <= pool.type.share_units
+    assert sum(units) <= 4 * pool.type.share_units
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "rates_rps"),
+    [("gpulet-1023", 4**5 - 1, {0.0, 200.0, 400.0, 600.0}), ("gpulet-19682", 3**9 - 1, {0.0, 100.0, 200.0})],
+)
+def test_scenario_sets_have_every_choice_of_rates_once(name: str, count: int, rates_rps: set[float]) -> None:
+    found = SCENARIOS[name]
+
+    assert len(found) == len(np.unique(found.rates_rps, axis=0)) == count
+    assert set(np.unique(found.rates_rps)) == rates_rps
+    assert found.rates_rps.any(axis=1).all()
+    assert found.rates_rps.shape[1] == len(found.base.workloads)
+
+
+def test_scenarios_leave_out_what_nobody_asks_for() -> None:
+    found = SCENARIOS["gpulet-1023"]
+    first, fifth, last = (found.scenario(index) for index in (0, 4, 1022))
+
+    assert [(w.id, w.slo_ms, w.rate_rps) for w in first.workloads] == [("vgg16", 130.0, 200.0)]
+    assert [(w.id, w.slo_ms, w.rate_rps) for w in fifth.workloads] == [
+        ("ssd-mobilenet", 136.0, 200.0),
+        ("vgg16", 130.0, 200.0),
+    ]
+    assert [w.rate_rps for w in last.workloads] == [600.0] * 5
+    assert (first.name, last.name) == ("gpulet-1023#0", "gpulet-1023#1022")
+    assert last.gpus[0] is found.base.gpus[0]
+
+
+def test_a_scenario_set_is_the_same_every_time() -> None:
+    for name, found in SCENARIOS.items():
+        again = SCENARIO_SUITES[name].build()
+        assert again.base.fingerprint == found.base.fingerprint
+        assert np.array_equal(again.rates_rps, found.rates_rps)
 
 
 # --- How hard the 64-GPU instances are ---

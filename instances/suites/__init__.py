@@ -1,0 +1,126 @@
+"""Named suites: the instances and scenario sets that papers and people compare on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from instances.errors import unknown_name
+from instances.instance import Instance, ScenarioSet
+from instances.parvagpu import parvagpu
+from instances.suites import generated, gpulet, igniter, inss
+
+__all__ = ["SCENARIO_SUITES", "SUITES", "ScenarioSuite", "Suite", "scenario_suite", "suite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A named list of instances, built on demand."""
+
+    name: str
+    description: str
+    build: Callable[[], tuple[Instance, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioSuite:
+    """A named scenario set, built on demand: too many instances to list, compared by how many can be scheduled."""
+
+    name: str
+    description: str
+    build: Callable[[], ScenarioSet]
+
+
+SUITES: Mapping[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        Suite("igniter-3", "iGniter's motivating example: three workloads, cost on V100s", igniter.igniter_3),
+        Suite("igniter-12", "iGniter's evaluation: twelve workloads, cost on V100s", igniter.igniter_12),
+        Suite("4gpu", "InSS, Sec. 6: ten models on four A100s, capacity; rates ours", inss.four_gpus),
+        Suite(
+            "64gpu",
+            "four instances of 160 workloads for about 64 V100s: cost, cost on a bounded pool, capacity, goodput",
+            generated.sixty_four_gpus,
+        ),
+        *(
+            Suite(
+                f"gpulet-scen{number}",
+                f"gpulet ATC '22, Table 4, scenario {number}: {len(models)} models, scale on four RTX 2080 Ti",
+                partial(gpulet.scenario, number),
+            )
+            for number, models in enumerate(gpulet.GROUPS, start=1)
+        ),
+        Suite(
+            "gpulet-game",
+            "gpulet ATC '22, Sec. 5.1: the models of game as independent workloads, scale on four RTX 2080 Ti",
+            gpulet.game,
+        ),
+        Suite(
+            "gpulet-traffic",
+            "gpulet ATC '22, Sec. 5.1: the models of traffic as independent workloads, scale on four RTX 2080 Ti",
+            gpulet.traffic,
+        ),
+        Suite("gpulet-equal", "gpulet arXiv, Table 5: five models alike, scale on four RTX 2080 Ti", gpulet.equal),
+        Suite(
+            "gpulet-long-only",
+            "gpulet arXiv, Table 5: the three models that take long, scale on four RTX 2080 Ti",
+            gpulet.long_only,
+        ),
+        Suite(
+            "gpulet-short-skew",
+            "gpulet arXiv, Table 5: five models, more of what takes little, scale on four RTX 2080 Ti",
+            gpulet.short_skew,
+        ),
+        Suite(
+            "igniter-scaling", "random mixes of 10 to 1,000 workloads, for decision times", generated.igniter_scaling
+        ),
+        Suite("parvagpu", "ParvaGPU's six service mixes: cost on A100s cut into MIG instances", parvagpu),
+        Suite(
+            "exact-scaling",
+            "three random mixes of each of 5 to 160 workloads, for exact methods",
+            generated.exact_scaling,
+        ),
+        Suite("smoke", "four tiny instances of every objective, for a check in seconds", generated.smoke),
+    )
+}
+
+SCENARIO_SUITES: Mapping[str, ScenarioSuite] = {
+    suite.name: suite
+    for suite in (
+        ScenarioSuite(
+            "gpulet-1023",
+            "gpulet arXiv, Sec. 3.1: five models at 0, 200, 400 or 600 req/s each, on four RTX 2080 Ti",
+            gpulet.scenarios_1023,
+        ),
+        ScenarioSuite(
+            "gpulet-19682",
+            "gpulet ATC '22, Sec. 3.2: nine models at 0, 100 or 200 req/s each, on four RTX 2080 Ti",
+            gpulet.scenarios_19682,
+        ),
+    )
+}
+
+
+def suite(name: str, where: str = "suite") -> Suite:
+    """Return the suite called ``name``.
+
+    Raises
+    ------
+    InputError
+        If there is none; ``where`` names the place that asked.
+    """
+    if name not in SUITES:
+        raise unknown_name(where, "suite", name, list(SUITES))
+    return SUITES[name]
+
+
+def scenario_suite(name: str, where: str = "suite") -> ScenarioSuite:
+    """Return the scenario set called ``name``, not yet built.
+
+    Raises
+    ------
+    InputError
+        If there is none; ``where`` names the place that asked.
+    """
+    if name not in SCENARIO_SUITES:
+        raise unknown_name(where, "scenario set", name, list(SCENARIO_SUITES))
+    return SCENARIO_SUITES[name]

@@ -1,0 +1,146 @@
+"""gpulet's requests (arXiv'21 and ATC'22): nine models on four RTX 2080 Ti, how much of them can be served.
+
+The times are calibrated to the ATC'22 testbed. The arXiv version measured shorter ones with an older PyTorch and states
+shorter SLOs: on these times its scenarios are harder than its authors found them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from instances.budget import SloRule
+from instances.catalogue import gpu_type
+from instances.instance import GpuPool, Instance, Objective, ScenarioSet
+from instances.workload import Workload
+
+_GPUS = 4
+
+_LATENCY_BUFFER = 1.1
+"""Of the authors' published scheduler (github.com/casys-kaist/glet)."""
+
+_ATC_SLO_MS = {
+    "googlenet": 66.0,
+    "lenet": 5.0,
+    "resnet50": 108.0,
+    "ssd-mobilenet": 202.0,
+    "vgg16": 142.0,
+    "mnasnet": 62.0,
+    "mobilenet": 64.0,
+    "densenet161": 202.0,
+    "bert": 22.0,
+}
+"""gpulet ATC'22, Table 3."""
+
+_ARXIV_SLO_MS = {"lenet": 5.0, "googlenet": 44.0, "resnet50": 95.0, "ssd-mobilenet": 136.0, "vgg16": 130.0}
+"""gpulet arXiv'21, Table 4, in the order of its Table 5."""
+
+GROUPS = (
+    ("mobilenet", "bert", "mnasnet", "googlenet"),
+    ("densenet161", "vgg16"),
+    ("mobilenet", "resnet50", "vgg16"),
+    ("ssd-mobilenet", "mnasnet", "densenet161"),
+    ("lenet", "ssd-mobilenet", "mnasnet", "vgg16"),
+)
+"""gpulet ATC'22, Table 4, from small memory footprints to large."""
+
+_EQUAL_RPS = 100.0
+"""Rate of each model where the paper says only that all are equal: the objective scales it."""
+
+
+def _served(name: str, workloads: tuple[Workload, ...], source: str) -> Instance:
+    """Return workloads whose rates are to be scaled as far as four GPUs allow."""
+    return Instance(
+        name=name,
+        objective=Objective.SCALE,
+        slo_rule=SloRule.DUTY_CYCLE,
+        performance_model="gpulet",
+        gpus=(GpuPool(gpu_type("rtx2080ti"), _GPUS),),
+        workloads=workloads,
+        latency_buffer=_LATENCY_BUFFER,
+        provenance=source,
+    )
+
+
+def scenario(number: int) -> tuple[Instance, ...]:
+    """Return ``gpulet-scen1`` to ``gpulet-scen5``: models by memory footprint, equal rates (gpulet ATC'22, Table 4)."""
+    workloads = tuple(Workload(model, model, _ATC_SLO_MS[model], _EQUAL_RPS) for model in GROUPS[number - 1])
+    source = (
+        f"gpulet, ATC '22, Table 4, scen{number}; SLOs of Table 3; rates equal, of {_EQUAL_RPS:g} req/s times the scale"
+    )
+    return (_served(f"gpulet-scen{number}", workloads, source),)
+
+
+def game() -> tuple[Instance, ...]:
+    """Return ``gpulet-game``: six LeNets and a ResNet-50 look at every frame (gpulet ATC'22, Sec. 5.1; gpulet arXiv'21, Sec. 6.1).
+
+    Every stage is a workload of its own under its model's SLO. They run in parallel: whoever keeps these SLOs keeps the
+    application's, 108 ms.
+    """
+    models = {**{f"lenet-{position}": "lenet" for position in range(1, 7)}, "resnet50": "resnet50"}
+    return (_application("game", models, 108.0),)
+
+
+def traffic() -> tuple[Instance, ...]:
+    """Return ``gpulet-traffic``: an SSD-MobileNet, then GoogLeNet and VGG-16 on what it finds.
+
+    As gpulet ATC'22, Sec. 5.1, and gpulet arXiv'21, Sec. 6.1, have it. Every stage is a workload of its own under its model's SLO. One stage
+    follows another: these SLOs add up to more than the application's, 202 ms, which is not judged.
+    """
+    models = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
+    return (_application("traffic", models, 202.0),)
+
+
+def _application(name: str, models: Mapping[str, str], slo_ms: float) -> Instance:
+    workloads = tuple(Workload(stage, model, _ATC_SLO_MS[model], _EQUAL_RPS) for stage, model in models.items())
+    source = (
+        f"gpulet, ATC '22, Sec. 5.1, {name}, of the models that arXiv, Sec. 6.1, names: as independent workloads,"
+        f" each at {_EQUAL_RPS:g} req/s times the scale under its SLO of Table 3;"
+        f" the end-to-end SLO of {slo_ms:g} ms is not judged"
+    )
+    return _served(f"gpulet-{name}", workloads, source)
+
+
+def equal() -> tuple[Instance, ...]:
+    """Return ``gpulet-equal``: all five models alike (gpulet arXiv'21, Table 5)."""
+    return (_chosen("equal", (50.0, 50.0, 50.0, 50.0, 50.0)),)
+
+
+def long_only() -> tuple[Instance, ...]:
+    """Return ``gpulet-long-only``: the three models that take long (gpulet arXiv'21, Table 5)."""
+    return (_chosen("long-only", (0.0, 0.0, 100.0, 100.0, 100.0)),)
+
+
+def short_skew() -> tuple[Instance, ...]:
+    """Return ``gpulet-short-skew``: more of what takes little (gpulet arXiv'21, Table 5)."""
+    return (_chosen("short-skew", (100.0, 100.0, 100.0, 50.0, 50.0)),)
+
+
+def _chosen(name: str, rates_rps: tuple[float, ...]) -> Instance:
+    workloads = tuple(
+        Workload(model, model, slo_ms, rate_rps)
+        for (model, slo_ms), rate_rps in zip(_ARXIV_SLO_MS.items(), rates_rps, strict=True)
+        if rate_rps > 0.0
+    )
+    return _served(
+        f"gpulet-{name}", workloads, f"gpulet, arXiv, Table 5, {name}; SLOs of Table 4; times of the ATC '22 testbed"
+    )
+
+
+def scenarios_1023() -> ScenarioSet:
+    """Return every choice of 0, 200, 400 or 600 requests per second for five models but all zero (gpulet arXiv'21, Sec. 3.1)."""
+    source = "gpulet, arXiv, Sec. 3.1; SLOs of Table 4; times of the ATC '22 testbed"
+    return _all_rates("gpulet-1023", _ARXIV_SLO_MS, (0.0, 200.0, 400.0, 600.0), source)
+
+
+def scenarios_19682() -> ScenarioSet:
+    """Return every choice of 0, 100 or 200 requests per second for nine models but all zero (gpulet ATC'22, Sec. 3.2)."""
+    return _all_rates("gpulet-19682", _ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
+
+
+def _all_rates(name: str, slo_ms: Mapping[str, float], rates_rps: tuple[float, ...], source: str) -> ScenarioSet:
+    """Return all combinations of rates, the last model's changing fastest, as a question of yes or no: ``cost``."""
+    workloads = tuple(Workload(model, model, slo, rates_rps[-1]) for model, slo in slo_ms.items())
+    base = replace(_served(name, workloads, source), objective=Objective.COST)
+    return ScenarioSet(base, np.array(list(product(rates_rps, repeat=len(workloads)))[1:]))

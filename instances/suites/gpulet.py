@@ -64,7 +64,7 @@ def _served(name: str, workloads: tuple[Workload, ...], source: str) -> Instance
 
 
 def scenario(number: int) -> tuple[Instance, ...]:
-    """Return ``gpulet-scen1`` to ``gpulet-scen5``: models by memory footprint, equal rates (gpulet ATC'22, Table 4)."""
+    """Return ``gpulet-scen1`` to ``gpulet-scen5``: models by memory footprint, equal rates (ATC'22, Table 4)."""
     workloads = tuple(Workload(model, model, _ATC_SLO_MS[model], _EQUAL_RPS) for model in GROUPS[number - 1])
     source = (
         f"gpulet, ATC '22, Table 4, scen{number}; SLOs of Table 3; rates equal, of {_EQUAL_RPS:g} req/s times the scale"
@@ -73,7 +73,7 @@ def scenario(number: int) -> tuple[Instance, ...]:
 
 
 def game() -> tuple[Instance, ...]:
-    """Return ``gpulet-game``: six LeNets and a ResNet-50 look at every frame (gpulet ATC'22, Sec. 5.1; gpulet arXiv'21, Sec. 6.1).
+    """Return ``gpulet-game``: six LeNets and a ResNet-50 look at every frame (ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1).
 
     Every stage is a workload of its own under its model's SLO. They run in parallel: whoever keeps these SLOs keeps the
     application's, 108 ms.
@@ -85,8 +85,8 @@ def game() -> tuple[Instance, ...]:
 def traffic() -> tuple[Instance, ...]:
     """Return ``gpulet-traffic``: an SSD-MobileNet, then GoogLeNet and VGG-16 on what it finds.
 
-    As gpulet ATC'22, Sec. 5.1, and gpulet arXiv'21, Sec. 6.1, have it. Every stage is a workload of its own under its model's SLO. One stage
-    follows another: these SLOs add up to more than the application's, 202 ms, which is not judged.
+    As in Sec. 5.1 (ATC'22) and Sec. 6.1 (arXiv'21). Every stage is a workload of its own under its model's SLO. One
+    stage follows another: these SLOs add up to more than the application's, 202 ms, which is not judged.
     """
     models = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
     return (_application("traffic", models, 202.0),)
@@ -103,17 +103,17 @@ def _application(name: str, models: Mapping[str, str], slo_ms: float) -> Instanc
 
 
 def equal() -> tuple[Instance, ...]:
-    """Return ``gpulet-equal``: all five models alike (gpulet arXiv'21, Table 5)."""
+    """Return ``gpulet-equal``: all five models alike (arXiv'21, Table 5)."""
     return (_chosen("equal", (50.0, 50.0, 50.0, 50.0, 50.0)),)
 
 
 def long_only() -> tuple[Instance, ...]:
-    """Return ``gpulet-long-only``: the three models that take long (gpulet arXiv'21, Table 5)."""
+    """Return ``gpulet-long-only``: the three models that take long (arXiv'21, Table 5)."""
     return (_chosen("long-only", (0.0, 0.0, 100.0, 100.0, 100.0)),)
 
 
 def short_skew() -> tuple[Instance, ...]:
-    """Return ``gpulet-short-skew``: more of what takes little (gpulet arXiv'21, Table 5)."""
+    """Return ``gpulet-short-skew``: more of what takes little (arXiv'21, Table 5)."""
     return (_chosen("short-skew", (100.0, 100.0, 100.0, 50.0, 50.0)),)
 
 
@@ -129,13 +129,13 @@ def _chosen(name: str, rates_rps: tuple[float, ...]) -> Instance:
 
 
 def scenarios_1023() -> ScenarioSet:
-    """Return every choice of 0, 200, 400 or 600 requests per second for five models but all zero (gpulet arXiv'21, Sec. 3.1)."""
+    """Return every choice of 0, 200, 400 or 600 requests per second for five models but all zero (arXiv'21, Sec. 3.1)."""
     source = "gpulet, arXiv, Sec. 3.1; SLOs of Table 4; times of the ATC '22 testbed"
     return _all_rates("gpulet-1023", _ARXIV_SLO_MS, (0.0, 200.0, 400.0, 600.0), source)
 
 
 def scenarios_19682() -> ScenarioSet:
-    """Return every choice of 0, 100 or 200 requests per second for nine models but all zero (gpulet ATC'22, Sec. 3.2)."""
+    """Return every choice of 0, 100 or 200 requests per second for nine models but all zero (ATC'22, Sec. 3.2)."""
     return _all_rates("gpulet-19682", _ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
 
 

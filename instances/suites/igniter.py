@@ -1,4 +1,4 @@
-"""iGniter's own examples (001): its four models on V100s, at least cost."""
+"""iGniter's own examples (iGniter, Sec. 2.3 and 5): its four models on V100s, at least cost."""
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type

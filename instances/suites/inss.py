@@ -1,4 +1,4 @@
-"""InSS's small cluster (000, Sec. 6): ten models on four A100s, most throughput."""
+"""InSS's small cluster (Sec. 6): ten models on four A100s, most throughput."""
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type

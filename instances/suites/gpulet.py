@@ -129,7 +129,7 @@ def _chosen(name: str, rates_rps: tuple[float, ...]) -> Instance:
 
 
 def scenarios_1023() -> ScenarioSet:
-    """Return every choice of 0, 200, 400 or 600 requests per second for five models but all zero (arXiv'21, Sec. 3.1)."""
+    """Return every choice of 0, 200, 400 or 600 requests per second for five models, not all zero (arXiv'21)."""
     source = "gpulet, arXiv, Sec. 3.1; SLOs of Table 4; times of the ATC '22 testbed"
     return _all_rates("gpulet-1023", _ARXIV_SLO_MS, (0.0, 200.0, 400.0, 600.0), source)
 

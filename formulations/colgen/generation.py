@@ -103,7 +103,7 @@ class Generation:
         return self.instance.objective.minimised
 
     def add(self, patterns: list[Pattern]) -> int:
-        """Add patterns to the master; how many were new."""
+        """Add patterns to the master; how many were new, or of lower cost than known."""
         return sum(self.master.add(pattern, self.cost_of(pattern)) for pattern in patterns)
 
     def solve(self, finished: Callable[[], bool]) -> None:
@@ -146,7 +146,7 @@ class Generation:
         patterns = [self._pattern_of(gpu) for gpu in self.run.start.gpus if gpu.gpulets]
         known = [pattern for pattern in patterns if pattern is not None]
         self.add(known)
-        return [known] if len(known) == len(patterns) and self._complete(known) else []
+        return [known] if len(known) == len(patterns) and self.complete(known) else []
 
     def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
         """Contents of a placed GPU as a pattern, or ``None`` if it is none of this class or does not fit."""
@@ -168,7 +168,21 @@ class Generation:
         residents = [Resident(*member) for member in members]
         return Pattern(pool, members) if fit_gpu(self.views[pool], residents) is not None else None
 
-    def _complete(self, patterns: list[Pattern]) -> bool:
+    def placed(self, pattern: Pattern, residents: list[Resident]) -> PlacedGpu | None:
+        """Return a GPU with the contents of a pattern, or what is left of them."""
+        return fit_gpu(self.views[pattern.pool], residents)
+
+    def dual_value(self, relaxation: Relaxation) -> float:
+        """Value of the master's dual at a solution's duals: like the relaxation's own, but no rounding makes it higher.
+
+        A coverage dual above the cost of an artificial column counts for that cost only.
+        """
+        workload = np.minimum(relaxation.workload_dual, self.cover().artificial_cost)
+        limited = np.isfinite(self.count)
+        terms = [*(workload * self.copies), *(relaxation.pool_dual[limited] * self.count[limited])]
+        return min(relaxation.value, math.fsum(terms))
+
+    def complete(self, patterns: list[Pattern]) -> bool:
         """Whether these patterns together are a plan: everyone covered as asked, the pools large enough."""
         covered = np.bincount(
             [self.class_of[w] for p in patterns for w, _, _ in p.members], minlength=len(self.copies)

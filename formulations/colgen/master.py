@@ -13,6 +13,10 @@ from formulations.colgen.pricer import Pattern
 Floats = NDArray[np.float64]
 
 
+SAME_COST = 1e-12
+"""Relative difference below which costs are the same but for rounding."""
+
+
 @dataclass(frozen=True, slots=True)
 class Relaxation:
     """Solution of the linear relaxation.
@@ -90,9 +94,14 @@ class Master:
             target.setOptionValue(name, value)
 
     def add(self, pattern: Pattern, cost: float) -> bool:
-        """Add a pattern unless it is known; whether it was new."""
-        if pattern in self._known:
-            return False
+        """Add a pattern, or lower the cost of one that is known; whether anything changed."""
+        known = self._known.get(pattern)
+        if known is not None:
+            if cost >= self.costs[known] - SAME_COST * abs(self.costs[known]):
+                return False
+            self.costs[known] = cost
+            self._solver.changeColCost(self._artificial + known, cost)
+            return True
         self._known[pattern] = len(self.patterns)
         self.patterns.append(pattern)
         self.costs.append(cost)

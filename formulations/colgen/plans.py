@@ -4,8 +4,8 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 
 from formulations.colgen.generation import Generation
-from instances import Objective, Plan
-from instances.one_gpu import Resident, fit_gpu
+from instances import Plan
+from instances.one_gpu import Resident
 
 
 def plan_of(generation: Generation, counts: Mapping[int, int]) -> Plan:
@@ -19,7 +19,6 @@ def plan_of(generation: Generation, counts: Mapping[int, int]) -> Plan:
         GPUs by pattern.
     """
     class_of = generation.class_of
-    fill = generation.instance.objective is Objective.CAPACITY
     waiting: dict[int, deque[int]] = defaultdict(deque)
     for workload, group in enumerate(class_of):
         waiting[int(group)].append(workload)
@@ -33,7 +32,7 @@ def plan_of(generation: Generation, counts: Mapping[int, int]) -> Plan:
                 if waiting[int(class_of[w])]
             ]
             if residents:
-                gpu = fit_gpu(generation.views[pattern.pool], residents, spend_spare=fill)
+                gpu = generation.placed(pattern, residents)
                 assert gpu is not None, "a pattern stays feasible when residents leave it"
                 gpus.append(gpu)
     return Plan(generation.instance.name, tuple(gpus))

@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bench.api import Outcome, Run
+from bench.api import Outcome, Run, Status
 from formulations.colgen.scale import largest_scale
 from formulations.colgen.solution import GENERATIONS, Solution
 from instances import Instance, Objective
+from instances.least_shares import premises_hold
+from instances.tables import gpu_tables
+
+PREMISE = "a demand falls with the share, or interference helps somebody: no bound would hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,9 @@ class ColGen:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Bound by column generation, then round to whole GPUs until optimal or out of time."""
+        for pool in instance.gpus:
+            if not premises_hold(gpu_tables(pool.type, instance.performance_model)):
+                return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {PREMISE}")
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.integer_fraction)
         return Solution(GENERATIONS[instance.objective](instance, run), self.integer_fraction).solve()

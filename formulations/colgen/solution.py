@@ -138,7 +138,9 @@ class Solution:
 
     def _accept(self, counts: dict[int, int] | None) -> None:
         """Keep a solution of the master if it is the best so far."""
-        if counts is None:
+        patterns = self.generation.master.patterns
+        # Solvers round: what they call whole and complete is looked at again.
+        if counts is None or not self.generation.complete([patterns[c] for c, n in counts.items() for _ in range(n)]):
             return
         value = math.fsum(self.generation.master.costs[c] * n for c, n in counts.items())
         if value < self.value:

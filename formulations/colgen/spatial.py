@@ -80,7 +80,7 @@ class _SpatialGeneration(Generation):
             gains = False
             relaxation = self.relaxation = self.master.relax()
             room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
-            slack = max(0.0, worst - relaxation.value) + room
+            slack = max(0.0, worst - self.dual_value(relaxation)) + room
             for pricer in self.pricers:
                 new = self._patterns_within(slack, pricer, relaxation)
                 if new is None:
@@ -165,7 +165,7 @@ class CostGeneration(_SpatialGeneration):
 
     def starts(self) -> list[list[Pattern]]:
         """Whole plans to begin with: first fit on each GPU type alone, and the one handed over."""
-        return [*(p for p in self._filled if self._complete(p)), *super().starts()]
+        return [*(p for p in self._filled if self.complete(p)), *super().starts()]
 
     def _seed_prices(self, pricer: Pricer, fair: Floats, margin: float) -> Priced:
         threshold = float(self.price[pricer.pool]) * (1.0 + margin)

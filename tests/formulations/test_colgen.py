@@ -367,3 +367,13 @@ def test_bounds_by_hand() -> None:
     assert cost_bound(dual, copies, np.array([np.inf]), np.array([2.0]), unlimited) == 0.0
     assert value_bound(dual, copies, np.array([4.0]), one) == pytest.approx(7.0)
     assert value_bound(dual, copies, np.array([-4.0]), one) == pytest.approx(3.0)
+
+
+def test_a_catalogue_without_the_premises_of_the_bounds_is_not_solved() -> None:
+    helpful = replace(COARSE, models={n: replace(m, alpha_cache=-0.1) for n, m in COARSE.models.items()})
+
+    outcome = ColGen().schedule(small_instance(0, 3, Objective.COST, GpuPool(helpful)), Run())
+
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.bound is None
+    assert "no bound would hold" in outcome.reason

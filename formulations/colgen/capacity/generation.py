@@ -14,7 +14,9 @@ from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
 from formulations.colgen.spatial import CLOSING_ROOM, CostGeneration
-from instances import Instance, Objective
+from instances import Instance, Objective, PlacedGpu
+from instances.one_gpu import Resident, fit_gpu
+from instances.plan import spatial_gpu
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +41,7 @@ class CapacityGeneration(Generation):
     first_node_limit = last_node_limit = 0  # pricing knows itself when to search more
 
     def __init__(self, instance: Instance, run: Run) -> None:
-        self._throughput: dict[Pattern, float] = {}
+        self._filled: dict[Pattern, Filled] = {}
         super().__init__(instance, run)
         self.pricers = [CapacityPricer(view, t, self.order, self.copy_of) for t, view in enumerate(self.views)]
         self.seed()
@@ -55,7 +57,7 @@ class CapacityGeneration(Generation):
 
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""
-        return -self._throughput[pattern]
+        return -self._filled[pattern].throughput_rps
 
     def seed(self) -> None:
         """Start with each workload alone, and with the tightest GPUs that the same workloads make under ``cost``.
@@ -74,6 +76,8 @@ class CapacityGeneration(Generation):
             for patterns in tight.starts()
         ]
         for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
+            if time.monotonic() >= deadline:
+                break
             self._add_filled(self.pricers[pattern.pool], tuple(w for w, _, _ in pattern.members))
 
     def starts(self) -> list[list[Pattern]]:
@@ -81,7 +85,7 @@ class CapacityGeneration(Generation):
         filled = [[pattern for pattern in patterns if pattern is not None] for patterns in self._tight]
         for patterns in filled:
             self.add(patterns)
-        return [*(p for p in filled if self._complete(p)), *super().starts()]
+        return [*(p for p in filled if self.complete(p)), *super().starts()]
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
         """Return the filled pattern of these workloads; batches and spare shares are chosen anew."""
@@ -98,8 +102,21 @@ class CapacityGeneration(Generation):
     def _pattern(self, filled: Filled) -> Pattern:
         rates = [self.instance.workloads[w].rate_rps for w in filled.workload]
         pattern = Pattern(filled.pool, tuple(zip(filled.workload, filled.batch, rates, strict=True)))
-        self._throughput[pattern] = filled.throughput_rps
+        known = self._filled.get(pattern)
+        if known is None or known.throughput_rps < filled.throughput_rps:
+            self._filled[pattern] = filled
         return pattern
+
+    def placed(self, pattern: Pattern, residents: list[Resident]) -> PlacedGpu | None:
+        """Return a GPU with the contents of a pattern at the shares that its throughput was found with."""
+        if len(residents) < len(pattern.members):
+            return fit_gpu(self.views[pattern.pool], residents, spend_spare=True)
+        units = self._filled[pattern].units
+        slots = [
+            (self.instance.workloads[r.workload].id, u, r.batch, r.rate_rps)
+            for r, u in zip(residents, units, strict=True)
+        ]
+        return spatial_gpu(self.views[pattern.pool].gpu.name, slots)
 
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
         """Return the worth above which a pattern gains."""
@@ -137,14 +154,15 @@ class CapacityGeneration(Generation):
             gains = False
             relaxation = self.relaxation = self.master.relax()
             room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
-            slack = max(0.0, worst - relaxation.value) + room
+            slack = max(0.0, worst - self.dual_value(relaxation)) + room
             for pricer in self.pricers:
                 threshold = self.threshold(pricer.pool, relaxation, 0.0) - slack
                 charge = -relaxation.workload_dual[self.class_of]
                 resolution = FINEST * abs(relaxation.value) / max(1.0, float(self.count.sum()))
                 found = pricer.price(charge, threshold, resolution, Effort.EXHAUST, self.run.deadline)
                 self.tally.nodes += found.nodes
-                new = [p for p in (self._pattern(f) for f in found.filled) if self.add([p])]
+                patterns = [self._pattern(f) for f in found.filled]
+                new = [pattern for pattern in patterns if self.add([pattern])]
                 if not found.complete:
                     return False
                 gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in new)

@@ -32,6 +32,12 @@ SPARE_NODES = 2_000
 SEARCH_NODES = (1_000, 20_000, 400_000, 8_000_000)
 """Nodes of one search: first a little everywhere, more only where and when nothing was found so."""
 
+NODES_PER_S = 300_000
+"""Visited at least, as far as a search near the deadline may rely on it."""
+
+FINEST_RPS = 1e-6
+"""Regions whose boxes overrate throughput by no more are not halved."""
+
 ENOUGH = 10
 """Filled GPUs that are worth another look at the master."""
 
@@ -237,14 +243,15 @@ class _Call:
         region.losses = losses_rps(self._market, region.box, self._pricer.relaxed, steps - 1)
         heapq.heappush(self.waiting, region)
         for workloads in self._relaxed_sets(int(region.box[0]), steps):
-            self._keep(self._pricer.fill(workloads))
+            if time.monotonic() < self._deadline:
+                self._keep(self._pricer.fill(workloads))
 
     def search_all(self, node_limit: int, stop_after: int) -> None:
         """Search the waiting regions, the worst first, halving those whose boxes matter; what is cut short waits on."""
         cut_short = []
         while self.waiting and len(self.filled) < stop_after and time.monotonic() < self._deadline:
             region = heapq.heappop(self.waiting)
-            coarse = max(region.losses) > self._resolution
+            coarse = max(region.losses) > max(self._resolution, FINEST_RPS)
             # Once there is enough to go on with, coarse regions are only halved, for the sake of the bound.
             if (not coarse or len(self.filled) < ENOUGH) and self._search(
                 region, SEARCH_NODES[0] if coarse else node_limit
@@ -267,6 +274,8 @@ class _Call:
         self._relax(region)
         if region.bound <= self._threshold:
             return True
+        left = max(0.0, self._deadline - time.monotonic()) * NODES_PER_S
+        node_limit = int(min(node_limit, left + 1.0))
         found = self._found
         found.stored[0] = 0
         complete, worth, nodes = search(

@@ -147,6 +147,8 @@ def search(
             slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
             value += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[rows[i], batch[i]])
             charged += market.charge[workload[i]]
+        if so_far.memory[residents] > tables.memory_limit_mib:
+            slack = min(slack, -MARGIN / 2.0)  # within rounding
         if slack < -MARGIN or value - charged <= threshold:
             continue
         worth = max(worth, (value - charged) + MARGIN * value)
@@ -178,7 +180,7 @@ def _next_place(
     # The last resident completes a GPU inside the box: nothing is charged for its demands.
     missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
     l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
-    memory_free = tables.memory_limit_mib - so_far.memory[depth]
+    memory_free = tables.memory_limit_mib * (1.0 + MARGIN) - so_far.memory[depth]
     place = so_far.place[depth] + 1
     while place < len(relaxed.worth) * batches:
         choice, b = place // batches, place % batches

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Status
 from bench.judge import judge
+from formulations.colgen.capacity import pricer as pricer_module
+from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort
 from formulations.colgen.generation import identical_workloads
 from formulations.colgen.scheduler import ColGen
@@ -20,6 +22,7 @@ from instances import GpuPool, Instance, Objective, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.least_shares import least_shares, within_budgets
+from instances.one_gpu import Resident
 from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.view import View
 
@@ -171,3 +174,32 @@ def test_small_instances_are_proven(seed: int) -> None:
     assert outcome.bound is not None
     assert judge(outcome.plan, instance).value == pytest.approx(max(plans))
     assert outcome.bound.value >= max(plans) * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_gpu_first_found_worse_than_it_is_counts_for_its_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any spending of spare shares, GPUs are first known at their least shares."""
+    monkeypatch.setattr(pricer_module, "SPARE_NODES", 0)
+    instance, _, _, values = drawn(seed, 4)
+    generation = CapacityGeneration(instance, Run(time.monotonic() + 60.0))
+    generation.solve(lambda: False)
+
+    assert generation.complete_below(0.0)
+
+    known: dict[tuple[int, ...], float] = {}
+    for pattern, cost in zip(generation.master.patterns, generation.master.costs, strict=True):
+        members = tuple(w for w, _, _ in pattern.members)
+        known[members] = max(known.get(members, 0.0), -cost)
+        assert cost == generation.cost_of(pattern)
+    for members, value in values.items():
+        assert known[members] == pytest.approx(value, rel=1e-12)
+
+
+def test_a_plan_has_the_throughput_that_it_was_chosen_for() -> None:
+    instance, _, _, _ = drawn(1, 4)
+    generation = CapacityGeneration(instance, Run(time.monotonic() + 60.0))
+    for pattern in generation.master.patterns:
+        residents = [Resident(w, b, rate) for w, b, rate in pattern.members]
+        placed = generation.placed(pattern, residents)
+        assert placed is not None
+        assert [g.share_units for g in placed.gpulets] == list(generation._filled[pattern].units)

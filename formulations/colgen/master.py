@@ -13,8 +13,8 @@ from formulations.colgen.pricer import Pattern
 Floats = NDArray[np.float64]
 
 
-SAME_COST = 1e-12
-"""Relative difference below which costs are the same but for rounding."""
+MUCH = 1e-6
+"""Relative change of a cost that calls for another look at the relaxation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class Master:
             target.setOptionValue(name, value)
 
     def add(self, pattern: Pattern, cost: float) -> bool:
-        """Add a pattern, or lower the cost of one that is known; whether anything changed."""
+        """Add a pattern, or lower the cost of one that is known; whether it was new, or that changed much."""
         known = self._known.get(pattern)
         if known is not None:
-            if cost >= self.costs[known] - SAME_COST * abs(self.costs[known]):
-                return False
-            self.costs[known] = cost
-            self._solver.changeColCost(self._artificial + known, cost)
-            return True
+            before = self.costs[known]
+            if cost < before:
+                self.costs[known] = cost
+                self._solver.changeColCost(self._artificial + known, cost)
+            return cost < before - MUCH * abs(before)
         self._known[pattern] = len(self.patterns)
         self.patterns.append(pattern)
         self.costs.append(cost)

@@ -8,7 +8,7 @@ first, until the box itself makes little difference, and then searched to the en
 import heapq
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -19,7 +19,8 @@ from formulations.colgen.capacity.regions import Region, losses_rps
 from formulations.colgen.capacity.relaxation import empty_relaxed, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
-from instances.least_shares import least_share_alone
+from instances.least_shares import least_share_alone, least_shares
+from instances.spare_shares import spend_spare_shares
 from instances.view import View
 
 Floats = NDArray[np.float64]
@@ -184,6 +185,18 @@ class CapacityPricer:
         """Return where workloads (positions in the instance) stand in the order of the market."""
         return self._place_of[list(workloads)]
 
+    def polished(self, filled: Filled) -> Filled:
+        """Return a filled GPU with the best shares for its batches, as far as a short search finds them."""
+        index, batch = self.places(filled.workload), np.array(filled.batch)
+        rows, budget_ms = self.model[index], self.budget_ms[index, batch]
+        units = np.zeros_like(index)
+        if not least_shares(self.tables, rows, batch, budget_ms, units):
+            return filled
+        value, _ = spend_spare_shares(self.tables, rows, batch, budget_ms, units, SPARE_NODES)
+        if value <= filled.throughput_rps:
+            return filled
+        return replace(filled, units=tuple(units.tolist()), throughput_rps=float(value))
+
     def filled_of(self, found: FilledFound, row: int) -> Filled:
         """Return what a search found, in the order of the instance."""
         size = int(found.size[row])
@@ -283,7 +296,7 @@ class _Call:
         )
         self.nodes += nodes
         for row in range(int(found.stored[0])):
-            self._keep(self._pricer.filled_of(found, row))
+            self._keep(self._pricer.polished(self._pricer.filled_of(found, row)))
         if complete:
             region.bound = worth
         return complete

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Status
 from bench.judge import judge
-from formulations.colgen.capacity import pricer as pricer_module
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort
 from formulations.colgen.generation import identical_workloads
@@ -176,23 +175,17 @@ def test_small_instances_are_proven(seed: int) -> None:
     assert outcome.bound.value >= max(plans) * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_gpu_first_found_worse_than_it_is_counts_for_its_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any spending of spare shares, GPUs are first known at their least shares."""
-    monkeypatch.setattr(pricer_module, "SPARE_NODES", 0)
-    instance, _, _, values = drawn(seed, 4)
+def test_a_gpu_found_again_with_more_throughput_counts_for_that() -> None:
+    instance, _, _, _ = drawn(1, 4)
     generation = CapacityGeneration(instance, Run(time.monotonic() + 60.0))
-    generation.solve(lambda: False)
+    pattern = generation.master.patterns[0]
+    filled = generation._filled[pattern]
+    better, worse = (replace(filled, throughput_rps=filled.throughput_rps + more) for more in (1.0, -1.0))
 
-    assert generation.complete_below(0.0)
+    assert generation.add([generation._pattern(better)]) == 1
+    assert generation.add([generation._pattern(worse)]) == 0
 
-    known: dict[tuple[int, ...], float] = {}
-    for pattern, cost in zip(generation.master.patterns, generation.master.costs, strict=True):
-        members = tuple(w for w, _, _ in pattern.members)
-        known[members] = max(known.get(members, 0.0), -cost)
-        assert cost == generation.cost_of(pattern)
-    for members, value in values.items():
-        assert known[members] == pytest.approx(value, rel=1e-12)
+    assert generation.master.costs[0] == -better.throughput_rps == generation.cost_of(pattern)
 
 
 def test_a_plan_has_the_throughput_that_it_was_chosen_for() -> None:

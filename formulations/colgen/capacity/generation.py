@@ -67,7 +67,8 @@ class CapacityGeneration(Generation):
         for pricer in self.pricers:
             for w in range(len(self.instance.workloads)):
                 self._add_filled(pricer, (w,))
-        deadline = time.monotonic() + SEED_TIME_FRACTION * min(self.run.remaining_s, SEED_TIME_MOST_S)
+        allowed_s = SEED_TIME_FRACTION * min(self.run.remaining_s, SEED_TIME_MOST_S)
+        deadline = time.monotonic() + allowed_s
         tight = CostGeneration(replace(self.instance, objective=Objective.COST), replace(self.run, deadline=deadline))
         tight.solve(lambda: False)
         relaxation = tight.master.relax()
@@ -76,7 +77,7 @@ class CapacityGeneration(Generation):
             for patterns in tight.starts()
         ]
         for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline + allowed_s:
                 break
             self._add_filled(self.pricers[pattern.pool], tuple(w for w, _, _ in pattern.members))
 

@@ -21,6 +21,10 @@ WEAKEST_PULL = 0.2
 """Weight of the best bound's duals below which they are dropped."""
 
 
+CLOSING_ROOM = 1e-6
+"""Relative room for rounding when patterns are told apart by their reduced costs."""
+
+
 @dataclass(slots=True)
 class Tally:
     """Counts for the statistics of a run."""
@@ -60,7 +64,8 @@ class Generation:
         self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
         self.order, self.copy_of, self.class_of = identical_workloads(instance)
         self.copies = np.bincount(self.class_of).astype(np.float64)
-        self.master = Master(self.cover(), run.threads)
+        self.asked = self.cover()
+        self.master = Master(self.asked, run.threads)
         self.relaxation: Relaxation | None = None
         self.centre: Relaxation | None = None
         self.bound = self.trivial_bound
@@ -93,6 +98,10 @@ class Generation:
 
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
         """Worth above which a pattern of a pool gains: what its GPU costs and its pool charges, and the tolerance."""
+        raise NotImplementedError
+
+    def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
+        """Every pattern of a pool whose reduced cost is at most ``slack``; ``None`` if some are missing."""
         raise NotImplementedError
 
     # What they share --------------------------------------------------------------------------------------------
@@ -177,7 +186,7 @@ class Generation:
 
         A coverage dual above the cost of an artificial column counts for that cost only.
         """
-        workload = np.minimum(relaxation.workload_dual, self.cover().artificial_cost)
+        workload = np.minimum(relaxation.workload_dual, self.asked.artificial_cost)
         limited = np.isfinite(self.count)
         terms = [*(workload * self.copies), *(relaxation.pool_dual[limited] * self.count[limited])]
         return min(relaxation.value, math.fsum(terms))
@@ -188,8 +197,9 @@ class Generation:
             [self.class_of[w] for p in patterns for w, _, _ in p.members], minlength=len(self.copies)
         ).astype(np.float64)
         used = np.bincount([p.pool for p in patterns], minlength=len(self.count)).astype(np.float64)
-        cover = self.cover()
-        return bool(np.all(covered >= cover.least) and np.all(covered <= cover.most) and np.all(used <= self.count))
+        return bool(
+            np.all(covered >= self.asked.least) and np.all(covered <= self.asked.most) and np.all(used <= self.count)
+        )
 
     def _pulled(self, relaxation: Relaxation, pull: float) -> Relaxation:
         if self.centre is None or pull == 0.0:
@@ -214,8 +224,25 @@ class Generation:
             self.bound, self.centre = found, duals
 
     def complete_below(self, worst: float) -> bool:
-        """Add every pattern that plans of at most this cost (the master's) hold; whether that was possible."""
-        return False
+        """Add every pattern that plans of at most this cost, as the master counts it, hold; whether that was possible.
+
+        A plan costs what the relaxation does and the reduced costs of its patterns. Once none is negative, none may
+        exceed what the plan costs more than the relaxation.
+        """
+        gains = True
+        while gains:
+            gains = False
+            relaxation = self.relaxation = self.master.relax()
+            room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
+            slack = max(0.0, worst - self.dual_value(relaxation)) + room
+            for pool in range(len(self.views)):
+                found = self.patterns_within(slack, pool, relaxation)
+                if found is None:
+                    return False
+                changed = [pattern for pattern in found if self.add([pattern])]
+                # As many patterns of negative reduced cost as there are workloads still fit into the room.
+                gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in changed)
+        return True
 
 
 def identical_workloads(instance: Instance) -> tuple[Ints, Ints, Ints]:

@@ -78,6 +78,34 @@ def best_of_table(
 
 
 @njit(cache=True)
+def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
+    """Make Polyak's step towards a threshold; whether there was one to make.
+
+    Parameters
+    ----------
+    multipliers
+        Of L2 and power, shape (2,): overwritten.
+    over_l2_pct, over_power_w
+        By how much the relaxed solution exceeds the ceilings; negative where it stays below. If it satisfies them, and
+        nothing is charged for ceilings that it stays below, no multipliers do better.
+    distance
+        From the threshold to the bound.
+    """
+    over_l2, over_power = over_l2_pct / L2_SCALE, over_power_w / POWER_SCALE
+    if multipliers[0] == 0.0:
+        over_l2 = max(over_l2, 0.0)
+    if multipliers[1] == 0.0:
+        over_power = max(over_power, 0.0)
+    norm = over_l2 * over_l2 + over_power * over_power
+    if norm < 1e-18:
+        return False
+    length = distance / norm
+    multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
+    multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
+    return True
+
+
+@njit(cache=True)
 def relax_box(
     first: Ints,
     box: Floats,
@@ -153,16 +181,6 @@ def relax_box(
         for j in range(residents):
             l2_sum += l2[chosen[j]]
             power_sum += power[chosen[j]]
-        over_l2, over_power = (l2_sum - l2_cap) / L2_SCALE, (power_sum - power_cap) / POWER_SCALE
-        if multipliers[0] == 0.0:
-            over_l2 = max(over_l2, 0.0)
-        if multipliers[1] == 0.0:
-            over_power = max(over_power, 0.0)
-        norm = over_l2 * over_l2 + over_power * over_power
-        if norm < 1e-18:
-            break  # the relaxed solution satisfies the box: no multiplier does better
-        # Polyak's step towards the threshold
-        length = (bound - threshold) / norm
-        multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
-        multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
+        if not step_multipliers(multipliers, l2_sum - l2_cap, power_sum - power_cap, bound - threshold):
+            break
     return best, l2_cap, power_cap

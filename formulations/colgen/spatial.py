@@ -22,9 +22,6 @@ PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
 
-CLOSING_ROOM = 1e-6
-"""Relative room for rounding when patterns are told apart by their reduced costs."""
-
 
 class _SpatialGeneration(Generation):
     """What ``cost`` and ``goodput`` share: exact pricing over (workload, rate) choices at least shares."""
@@ -69,40 +66,17 @@ class _SpatialGeneration(Generation):
             for pricer in self.pricers
         ]
 
-    def complete_below(self, worst: float) -> bool:
-        """Add every pattern that plans of at most this cost, as the master counts it, hold; whether that was possible.
-
-        A plan costs what the relaxation does and the reduced costs of its patterns. Once none is negative, none may
-        exceed what the plan costs more than the relaxation.
-        """
-        gains = True
-        while gains:
-            gains = False
-            relaxation = self.relaxation = self.master.relax()
-            room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
-            slack = max(0.0, worst - self.dual_value(relaxation)) + room
-            for pricer in self.pricers:
-                new = self._patterns_within(slack, pricer, relaxation)
-                if new is None:
-                    return False
-                # As many patterns of negative reduced cost as there are workloads still fit into the room.
-                gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in new)
-        return True
-
-    def _patterns_within(self, slack: float, pricer: Pricer, relaxation: Relaxation) -> list[Pattern] | None:
-        """Add the patterns of reduced cost at most ``slack``; those that are new, or ``None`` if some are missing."""
-        threshold = self.threshold(pricer.pool, relaxation, 0.0)
+    def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
+        """Return every pattern whose reduced cost is at most ``slack``, or ``None``."""
+        pricer = self.pricers[pool]
         profit = self._profit(pricer, relaxation.workload_dual)
         # No pattern gains by itself, so nobody whom it would cost more than the slack is in one of these.
         profit = np.where(profit < -slack, -np.inf, profit)
-        limit = CLOSING_PATTERNS
-        priced = pricer.price(
-            profit, threshold - slack, CLOSING_NODES, limit, limit, self.run.deadline, bonus=2.0 * slack
-        )
+        threshold, limit = self.threshold(pool, relaxation, 0.0) - slack, CLOSING_PATTERNS
+        priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit, self.run.deadline, bonus=2.0 * slack)
         self.tally.nodes += priced.nodes
-        if len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short:
-            return None
-        return [pattern for pattern in priced.patterns if self.add([pattern])]
+        missing = len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short
+        return None if missing else priced.patterns
 
     def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
         raise NotImplementedError

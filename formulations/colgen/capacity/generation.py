@@ -13,7 +13,7 @@ from formulations.colgen.capacity.pricer import CapacityPricer, Effort, Filled
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
-from formulations.colgen.spatial import CLOSING_ROOM, CostGeneration
+from formulations.colgen.spatial import CostGeneration
 from instances import Instance, Objective, PlacedGpu
 from instances.one_gpu import Resident, fit_gpu
 from instances.plan import spatial_gpu
@@ -21,13 +21,12 @@ from instances.plan import spatial_gpu
 Floats = NDArray[np.float64]
 
 CERTIFIED_TOLERANCE = 0.016
-"""Of pricing calls from which on regions are searched for what relaxed solutions do not suggest."""
+"""Of a pricing call, at or below which regions are searched as long as it takes."""
 
-SEED_PATTERNS = 3_000
 RESOLUTION, FINEST = 0.4, 1.5e-3
 """What the boxes that are searched may add: of the tolerance of a pricing call, and of a GPU's mean throughput."""
 
-SEED_TIME_FRACTION, SEED_TIME_MOST_S = 0.2, 60.0
+SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
 
 
 class CapacityGeneration(Generation):
@@ -64,9 +63,8 @@ class CapacityGeneration(Generation):
 
         Shares that tight GPUs save are whole GPUs for those who turn shares into the most throughput.
         """
-        for pricer in self.pricers:
-            for w in range(len(self.instance.workloads)):
-                self._add_filled(pricer, (w,))
+        alone = [self._filled_pattern(pool, (w,)) for pool in range(len(self.views)) for w in range(len(self.class_of))]
+        self.add([pattern for pattern in alone if pattern is not None])
         allowed_s = SEED_TIME_FRACTION * min(self.run.remaining_s, SEED_TIME_MOST_S)
         deadline = time.monotonic() + allowed_s
         tight = CostGeneration(replace(self.instance, objective=Objective.COST), replace(self.run, deadline=deadline))
@@ -79,7 +77,8 @@ class CapacityGeneration(Generation):
         for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
             if time.monotonic() >= deadline + allowed_s:
                 break
-            self._add_filled(self.pricers[pattern.pool], tuple(w for w, _, _ in pattern.members))
+            filled = self.pattern_if_feasible(pattern.pool, pattern.members)
+            self.add([] if filled is None else [filled])
 
     def starts(self) -> list[list[Pattern]]:
         """Whole plans to begin with: the tight ones, filled, and the one handed over."""
@@ -90,15 +89,11 @@ class CapacityGeneration(Generation):
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
         """Return the filled pattern of these workloads; batches and spare shares are chosen anew."""
-        filled = self.pricers[pool].fill(tuple(w for w, _, _ in members))
-        return None if filled is None else self._pattern(filled)
+        return self._filled_pattern(pool, tuple(w for w, _, _ in members))
 
-    def _add_filled(self, pricer: CapacityPricer, workloads: tuple[int, ...]) -> bool:
-        filled = pricer.fill(tuple(sorted(workloads)))
-        if filled is None:
-            return False
-        self.add([self._pattern(filled)])
-        return True
+    def _filled_pattern(self, pool: int, workloads: tuple[int, ...]) -> Pattern | None:
+        filled = self.pricers[pool].fill(workloads)
+        return None if filled is None else self._pattern(filled)
 
     def _pattern(self, filled: Filled) -> Pattern:
         rates = [self.instance.workloads[w].rate_rps for w in filled.workload]
@@ -121,20 +116,21 @@ class CapacityGeneration(Generation):
 
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
         """Return the worth above which a pattern gains."""
-        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
-        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
+        return float(tolerance * self._mean_rps(relaxation) - relaxation.pool_dual[pool])
+
+    def _mean_rps(self, relaxation: Relaxation) -> float:
+        """Return the throughput of a GPU on average."""
+        return abs(relaxation.value) / max(1.0, float(self.count.sum()))
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
         """Look for patterns that gain."""
         priced = []
         charge = -relaxation.workload_dual[self.class_of]
+        certify = tolerance <= CERTIFIED_TOLERANCE
+        effort = Effort.CERTIFY if certify else Effort.QUICK
+        resolution = (FINEST if certify else RESOLUTION * tolerance) * self._mean_rps(relaxation)
         for pricer in self.pricers:
             threshold = self.threshold(pricer.pool, relaxation, tolerance)
-            per_gpu = threshold + float(relaxation.pool_dual[pricer.pool])
-            if tolerance <= CERTIFIED_TOLERANCE:
-                effort, resolution = Effort.CERTIFY, FINEST * per_gpu / tolerance
-            else:
-                effort, resolution = Effort.QUICK, RESOLUTION * per_gpu
             found = pricer.price(charge, threshold, resolution, effort, self.run.deadline)
             patterns = [self._pattern(f) for f in found.filled]
             priced.append(Priced(found.bound, patterns, found.nodes, cut_short=not found.complete))
@@ -144,27 +140,11 @@ class CapacityGeneration(Generation):
         """Return the bound that duals and the best worth give."""
         return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)
 
-    def complete_below(self, worst: float) -> bool:
-        """Add every pattern that plans of at most this cost, as the master counts it, hold; whether that was possible.
-
-        A plan costs what the relaxation does and the reduced costs of its patterns. Once none is negative, none may
-        exceed what the plan costs more than the relaxation.
-        """
-        gains = True
-        while gains:
-            gains = False
-            relaxation = self.relaxation = self.master.relax()
-            room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
-            slack = max(0.0, worst - self.dual_value(relaxation)) + room
-            for pricer in self.pricers:
-                threshold = self.threshold(pricer.pool, relaxation, 0.0) - slack
-                charge = -relaxation.workload_dual[self.class_of]
-                resolution = FINEST * abs(relaxation.value) / max(1.0, float(self.count.sum()))
-                found = pricer.price(charge, threshold, resolution, Effort.EXHAUST, self.run.deadline)
-                self.tally.nodes += found.nodes
-                patterns = [self._pattern(f) for f in found.filled]
-                new = [pattern for pattern in patterns if self.add([pattern])]
-                if not found.complete:
-                    return False
-                gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in new)
-        return True
+    def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
+        """Return every pattern whose reduced cost is at most ``slack``, or ``None``."""
+        threshold = self.threshold(pool, relaxation, 0.0) - slack
+        charge = -relaxation.workload_dual[self.class_of]
+        resolution = FINEST * self._mean_rps(relaxation)
+        found = self.pricers[pool].price(charge, threshold, resolution, Effort.EXHAUST, self.run.deadline)
+        self.tally.nodes += found.nodes
+        return [self._pattern(f) for f in found.filled] if found.complete else None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN
 from formulations.colgen.capacity.options import Market, Options, empty_options, optimistic
-from formulations.colgen.relaxation import L2_SCALE, POWER_SCALE, best_of_table
+from formulations.colgen.relaxation import best_of_table, step_multipliers
 from instances.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -125,18 +125,8 @@ def relax(market: Market, box: Floats, threshold: float, multipliers: Floats, re
             m, u = market.model[k // len(tables.permitted)], relaxed.units[k]
             l2_sum += tables.l2_pct[m, relaxed.batch[k], u]
             power_sum += tables.power_w[m, relaxed.batch[k], u]
-        over_l2, over_power = (l2_sum - l2_cap) / L2_SCALE, (power_sum - power_cap) / POWER_SCALE
-        if multipliers[0] == 0.0:
-            over_l2 = max(over_l2, 0.0)
-        if multipliers[1] == 0.0:
-            over_power = max(over_power, 0.0)
-        norm = over_l2 * over_l2 + over_power * over_power
-        if norm < 1e-18:
-            break  # the relaxed solution satisfies the box: no multiplier does better
-        # Polyak's step towards the threshold
-        length = (bound - threshold) / norm
-        multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
-        multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
+        if not step_multipliers(multipliers, l2_sum - l2_cap, power_sum - power_cap, bound - threshold):
+            break
     return best, step + 1
 
 

@@ -14,14 +14,43 @@ P99_TOLERANCE = 1e-6
 
 
 @njit(cache=True)
+def next_batch(
+    arrivals_ms: Floats, first: int, known: int, free_ms: float, batch: int, timeout_ms: float
+) -> tuple[float, int]:
+    """Return when the next batch starts and the first request that is not on board.
+
+    A batch starts as soon as the server is free and either ``batch`` requests wait or the oldest has waited
+    ``timeout_ms``; it takes everyone who waits then, up to ``batch``.
+
+    Parameters
+    ----------
+    arrivals_ms
+        Nondecreasing from ``first`` to ``known``.
+    first, known
+        The oldest request waiting, and the end of those to come.
+    free_ms
+        When the server has done with the batch before.
+    batch, timeout_ms
+        Of the slot.
+    """
+    ready_ms = arrivals_ms[first] + timeout_ms
+    if first + batch <= known:
+        ready_ms = min(ready_ms, arrivals_ms[first + batch - 1])
+    start_ms = max(free_ms, ready_ms)
+    last = first
+    while last < known and last < first + batch and arrivals_ms[last] <= start_ms:
+        last += 1
+    return start_ms, last
+
+
+@njit(cache=True)
 def batch_latencies_ms(
     arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, latencies_ms: Floats
 ) -> None:
     """Serve arrivals in batches on one server and write each request's latency.
 
-    A batch starts as soon as the server is free and either ``batch`` requests wait or the oldest has waited
-    ``timeout_ms``; it takes everyone who waits then, up to ``batch``, and always lasts ``service_ms``. Nothing is
-    dropped: lateness counts in full.
+    Batches start by the rule of ``next_batch`` and always last ``service_ms``. Nothing is dropped: lateness counts in
+    full.
 
     Parameters
     ----------
@@ -32,19 +61,12 @@ def batch_latencies_ms(
     latencies_ms
         Written, shape (requests,).
     """
-    requests = len(arrivals_ms)
-    free_ms = 0.0
-    first = 0
-    while first < requests:
-        ready_ms = arrivals_ms[first] + timeout_ms
-        if first + batch <= requests:
-            ready_ms = min(ready_ms, arrivals_ms[first + batch - 1])
-        start_ms = max(free_ms, ready_ms)
+    free_ms, first = 0.0, 0
+    while first < len(arrivals_ms):
+        start_ms, last = next_batch(arrivals_ms, first, len(arrivals_ms), free_ms, batch, timeout_ms)
         free_ms = start_ms + service_ms
-        last = first
-        while last < requests and last < first + batch and arrivals_ms[last] <= start_ms:
-            latencies_ms[last] = free_ms - arrivals_ms[last]
-            last += 1
+        for request in range(first, last):
+            latencies_ms[request] = free_ms - arrivals_ms[request]
         first = last
 
 

@@ -1,0 +1,184 @@
+"""Requests that visit several workloads: who comes next, and when a whole request is done."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bench.simulation.histogram import BINS, bin_of
+from instances import Instance
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NONE = -1
+
+
+class Flow(NamedTuple):
+    """How requests of applications go from stage to stage; without applications every array is empty or ``NONE``.
+
+    Attributes
+    ----------
+    application
+        Of each workload, or ``NONE``, shape (workloads,).
+    stages, slo_ms
+        Of each application: how many stages it has, and its end-to-end SLO.
+    before
+        Stages that precede each workload's, shape (workloads,).
+    first_after, after
+        The stages after workload w are ``after[first_after[w]]`` to ``after[first_after[w + 1] - 1]``.
+    """
+
+    application: Ints
+    stages: Ints
+    slo_ms: Floats
+    before: Ints
+    first_after: Ints
+    after: Ints
+
+
+class Underway(NamedTuple):
+    """Requests of applications that are not done, in rows by number since ``base``; and what became of the others.
+
+    Attributes
+    ----------
+    base
+        Number of the request in row 0 of each application, shape (applications,).
+    arrived_ms
+        Shape (applications, rows).
+    done_ms
+        When the last stage that is done was; the same shape.
+    stages_left
+        Stages not done; ``NONE`` once one was dropped; the same shape.
+    missing
+        Stages before that are not done, shape (workloads, rows).
+    ready_ms
+        When the last of those was done, the same shape.
+    histogram
+        End-to-end latencies, shape (applications, BINS).
+    served, late, dropped
+        Requests measured, shape (applications,).
+    largest_ms
+        The longest latency measured, the same shape.
+    """
+
+    base: Ints
+    arrived_ms: Floats
+    done_ms: Floats
+    stages_left: Ints
+    missing: Ints
+    ready_ms: Floats
+    histogram: Ints
+    served: Ints
+    late: Ints
+    dropped: Ints
+    largest_ms: Floats
+
+
+def flow_of(instance: Instance) -> Flow:
+    """Return the flow of an instance's applications."""
+    count, where = len(instance.workloads), instance.workload_index
+    application = np.full(count, NONE, dtype=np.int64)
+    before, after = np.zeros(count, dtype=np.int64), [[] for _ in range(count)]  # type: ignore[var-annotated]
+    for number, one in enumerate(instance.applications):
+        for stage in one.stages:
+            application[where[stage]] = number
+        for source, target in one.edges:
+            before[where[target]] += 1
+            after[where[source]].append(where[target])
+    return Flow(
+        application,
+        np.array([len(one.stages) for one in instance.applications], dtype=np.int64),
+        np.array([one.slo_ms for one in instance.applications], dtype=np.float64),
+        before,
+        np.cumsum([0, *(len(stages) for stages in after)]).astype(np.int64),
+        np.array([stage for stages in after for stage in stages], dtype=np.int64),
+    )
+
+
+def nobody_underway(flow: Flow) -> Underway:
+    """Return the state before the first request."""
+    applications, workloads = len(flow.stages), len(flow.application)
+    none = np.zeros(applications, dtype=np.int64)
+    return Underway(
+        none,
+        np.zeros((applications, 0)),
+        np.zeros((applications, 0)),
+        np.zeros((applications, 0), dtype=np.int64),
+        np.zeros((workloads, 0), dtype=np.int64),
+        np.zeros((workloads, 0)),
+        np.zeros((applications, BINS), dtype=np.int64),
+        none.copy(),
+        none.copy(),
+        none.copy(),
+        np.zeros(applications),
+    )
+
+
+@njit(cache=True)
+def stage_done(
+    flow: Flow, underway: Underway, workload: int, request: int, done_ms: float, from_ms: float, to_ms: float
+) -> None:
+    """Note that a request has passed a stage; measure it if that was its last."""
+    one = flow.application[workload]
+    row = request - underway.base[one]
+    if underway.stages_left[one, row] == NONE:
+        return
+    underway.stages_left[one, row] -= 1
+    underway.done_ms[one, row] = max(underway.done_ms[one, row], done_ms)
+    for at in range(flow.first_after[workload], flow.first_after[workload + 1]):
+        after = flow.after[at]
+        underway.missing[after, row] -= 1
+        underway.ready_ms[after, row] = max(underway.ready_ms[after, row], done_ms)
+    arrived_ms = underway.arrived_ms[one, row]
+    if underway.stages_left[one, row] == 0 and from_ms <= arrived_ms < to_ms:
+        latency_ms = underway.done_ms[one, row] - arrived_ms
+        underway.histogram[one, bin_of(latency_ms)] += 1
+        underway.served[one] += 1
+        underway.late[one] += latency_ms > flow.slo_ms[one]
+        underway.largest_ms[one] = max(underway.largest_ms[one], latency_ms)
+
+
+@njit(cache=True)
+def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, from_ms: float, to_ms: float) -> None:
+    """Note that a request was dropped at a stage: it is lost as a whole."""
+    one = flow.application[workload]
+    row = request - underway.base[one]
+    if underway.stages_left[one, row] != NONE:
+        underway.stages_left[one, row] = NONE
+        underway.dropped[one] += from_ms <= underway.arrived_ms[one, row] < to_ms
+
+
+def with_rows(underway: Underway, flow: Flow, base: Ints, drawn_before: Ints, times_ms: list[Floats]) -> Underway:
+    """Return the state with rows for requests just drawn, behind those of the ones still underway.
+
+    Parameters
+    ----------
+    underway, flow
+        Of the applications.
+    base
+        Number of the oldest request of each application that is still underway.
+    drawn_before, times_ms
+        Of each application: how many requests it had before the new ones, and when these come.
+    """
+    first, new = base - underway.base, [len(times) for times in times_ms]
+    kept = [int(end - start) for end, start in zip(drawn_before, base, strict=True)]
+    rows = max((k + n for k, n in zip(kept, new, strict=True)), default=0)
+    by_application = (len(flow.stages), rows)
+    by_workload = (len(flow.application), rows)
+    arrived, done = np.zeros(by_application), np.zeros(by_application)
+    left = np.zeros(by_application, dtype=np.int64)
+    missing, ready = np.zeros(by_workload, dtype=np.int64), np.zeros(by_workload)
+    for one, times in enumerate(times_ms):
+        members = flow.application == one
+        old, stay = slice(first[one], first[one] + kept[one]), slice(0, kept[one])
+        added = slice(kept[one], kept[one] + new[one])
+        for target, source in ((arrived, underway.arrived_ms), (done, underway.done_ms), (left, underway.stages_left)):
+            target[one, stay] = source[one, old]
+        missing[members, stay], ready[members, stay] = underway.missing[members, old], underway.ready_ms[members, old]
+        arrived[one, added], left[one, added] = times, flow.stages[one]
+        missing[members, added] = flow.before[members, None]
+    return underway._replace(
+        base=base, arrived_ms=arrived, done_ms=done, stages_left=left, missing=missing, ready_ms=ready
+    )

@@ -1,0 +1,270 @@
+"""The event loop: batches start and end on executors, and slow each other while they overlap."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
+from bench.simulation.compiled import inlined, kernel
+from bench.simulation.histogram import bin_of
+from bench.simulation.layout import Records
+from bench.simulation.noise import noise_factor
+from bench.simulation.pace import retime
+from bench.simulation.routing import Routing, next_slot
+from bench.simulation.state import Terms
+from instances.queueing import next_batch
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@kernel
+def advance(
+    tables: Tables,
+    executors: Records,
+    slots: Records,
+    times: Records,
+    terms: Terms,
+    arrivals_ms: Floats,
+    request: Ints,
+    queues: Records,
+    state: Records,
+    counts: Records,
+    histogram: Ints,
+    by_second: Records,
+    routing: Routing,
+    flow: Flow,
+    underway: Underway,
+    scratch: Floats,
+    until_ms: float,
+) -> None:
+    """Go on until all that happens up to ``until_ms`` has happened.
+
+    GPUs without applications do not depend on each other and are simulated one by one; with applications a batch on one
+    GPU may send requests to the next, and all events come in the order of time.
+
+    Parameters
+    ----------
+    tables, executors, slots, times
+        See ``Site``.
+    terms
+        What is asked for.
+    arrivals_ms, request
+        Requests of every slot side by side, nondecreasing within a slot and complete up to ``until_ms``; their numbers
+        within their application.
+    queues, state
+        Records of ``QUEUE`` and ``STATE``: advanced.
+    counts, histogram, by_second
+        See ``Measured``: added to.
+    routing, flow, underway
+        Of applications.
+    scratch
+        Room for the demands of a GPU's residents, shape (executors, 3).
+    until_ms
+        In simulated time.
+    """
+    for e in range(len(state)):
+        if state[e].slot == NONE:
+            _plan(executors, slots, arrivals_ms, queues, state, e)
+    together = len(flow.stages) > 0
+    first = 0
+    while first < len(state):
+        end = len(state) if together else executors[first].end
+        while True:
+            e = first
+            for other in range(first + 1, end):
+                if state[other].event_ms < state[e].event_ms:
+                    e = other
+            now_ms = state[e].event_ms
+            if not now_ms <= until_ms:
+                break
+            if state[e].slot == NONE:
+                s = _start(
+                    executors, slots, times, terms, arrivals_ms, request, queues, state, counts, by_second, flow,
+                    underway, e,
+                )  # fmt: skip
+            else:
+                s = state[e].slot
+                _end(slots, times, terms, arrivals_ms, queues, state, counts, histogram, by_second, e)
+                if slots[s].application != NONE:
+                    _hand_over(
+                        executors, slots, times, terms, arrivals_ms, request, queues, state, routing, flow, underway, e,
+                        s,
+                    )  # fmt: skip
+                state[e].slot = NONE
+                _plan(executors, slots, arrivals_ms, queues, state, e)
+            if s != NONE and terms.dynamic:
+                retime(tables, executors, slots, state, scratch, e, now_ms)
+        first = end
+
+
+@inlined
+def _plan(executors: Records, slots: Records, arrivals_ms: Floats, queues: Records, state: Records, e: int) -> None:
+    """Note when an idle executor starts its next batch, or has its next turn."""
+    if executors[e].cycle_ms > 0.0:
+        turn_ms = state[e].cycle * executors[e].cycle_ms + slots[state[e].turn].turn_ms
+        state[e].event_ms = max(turn_ms, state[e].free_ms)
+        return
+    s = executors[e].first_slot
+    state[e].event_ms = np.inf
+    if queues[s].head < queues[s].known:
+        state[e].event_ms, _ = next_batch(
+            arrivals_ms, queues[s].head, queues[s].known, state[e].free_ms, slots[s].batch, slots[s].timeout_ms
+        )
+
+
+@inlined
+def _start(
+    executors: Records,
+    slots: Records,
+    times: Records,
+    terms: Terms,
+    arrivals_ms: Floats,
+    request: Ints,
+    queues: Records,
+    state: Records,
+    counts: Records,
+    by_second: Records,
+    flow: Flow,
+    underway: Underway,
+    e: int,
+) -> int:
+    """Start a batch of whoever waits and can still be in time; return its slot, ``NONE`` if there is nobody."""
+    now_ms = state[e].event_ms
+    s = executors[e].first_slot
+    if executors[e].cycle_ms > 0.0:
+        s = state[e].turn
+        state[e].turn += 1
+        if state[e].turn == executors[e].end_slot:
+            state[e].turn = executors[e].first_slot
+            state[e].cycle += 1
+    known, most = queues[s].known, slots[s].batch
+    first = queues[s].head
+    last = first
+    while last < known and last < first + most and arrivals_ms[last] <= now_ms:
+        last += 1
+    if terms.dropping:
+        while first < last and now_ms + times[s, last - first].promised_ms > arrivals_ms[first] + slots[s].slo_ms:
+            _drop(terms, counts, by_second, s, arrivals_ms[first])
+            if slots[s].application != NONE:
+                stage_dropped(flow, underway, slots[s].workload, request[first], terms.from_ms, terms.to_ms)
+            first += 1
+            if last < known and arrivals_ms[last] <= now_ms:
+                last += 1
+        if first > queues[s].head:
+            queues[s].head = first
+            if executors[e].cycle_ms == 0.0 and first < last:
+                # Those left may have time to wait for company
+                start_ms, _ = next_batch(arrivals_ms, first, known, now_ms, most, slots[s].timeout_ms)
+                if start_ms > now_ms:
+                    state[e].event_ms = start_ms
+                    return NONE
+    if first == last:
+        _plan(executors, slots, arrivals_ms, queues, state, e)
+        return NONE
+    state[e].slot, state[e].size = s, last - first
+    state[e].left, state[e].since_ms, state[e].started_ms = 1.0, now_ms, now_ms
+    state[e].factor = noise_factor(terms.noise, terms.seed, s, queues[s].batches)
+    state[e].whole_ms = times[s, last - first].gpu_ms * state[e].factor
+    state[e].event_ms = now_ms + state[e].whole_ms
+    queues[s].batches += 1
+    return s
+
+
+@inlined
+def _end(
+    slots: Records,
+    times: Records,
+    terms: Terms,
+    arrivals_ms: Floats,
+    queues: Records,
+    state: Records,
+    counts: Records,
+    histogram: Ints,
+    by_second: Records,
+    e: int,
+) -> None:
+    """Count the requests of a batch that ends."""
+    s, size = state[e].slot, state[e].size
+    first = queues[s].head
+    queues[s].head = first + size
+    started_ms = state[e].started_ms
+    state[e].free_ms = state[e].event_ms + times[s, size].tail_ms
+    counts[s].busy_ms += state[e].free_ms - started_ms
+    done_ms = state[e].free_ms + times[s, size].delay_ms
+    slo_ms = slots[s].slo_ms
+    for place in range(first, first + size):
+        arrival_ms = arrivals_ms[place]
+        if not terms.from_ms <= arrival_ms < terms.to_ms:
+            continue
+        latency_ms = done_ms - arrival_ms
+        late = latency_ms > slo_ms
+        counts[s].arrived += 1
+        counts[s].served += 1
+        counts[s].late += late
+        counts[s].latency_ms += latency_ms
+        counts[s].waiting_ms += started_ms - arrival_ms
+        counts[s].largest_ms = max(counts[s].largest_ms, latency_ms)
+        histogram[s, bin_of(latency_ms)] += 1
+        if len(by_second) > 0:
+            second = int((arrival_ms - terms.from_ms) // 1000.0)
+            by_second[second, s].arrived += 1
+            by_second[second, s].served += 1
+            by_second[second, s].late += late
+
+
+@inlined
+def _drop(terms: Terms, counts: Records, by_second: Records, s: int, arrival_ms: float) -> None:
+    """Count a request that is dropped."""
+    if terms.from_ms <= arrival_ms < terms.to_ms:
+        counts[s].arrived += 1
+        counts[s].dropped += 1
+        if len(by_second) > 0:
+            second = int((arrival_ms - terms.from_ms) // 1000.0)
+            by_second[second, s].arrived += 1
+            by_second[second, s].dropped += 1
+
+
+@kernel
+def _hand_over(
+    executors: Records,
+    slots: Records,
+    times: Records,
+    terms: Terms,
+    arrivals_ms: Floats,
+    request: Ints,
+    queues: Records,
+    state: Records,
+    routing: Routing,
+    flow: Flow,
+    underway: Underway,
+    e: int,
+    s: int,
+) -> None:
+    """Send the requests of the batch that has just ended on to the stages that waited for this one alone."""
+    workload, one, size = slots[s].workload, slots[s].application, state[e].size
+    done_ms = state[e].free_ms + times[s, size].delay_ms
+    for place in range(queues[s].head - size, queues[s].head):
+        number = request[place]
+        row = number - underway.base[one]
+        stage_done(flow, underway, workload, number, done_ms, terms.from_ms, terms.to_ms)
+        if underway.stages_left[one, row] == NONE:
+            continue
+        for at in range(flow.first_after[workload], flow.first_after[workload + 1]):
+            after = flow.after[at]
+            if underway.missing[after, row] > 0:
+                continue
+            target = next_slot(routing, after)
+            if target == NONE:
+                stage_dropped(flow, underway, after, number, terms.from_ms, terms.to_ms)
+                continue
+            # Batches that end earlier may have longer feedback: keep the queue in the order of time
+            arrival_ms = underway.ready_ms[after, row]
+            spot = queues[target].known
+            while spot > queues[target].head and arrivals_ms[spot - 1] > arrival_ms:
+                arrivals_ms[spot], request[spot] = arrivals_ms[spot - 1], request[spot - 1]
+                spot -= 1
+            arrivals_ms[spot], request[spot] = arrival_ms, number
+            queues[target].known += 1
+            if state[slots[target].executor].slot == NONE:
+                _plan(executors, slots, arrivals_ms, queues, state, slots[target].executor)

@@ -1,0 +1,70 @@
+"""Latencies as counts in bins of equal relative width: percentiles without keeping samples."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+_SUB_BITS = 7
+"""Bits of the mantissa that tell bins apart: 128 bins to the octave, each less than 0.8 % wide."""
+
+_FIRST_OCTAVE, _OCTAVES = -10, 34
+"""From a microsecond to four and a half hours; what lies beyond falls into the outermost bins."""
+
+BINS = _OCTAVES << _SUB_BITS
+
+_MANTISSA_BITS = 52
+_EXPONENT_BIAS = 1023
+_SHIFT = _MANTISSA_BITS - _SUB_BITS
+_FIRST = (_FIRST_OCTAVE + _EXPONENT_BIAS) << _SUB_BITS
+
+
+@njit(cache=True)
+def bin_of(latency_ms: float) -> int:
+    """Return the bin of a latency: the leading bits of the number itself, which are its logarithm, piecewise linear."""
+    leading = int(np.float64(latency_ms).view(np.int64) >> _SHIFT) - _FIRST
+    return min(max(leading, 0), BINS - 1)
+
+
+def edges_ms(first: int, last: int) -> NDArray[np.float64]:
+    """Return the lower edges of the bins ``first`` to ``last``, the upper edge of the last included, in ms."""
+    bits = (np.arange(first, last + 2, dtype=np.int64) + _FIRST) << _SHIFT
+    return bits.view(np.float64)
+
+
+def quantile_ms(counts: Ints, fraction: float, largest_ms: float) -> float | None:
+    """Return the smallest latency that at least ``fraction`` of the requests do not exceed.
+
+    Within a bin, requests are taken to be spread evenly.
+
+    Parameters
+    ----------
+    counts
+        Of each bin, shape (BINS,).
+    fraction
+        Above 0, at most 1.
+    largest_ms
+        The largest latency counted: no quantile is beyond it.
+
+    Returns
+    -------
+    float or None
+        Milliseconds; ``None`` if nothing was counted.
+    """
+    total = int(counts.sum())
+    if total == 0:
+        return None
+    rank = fraction * total
+    below = np.cumsum(counts)
+    at = int(np.searchsorted(below, rank * (1.0 - 1e-12)))
+    low, high = edges_ms(at, at)
+    inside = (rank - (below[at] - counts[at])) / counts[at]
+    return float(min(low + (high - low) * inside, largest_ms))
+
+
+def compact(counts: Ints) -> dict[str, object]:
+    """Return the occupied bins as JSON values: their lower edges in ms, and the counts."""
+    occupied = np.flatnonzero(counts)
+    lower_ms = ((occupied + _FIRST) << _SHIFT).view(np.float64)
+    return {"lower_ms": [round(edge, 6) for edge in lower_ms.tolist()], "requests": counts[occupied].tolist()}

@@ -1,0 +1,235 @@
+"""A plan as arrays: GPUs, the executors on them, and the slots that these serve."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.simulation.applications import NONE
+from instances import Gpulet, Instance, Partition, PlacedGpu, Plan, Slot
+from instances.budget import SloRule
+from instances.interference import gpu_time_beside_ms
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Records = NDArray[np.void]
+
+EXECUTOR = np.dtype(
+    [("first", "i8"), ("end", "i8"), ("units", "i8"), ("cycle_ms", "f8"), ("first_slot", "i8"), ("end_slot", "i8")]
+)
+"""What runs one batch at a time: a gpulet, or a process in a MIG instance.
+
+``first`` and ``end`` delimit the executors of its GPU, ``first_slot`` and ``end_slot`` the slots that it serves;
+``units`` is its share, ``cycle_ms`` its duty cycle, 0 without one.
+"""
+
+SLOT = np.dtype(
+    [
+        ("executor", "i8"),
+        ("workload", "i8"),
+        ("application", "i8"),
+        ("model", "i8"),
+        ("batch", "i8"),
+        ("rate_rps", "f8"),
+        ("slo_ms", "f8"),
+        ("timeout_ms", "f8"),
+        ("turn_ms", "f8"),
+    ]
+)
+"""A workload's place on an executor.
+
+``workload`` and ``application`` are positions in the instance (``NONE`` outside applications), ``model`` is a row of
+the tables, ``batch`` the largest batch; a batch that is not full starts after ``timeout_ms``, and ``turn_ms`` is the
+moment in the duty cycle at which the slot's turn comes.
+"""
+
+TIMES = np.dtype([("gpu_ms", "f8"), ("tail_ms", "f8"), ("delay_ms", "f8"), ("promised_ms", "f8")])
+"""Of a batch of some size: its GPU time beside all neighbours at their planned batches; what follows before the next
+batch may start; what a request takes beyond both, because transfers overlap with other batches' execution; and the
+whole inference time that the planner's model promises. Who cannot be in time by that promise is hopeless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The GPUs of one type in a plan.
+
+    Attributes
+    ----------
+    executors, slots
+        Records of ``EXECUTOR`` and ``SLOT``.
+    times
+        Records of ``TIMES``, shape (slots, largest batch + 1).
+    tables
+        By which batches that overlap slow each other; ``None`` where nothing does.
+    """
+
+    executors: Records
+    slots: Records
+    times: Records
+    tables: Tables | None
+
+
+def sites(plan: Plan, planned: Instance, true_tables: Mapping[str, Tables]) -> list[Site]:
+    """Lay out a plan, one site for each GPU type that it uses.
+
+    Parameters
+    ----------
+    plan
+        Of shares, batches and rates that are known: whatever it breaks, it must belong to the instance and have figures
+        for its batches.
+    planned
+        The instance as the planner saw it: dispatch timeouts and promised times are its.
+    true_tables
+        By which the GPUs really behave, by GPU type; not needed for GPUs cut into MIG instances.
+    """
+    found = []
+    application = _applications(planned)
+    for pool in planned.gpus:
+        gpus = [gpu for gpu in plan.gpus if gpu.type == pool.type.name and gpu.gpulets]
+        if not gpus:
+            continue
+        builder = _Builder(application)
+        if planned.partition is Partition.MIG:
+            for gpu in gpus:
+                _lay_out_mig(builder, gpu, planned)
+            tables = None
+        else:
+            view, tables = View.of(planned, pool.type), true_tables[pool.type.name]
+            for gpu in gpus:
+                _lay_out(builder, gpu, view, tables)
+        found.append(builder.site(tables))
+    return found
+
+
+def _applications(instance: Instance) -> list[int]:
+    """Application of each workload, ``NONE`` outside."""
+    of = {stage: number for number, one in enumerate(instance.applications) for stage in one.stages}
+    return [of.get(workload.id, NONE) for workload in instance.workloads]
+
+
+@dataclass(slots=True)
+class _Builder:
+    """A site under construction."""
+
+    application: Sequence[int]
+    executors: list[tuple[float, ...]] = field(default_factory=list)
+    slots: list[tuple[float, ...]] = field(default_factory=list)
+    times: list[Sequence[tuple[float, ...]]] = field(default_factory=list)
+    gpu_begins: int = 0
+
+    def add_slot(
+        self,
+        workload: int,
+        model: int,
+        slot: Slot,
+        rate_rps: float,
+        moments: tuple[float, ...],
+        times: list[tuple[float, ...]],
+    ) -> None:
+        """Add a slot to the executor that ``end_executor`` will end; ``moments`` are its SLO, timeout and turn."""
+        self.slots.append(
+            (len(self.executors), workload, self.application[workload], model, slot.batch, rate_rps, *moments)
+        )
+        self.times.append(times)
+
+    def end_executor(self, units: int, cycle_ms: float) -> None:
+        begins = int(self.executors[-1][-1]) if self.executors else 0
+        self.executors.append((self.gpu_begins, 0, units, cycle_ms, begins, len(self.slots)))
+
+    def end_gpu(self) -> None:
+        count = len(self.executors)
+        for at in range(self.gpu_begins, count):
+            first, _, *rest = self.executors[at]
+            self.executors[at] = (first, count, *rest)
+        self.gpu_begins = count
+
+    def site(self, tables: Tables | None) -> Site:
+        times = np.zeros((len(self.times), max(len(sizes) for sizes in self.times) + 1), dtype=TIMES)
+        for row, sizes in enumerate(self.times):
+            times[row, 1 : len(sizes) + 1] = sizes
+        return Site(np.array(self.executors, dtype=EXECUTOR), np.array(self.slots, dtype=SLOT), times, tables)
+
+
+def _lay_out(builder: _Builder, gpu: PlacedGpu, view: View, tables: Tables) -> None:
+    """Add a GPU divided by shares."""
+    instance = view.instance
+    planned, true = _demands(view, view.tables, gpu), _demands(view, tables, gpu)
+    for own, gpulet in enumerate(gpu.gpulets):
+        units = min(gpulet.share_units, tables.share_units)
+        turn_ms = 0.0
+        for slot in gpulet.slots:
+            w = instance.workload_index[slot.workload]
+            m = int(view.model[w])
+            times: list[tuple[float, ...]] = []
+            for b in range(1, slot.batch + 1):
+                exposed_ms = float(tables.exposed_ms[m, b])
+                times.append(
+                    (
+                        gpu_time_beside_ms(tables, m, b, units, true, own),
+                        exposed_ms,
+                        float(tables.transfer_ms[m, b]) - exposed_ms,
+                        gpu_time_beside_ms(view.tables, m, b, units, planned, own)
+                        + float(view.tables.transfer_ms[m, b]),
+                    )
+                )
+            promised_ms = times[-1][-1]
+            moments = (float(view.slo_ms[w]), _timeout_ms(instance, w, slot, promised_ms), turn_ms)
+            builder.add_slot(w, m, slot, slot.rate_rps, moments, times)
+            # Turns are as far apart as the planner thinks that batches take
+            turn_ms += instance.latency_buffer * promised_ms if math.isfinite(promised_ms) else 0.0
+        builder.end_executor(units, gpulet.duty_cycle_ms or 0.0)
+    builder.end_gpu()
+
+
+def _lay_out_mig(builder: _Builder, gpu: PlacedGpu, instance: Instance) -> None:
+    """Add a GPU cut into instances: every process is an executor of its own, and nothing disturbs it."""
+    pool = instance.pool(gpu.type)
+    assert pool is not None
+    assert pool.type.mig is not None
+    for gpulet in gpu.gpulets:
+        (slot,) = gpulet.slots
+        w = instance.workload_index[slot.workload]
+        workload = instance.workloads[w]
+        known = pool.type.mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
+        assert known is not None
+        period_ms = 1000.0 * gpulet.processes * slot.batch / known.throughput_rps
+        # A batch takes what was measured, full or not
+        times = [(period_ms, 0.0, known.latency_ms - period_ms, known.latency_ms)] * slot.batch
+        moments = (workload.slo_ms, _timeout_ms(instance, w, slot, known.latency_ms), 0.0)
+        for _ in range(gpulet.processes):
+            builder.add_slot(w, 0, slot, slot.rate_rps / gpulet.processes, moments, [*times])
+            builder.end_executor(gpulet.share_units, 0.0)
+    builder.end_gpu()
+
+
+def _demands(view: View, tables: Tables, gpu: PlacedGpu) -> Floats:
+    """What each gpulet shows its neighbours: the largest demand of any of its slots, as the judge has it."""
+    demands = np.zeros((len(gpu.gpulets), 3))
+    for own, gpulet in enumerate(gpu.gpulets):
+        for slot in gpulet.slots:
+            at = _place(view, gpulet, slot)
+            shown = tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]
+            demands[own] = np.maximum(demands[own], shown)
+    return demands
+
+
+def _place(view: View, gpulet: Gpulet, slot: Slot) -> tuple[int, int, int]:
+    model = int(view.model[view.instance.workload_index[slot.workload]])
+    return model, slot.batch, min(gpulet.share_units, view.tables.share_units)
+
+
+def _timeout_ms(instance: Instance, workload: int, slot: Slot, promised_ms: float) -> float:
+    """After how long a batch starts that is not full.
+
+    Half the SLO where the rule says so. Under the others the time in which the planned rate fills the batch, unless a
+    request has to leave earlier to be in time: the duty cycle of Nexus, ``min(1000 b / r, SLO - t_inf)``.
+    """
+    slo_ms = instance.workloads[workload].slo_ms
+    if instance.slo_rule in (SloRule.HALF_SLO, SloRule.P99):
+        return slo_ms / 2.0
+    latest_ms = slo_ms - instance.latency_buffer * promised_ms
+    return max(0.0, min(1000.0 * slot.batch / slot.rate_rps, latest_ms))

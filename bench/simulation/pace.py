@@ -1,0 +1,77 @@
+"""How fast batches go that overlap: the performance model, asked again whenever one starts or ends."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.simulation.applications import NONE
+from bench.simulation.compiled import inlined, kernel
+from bench.simulation.layout import Records
+from instances.interference import gpu_time_beside_ms, gpu_time_ms
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+
+
+@kernel
+def retime(
+    tables: Tables, executors: Records, slots: Records, state: Records, scratch: Floats, e: int, now_ms: float
+) -> None:
+    """Give every batch on an executor's GPU the pace that it has beside those running now."""
+    running = 0
+    l2, dram, power = 0.0, 0.0, 0.0
+    for other in range(executors[e].first, executors[e].end):
+        if state[other].slot != NONE:
+            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
+            running += 1
+            l2 += tables.l2_pct[m, b, u]
+            dram += tables.dram_pct[m, b, u]
+            power += tables.power_w[m, b, u]
+    if tables.pairwise and running > 2:
+        _retime_by_pairs(tables, executors, slots, state, scratch, e, now_ms, running)
+        return
+    for other in range(executors[e].first, executors[e].end):
+        if state[other].slot != NONE:
+            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
+            others_l2, others_dram = l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u]
+            time_ms = gpu_time_ms(tables, m, b, u, running, others_l2, others_dram, power)
+            _set_pace(state, other, time_ms * state[other].factor, now_ms)
+
+
+@kernel
+def _retime_by_pairs(
+    tables: Tables,
+    executors: Records,
+    slots: Records,
+    state: Records,
+    scratch: Floats,
+    e: int,
+    now_ms: float,
+    running: int,
+) -> None:
+    """Do the same where interference is that of pairs."""
+    row = 0
+    for other in range(executors[e].first, executors[e].end):
+        if state[other].slot != NONE:
+            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
+            scratch[row, 0] = tables.l2_pct[m, b, u]
+            scratch[row, 1] = tables.dram_pct[m, b, u]
+            scratch[row, 2] = tables.power_w[m, b, u]
+            row += 1
+    row = 0
+    for other in range(executors[e].first, executors[e].end):
+        if state[other].slot != NONE:
+            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
+            time_ms = gpu_time_beside_ms(tables, m, b, u, scratch[:running], row)
+            _set_pace(state, other, time_ms * state[other].factor, now_ms)
+            row += 1
+
+
+@inlined
+def _set_pace(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
+    """Let a batch go on at the pace at which all of it would take ``whole_ms``."""
+    if state[e].since_ms < now_ms:
+        part = (now_ms - state[e].since_ms) / state[e].whole_ms
+        state[e].left = max(0.0, state[e].left - part)
+        state[e].since_ms = now_ms
+    state[e].whole_ms = whole_ms
+    state[e].event_ms = now_ms + (whole_ms * state[e].left if state[e].left > 0.0 else 0.0)

@@ -1,0 +1,240 @@
+"""What a simulation finds: latencies, goodput and broken promises of every workload."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.simulation.histogram import compact, quantile_ms
+
+Ints = NDArray[np.int64]
+
+VIOLATIONS_ALLOWED = 0.01
+"""Of the requests of a workload: the P99 is within the SLO."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What became of the requests of one workload, or of one application end to end.
+
+    Attributes
+    ----------
+    id
+        Of the workload or application.
+    slo_ms
+        Its latency objective.
+    offered_rps
+        Rate at which requests were meant to come.
+    requests
+        That came while it was measured.
+    late, dropped, unfinished
+        Served after their deadline; given up; still waiting when the simulation ended.
+    p50_ms, p90_ms, p95_ms, p99_ms, max_ms, mean_ms
+        Latency of the requests served; ``None`` if there were none. Percentiles are read from ``histogram``, within
+        0.8 %.
+    throughput_rps, goodput_rps
+        Requests served, and served in time, per second.
+    violation_rate
+        Fraction of the requests that were not served in time.
+    drop_rate
+        Fraction of the requests that were not served at all.
+    mean_queue
+        Requests waiting for their batch to start, on average.
+    histogram
+        Counts of latencies: see ``bench.simulation.histogram``.
+    """
+
+    id: str
+    slo_ms: float
+    offered_rps: float
+    requests: int
+    late: int
+    dropped: int
+    unfinished: int
+    p50_ms: float | None
+    p90_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    max_ms: float | None
+    mean_ms: float | None
+    throughput_rps: float
+    goodput_rps: float
+    violation_rate: float
+    drop_rate: float
+    mean_queue: float | None
+    histogram: Ints = field(repr=False, compare=False)
+
+    @property
+    def violating(self) -> bool:
+        """Whether more than one request in a hundred was not served in time."""
+        return self.violation_rate > VIOLATIONS_ALLOWED
+
+    def to_json(self, histograms: bool) -> dict[str, Any]:
+        """Return it as JSON values, with or without the histogram."""
+        values = asdict(self)
+        values["violating"] = self.violating
+        counts = values.pop("histogram")
+        return values | ({"histogram": compact(counts)} if histograms else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What happened second by second, by the second in which requests arrived; arrays of shape (seconds, workloads).
+
+    Attributes
+    ----------
+    workloads
+        Their ids.
+    arrived, in_time, late, dropped
+        Requests; those unfinished are in ``arrived`` only where they came to an end.
+    """
+
+    workloads: tuple[str, ...]
+    arrived: Ints
+    in_time: Ints
+    late: Ints
+    dropped: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """The outcome of a simulation.
+
+    Attributes
+    ----------
+    workloads, applications
+        In the order of the instance; workloads that were offered nothing are included.
+    seconds
+        Measured.
+    wall_s
+        What the simulation itself took.
+    series
+        Second by second, where asked for.
+    """
+
+    workloads: tuple[Served, ...]
+    applications: tuple[Served, ...]
+    seconds: float
+    wall_s: float
+    series: Series | None = None
+
+    @property
+    def requests(self) -> int:
+        """Measured, of all workloads."""
+        return sum(one.requests for one in self.workloads)
+
+    @property
+    def goodput_rps(self) -> float:
+        """Requests served in time per second, of all workloads."""
+        return math.fsum(one.goodput_rps for one in self.workloads)
+
+    @property
+    def violation_rate(self) -> float:
+        """Fraction of all requests that were not served in time."""
+        return _fraction(self.workloads, lambda one: one.violation_rate)
+
+    @property
+    def drop_rate(self) -> float:
+        """Fraction of all requests that were not served."""
+        return _fraction(self.workloads, lambda one: one.drop_rate)
+
+    @property
+    def violating(self) -> int:
+        """Workloads and applications with more than one request in a hundred not in time."""
+        return sum(one.violating for one in (*self.workloads, *self.applications))
+
+    @property
+    def worst_p99(self) -> float | None:
+        """Largest P99 latency as a multiple of its SLO; ``None`` where nothing was served."""
+        ratios = [one.p99_ms / one.slo_ms for one in (*self.workloads, *self.applications) if one.p99_ms is not None]
+        return max(ratios, default=None)
+
+    def to_json(self, histograms: bool = False) -> dict[str, Any]:
+        """Return it as JSON values."""
+        values: dict[str, Any] = {
+            "requests": self.requests,
+            "seconds": self.seconds,
+            "goodput_rps": self.goodput_rps,
+            "violation_rate": self.violation_rate,
+            "drop_rate": self.drop_rate,
+            "violating": self.violating,
+            "worst_p99": self.worst_p99,
+            "wall_s": self.wall_s,
+            "workloads": [one.to_json(histograms) for one in self.workloads],
+            "applications": [one.to_json(histograms) for one in self.applications],
+        }
+        if self.series is not None:
+            values["series"] = {name: getattr(self.series, name).tolist() for name in _SERIES} | {
+                "workloads": list(self.series.workloads)
+            }
+        return values
+
+
+_SERIES = ("arrived", "in_time", "late", "dropped")
+
+
+def _fraction(served: Sequence[Served], rate: Any) -> float:
+    requests = sum(one.requests for one in served)
+    return math.fsum(rate(one) * one.requests for one in served) / requests if requests else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Requests that came, were served (in time or late), were served late, were dropped."""
+
+    came: int
+    served: int
+    late: int
+    dropped: int
+
+
+def served(
+    name: str,
+    slo_ms: float,
+    offered_rps: float,
+    seconds: float,
+    requests: Outcome,
+    histogram: Ints,
+    largest_ms: float,
+    latency_ms: float | None = None,
+    waiting_ms: float | None = None,
+) -> Served:
+    """Make a ``Served`` of what was counted.
+
+    Parameters
+    ----------
+    name, slo_ms, offered_rps, seconds
+        See ``Served`` and ``Simulated``.
+    requests
+        By outcome.
+    histogram, largest_ms
+        Latencies of those served, and the longest.
+    latency_ms, waiting_ms
+        Sums of latencies and of waits, where they were kept.
+    """
+    came, done = requests.came, requests.served
+    p50, p90, p95, p99 = (quantile_ms(histogram, fraction, largest_ms) for fraction in (0.5, 0.9, 0.95, 0.99))
+    return Served(
+        id=name,
+        slo_ms=slo_ms,
+        offered_rps=offered_rps,
+        requests=came,
+        late=requests.late,
+        dropped=requests.dropped,
+        unfinished=came - done - requests.dropped,
+        p50_ms=p50,
+        p90_ms=p90,
+        p95_ms=p95,
+        p99_ms=p99,
+        max_ms=largest_ms if done else None,
+        mean_ms=latency_ms / done if done and latency_ms is not None else None,
+        throughput_rps=done / seconds,
+        goodput_rps=(done - requests.late) / seconds,
+        violation_rate=(came - done + requests.late) / came if came else 0.0,
+        drop_rate=(came - done) / came if came else 0.0,
+        mean_queue=None if waiting_ms is None else waiting_ms / (seconds * 1000.0),
+        histogram=histogram,
+    )

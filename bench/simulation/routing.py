@@ -1,0 +1,67 @@
+"""Which slot a request goes to where several serve its workload: in proportion to the rates planned for them."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Routing(NamedTuple):
+    """Slots of every workload.
+
+    Attributes
+    ----------
+    first, slot
+        Those of workload w are ``slot[first[w]]`` to ``slot[first[w + 1] - 1]``.
+    part
+        What part of the requests each of them takes, in the order of ``slot``.
+    credit
+        How much more than it got each was to get; in the same order.
+    """
+
+    first: Ints
+    slot: Ints
+    part: Floats
+    credit: Floats
+
+
+def routing_of(workloads: int, workload: Ints, rate_rps: Floats) -> Routing:
+    """Return the routing to slots.
+
+    Parameters
+    ----------
+    workloads
+        How many there are.
+    workload, rate_rps
+        Of each slot: whose requests it serves, and at what rate it is planned to.
+    """
+    slot = np.argsort(workload, kind="stable").astype(np.int64)
+    first = np.searchsorted(workload[slot], np.arange(workloads + 1)).astype(np.int64)
+    total = np.zeros(workloads)
+    np.add.at(total, workload, rate_rps)
+    return Routing(first, slot, rate_rps[slot] / total[workload[slot]], np.zeros(len(slot)))
+
+
+@njit(cache=True)
+def next_slot(routing: Routing, workload: int) -> int:
+    """Return the slot of the next request of a workload, -1 if none serves it: smooth weighted round robin."""
+    best = -1
+    for at in range(routing.first[workload], routing.first[workload + 1]):
+        routing.credit[at] += routing.part[at]
+        if best < 0 or routing.credit[at] > routing.credit[best]:
+            best = at
+    if best < 0:
+        return -1
+    routing.credit[best] -= 1.0
+    return routing.slot[best]
+
+
+@njit(cache=True)
+def spread(routing: Routing, workload: int, slots: Ints) -> None:
+    """Write the slot of each of the next ``len(slots)`` requests of a workload."""
+    for k in range(len(slots)):
+        slots[k] = next_slot(routing, workload)

@@ -1,0 +1,57 @@
+"""How a plan is simulated."""
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bench.simulation.arrivals import Arrivals
+from instances import InputError
+
+
+class Interference(StrEnum):
+    """Whom a batch is slowed by: all neighbours all the time, or those whose batches overlap with it."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a plan is simulated.
+
+    Attributes
+    ----------
+    arrivals
+        The process behind every stream.
+    seconds, warmup_s
+        Simulated time that is measured, and before it.
+    seed
+        Of the arrivals and the noise: the same seed gives every plan the same requests.
+    interference
+        See ``Interference``.
+    dropping
+        Whether requests that can no longer be in time are dropped when their batch starts.
+    noise
+        Standard deviation of the logarithm of a factor on each batch's GPU time.
+    by_second
+        Whether to keep a series.
+    """
+
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    seconds: float = 30.0
+    warmup_s: float = 5.0
+    seed: int = 0
+    interference: Interference = Interference.DYNAMIC
+    dropping: bool = True
+    noise: float = 0.0
+    by_second: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.seconds < math.inf:
+            raise InputError("seconds", f"{self.seconds}; expected a finite time greater than 0")
+        if not 0.0 <= self.warmup_s < math.inf:
+            raise InputError("warm-up", f"{self.warmup_s} s; expected a finite time, 0 or more")
+        if self.seed < 0:
+            raise InputError("seed", f"{self.seed}; expected 0 or more")
+        if not 0.0 <= self.noise < 10.0:
+            raise InputError("noise", f"{self.noise}; expected a standard deviation from 0 to 10")

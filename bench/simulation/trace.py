@@ -1,0 +1,112 @@
+"""Rate traces: requests per second, second by second, from a CSV file that may be compressed."""
+
+import gzip
+import io
+import math
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances import InputError
+
+Floats = NDArray[np.float64]
+
+MOST_SECONDS = 10_000_000
+"""A third of a year: a longer file is refused rather than read into memory."""
+
+_LONGEST_LINE = 200
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How the rate of a stream changes, repeated from its start when it ends.
+
+    Attributes
+    ----------
+    name
+        Of the file it was read from.
+    rates_rps
+        Rate in each second, not negative, not all 0; shape (seconds,).
+    """
+
+    name: str
+    rates_rps: Floats
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the rates."""
+        return sha256(np.ascontiguousarray(self.rates_rps).tobytes()).hexdigest()
+
+    @cached_property
+    def _expected(self) -> Floats:
+        """Requests expected until the end of each second, as a fraction of those of the whole trace."""
+        total = np.append(0.0, np.cumsum(self.rates_rps))
+        return total / total[-1]
+
+    def part(self, first_s: int, seconds: int) -> "Trace":
+        """Return ``seconds`` seconds from ``first_s`` on as a trace of their own."""
+        rates_rps = self.rates_rps[first_s : first_s + seconds]
+        if not rates_rps.any():
+            raise InputError(self.name, f"holds no requests in the {seconds} s from second {first_s} on")
+        return Trace(f"{self.name}[{first_s}:{first_s + seconds}]", rates_rps)
+
+    def times_ms(self, units: Floats, mean_rps: float) -> Floats:
+        """Return when the requests come that a stream of rate 1 has at ``units``, at ``mean_rps`` on average.
+
+        Parameters
+        ----------
+        units
+            Nondecreasing times of the unit stream.
+        mean_rps
+            Mean rate over the whole trace.
+        """
+        seconds = len(self.rates_rps)
+        rounds, part = np.divmod(units / (mean_rps * seconds), 1.0)
+        return (rounds * seconds + np.interp(part, self._expected, np.arange(seconds + 1.0))) * 1000.0
+
+
+def read_trace(path: Path) -> Trace:
+    """Read requests per second, one number to a line.
+
+    A first line that is no number is a heading. Files whose name ends in ``.gz`` are decompressed.
+
+    Raises
+    ------
+    InputError
+        Naming the file and the line, if a rate is negative or no finite number, there is none above 0, or the file is
+        too long or cannot be read.
+    """
+    try:
+        with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as content:
+            return Trace(path.name, _rates_rps(str(path), io.BufferedReader(content)))
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _rates_rps(where: str, lines: io.BufferedReader) -> Floats:
+    rates: list[float] = []
+    number = 0
+    while line := lines.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE or len(rates) == MOST_SECONDS:
+            raise InputError(f"{where}: line {number}", "is too much: expected one rate to a line, at most 10 million")
+        text = line.strip().decode(errors="replace")
+        if not text:
+            continue
+        try:
+            rate = float(text)
+        except ValueError:
+            if number == 1:
+                continue
+            raise InputError(f"{where}: line {number}", f'"{text}" is no number of requests per second') from None
+        if not 0.0 <= rate < math.inf:
+            raise InputError(f"{where}: line {number}", f"{text} req/s; expected a finite number, 0 or more")
+        rates.append(rate)
+    if not any(rates):
+        raise InputError(where, "holds no rate above 0: expected one number of requests per second to a line")
+    return np.array(rates)

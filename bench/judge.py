@@ -7,6 +7,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.judge_colocation import check_shared_gpulet, judge_colocation
 from bench.judge_mig import check_mig_gpulet, judge_mig_gpu
 from bench.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
@@ -23,18 +24,22 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     Raises
     ------
     InputError
-        If it is no answer to this instance at all: another instance's name, an unknown workload or GPU type, or a
-        share, batch or rate that is not a positive number.
+        If it is no answer to this instance at all: another instance's name, an unknown workload, job or GPU type, or
+        a share, batch or rate that is not a positive number.
     """
-    _check_belongs(plan, instance)
+    check_belongs(plan, instance)
     violations: list[Violation] = []
     slots: list[SlotVerdict] = []
     mig = instance.partition is Partition.MIG
     views = {} if mig else {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
-    for position, gpu in enumerate(plan.gpus):
-        found = judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type])
-        slots += found[0]
-        violations += found[1]
+    over_capacity_pct = None
+    if instance.objective is Objective.COLOCATION:
+        slots, violations, over_capacity_pct = judge_colocation(plan, instance, views)
+    else:
+        for position, gpu in enumerate(plan.gpus):
+            found = judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type])
+            slots += found[0]
+            violations += found[1]
     violations += _judge_pool(plan, instance)
     violations += _judge_rates(plan, instance)
 
@@ -42,7 +47,8 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
     prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
     cost = math.fsum(prices[gpu.type] for gpu in used)
-    free_pct = [100.0 * (1.0 - gpu.share_units / units[gpu.type]) for gpu in used]
+    # Jobs have the same units more than once; so have tuned shares that add up to more than there are.
+    free_pct = [100.0 * max(0.0, 1.0 - gpu.share_units / units[gpu.type]) for gpu in used]
     busy_pct = _busy_pct(plan, slots, units)
     throughput = math.fsum(slot.throughput_rps for slot in slots)
     return Verdict(
@@ -52,18 +58,20 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
         gpus_used=plan.gpus_used,
         cost_per_hour=cost,
         throughput_rps=throughput,
-        goodput_rps=_goodput_rps(plan, instance, violations),
+        goodput_rps=_goodput_rps(plan, instance, slots, violations),
         fragments_pct=math.fsum(free_pct) / len(used) if used else 0.0,
         utilisation_pct=math.fsum(busy_pct) / len(used) if used else 0.0,
         slots=tuple(slots),
+        over_capacity_pct=over_capacity_pct,
     )
 
 
-def _check_belongs(plan: Plan, instance: Instance) -> None:
+def check_belongs(plan: Plan, instance: Instance) -> None:
     if plan.instance != instance.name:
         raise InputError("plan: instance", f'made for "{plan.instance}", judged against "{instance.name}"')
     for g, gpu in enumerate(plan.gpus):
-        if instance.pool(gpu.type) is None:
+        pool = instance.pool(gpu.type)
+        if pool is None:
             known = [pool.type.name for pool in instance.gpus]
             raise unknown_name(f"plan: gpus[{g}].type", "GPU type", gpu.type, known)
         for p, gpulet in enumerate(gpu.gpulets):
@@ -76,10 +84,13 @@ def _check_belongs(plan: Plan, instance: Instance) -> None:
             if cycle_ms is not None and not 0.0 < cycle_ms < math.inf:
                 raise InputError(f"{where}.duty_cycle_ms", f"{cycle_ms} is no positive time")
             check_mig_gpulet(gpulet, instance.partition, where)
+            if instance.objective is Objective.COLOCATION:
+                check_shared_gpulet(gpulet, pool.type, where)
             for s, slot in enumerate(gpulet.slots):
                 place = f"{where}.slots[{s}]"
-                if slot.workload not in instance.workload_index:
-                    raise unknown_name(f"{place}.workload", "workload", slot.workload, list(instance.workload_index))
+                if slot.workload not in instance.model_of:
+                    kind = "job" if instance.objective is Objective.COLOCATION else "workload"
+                    raise unknown_name(f"{place}.workload", kind, slot.workload, list(instance.model_of))
                 if slot.batch < 1 or not 0.0 < slot.rate_rps < math.inf:
                     raise InputError(place, "batch and rate_rps are positive")
 
@@ -244,21 +255,21 @@ def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> fl
     match instance.objective:
         case Objective.COST:
             return cost
-        case Objective.CAPACITY:
+        case Objective.CAPACITY | Objective.COLOCATION:
             return throughput
         case Objective.GOODPUT:
             return math.fsum(slot.rate_rps for _, _, slot in plan.slots())
         case Objective.SCALE:
             served = _served_rps(plan)
             return min((served.get(w.id, 0.0) / w.rate_rps for w in instance.workloads), default=0.0)
-        case Objective.COLOCATION:
-            return None
 
 
-def _goodput_rps(plan: Plan, instance: Instance, violations: list[Violation]) -> float:
-    """Rates served by slots that keep their promise, at most what arrives."""
+def _goodput_rps(plan: Plan, instance: Instance, slots: list[SlotVerdict], violations: list[Violation]) -> float:
+    """Rates served by slots that keep their promise, at most what arrives; of jobs, which have none, what they do."""
     broken_gpus = {v.gpu for v in violations if v.workload is None and v.gpu is not None}
     broken_slots = {(v.gpu, v.workload) for v in violations}
+    if instance.objective is Objective.COLOCATION:
+        return math.fsum(slot.throughput_rps for slot in slots if slot.gpu not in broken_gpus)
     served: dict[str, float] = defaultdict(float)
     for position, _, slot in plan.slots():
         if position not in broken_gpus and (position, slot.workload) not in broken_slots:

@@ -10,13 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench.row import Column, Row, columns
+from bench.row import Column, JsonObject, Row, columns
 from instances import InputError, Instance
 from instances.errors import unknown_name
 from instances.files import instance_from_json, instance_to_json
 
-SCHEMA_VERSION = 1
-"""Stored in the file; raised when columns change."""
+SCHEMA_VERSION = 2
+"""Stored in the file; raised when columns or tables are added. Rows that are older have nothing there."""
+
+_CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
+"""What is judged of scenario sets whose row is not there yet, by the key of that row."""
 
 BUSY_TIMEOUT_S = 60.0
 """How long to wait for another bench that is writing."""
@@ -68,11 +71,13 @@ class Ledger:
             raise InputError(str(self.path), problem)
         tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if {"instances", "runs"} <= tables:
+            if version < SCHEMA_VERSION:
+                self._add_columns()
             return
         if tables or not create:
             raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")
         self._database.execute("PRAGMA journal_mode = WAL")
-        listed = ", ".join(f'"{column.name}" {_SQL_TYPES.get(column.type, "TEXT")}' for column in columns())
+        listed = ", ".join(f'"{column.name}" {_sql_type(column)}' for column in columns())
         with self._transaction():
             # Another bench may have done it since.
             self._database.execute(
@@ -80,6 +85,18 @@ class Ledger:
             )
             self._database.execute(f"CREATE TABLE IF NOT EXISTS runs ({listed}, PRIMARY KEY (key))")
             self._database.execute("CREATE INDEX IF NOT EXISTS runs_by_instance ON runs (instance_hash, scheduler)")
+            self._database.execute(_CHUNKS)
+            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _add_columns(self) -> None:
+        """Bring the file of an older bench up to date."""
+        with self._transaction():
+            # Another bench may have done it since.
+            known = {name for _, name, *_ in self._database.execute("PRAGMA table_info(runs)")}
+            for column in columns():
+                if column.name not in known:
+                    self._database.execute(f'ALTER TABLE runs ADD COLUMN "{column.name}" {_sql_type(column)}')
+            self._database.execute(_CHUNKS)
             self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def close(self) -> None:
@@ -97,6 +114,8 @@ class Ledger:
     def add(self, row: Row, instance: Instance) -> bool:
         """Store a row and its instance, both or nothing; return whether there was no row of this key before.
 
+        Of a scenario set the instance is the base.
+
         Raises
         ------
         InputError
@@ -110,10 +129,30 @@ class Ledger:
                 if text is not None:
                     content = [instance.fingerprint, instance.name, text]
                     self._database.execute("INSERT OR IGNORE INTO instances VALUES (?, ?, ?)", content)
-                places = ", ".join("?" * len(values))
-                insert = f"INSERT OR IGNORE INTO runs VALUES ({places})"  # noqa: S608 - question marks alone
+                # Columns that were added later stand last in the file. Their names come from Row alone.
+                listed, places = ", ".join(f'"{c.name}"' for c in columns()), ", ".join("?" * len(values))
+                insert = f"INSERT OR IGNORE INTO runs ({listed}) VALUES ({places})"  # noqa: S608
                 added = self._database.execute(insert, values).rowcount
+                self._database.execute("DELETE FROM chunks WHERE key = ?", [row.key])
         return added == 1
+
+    def add_chunk(self, key: str, chunk: JsonObject) -> None:
+        """Keep a judged chunk of a scenario set until its row is added: an interrupted run goes on behind it.
+
+        Raises
+        ------
+        InputError
+            If the ledger cannot be written.
+        """
+        with self._explained():
+            values = [key, chunk["first"], json.dumps(chunk)]
+            self._database.execute("INSERT OR IGNORE INTO chunks VALUES (?, ?, ?)", values)
+
+    def chunks(self, key: str) -> list[JsonObject]:
+        """Return the chunks that are kept of the run with this key."""
+        with self._explained():
+            found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
+            return [json.loads(text) for (text,) in found]
 
     def keys(self) -> set[str]:
         """Return the keys of all rows."""
@@ -200,6 +239,10 @@ class Ledger:
             raise InputError(str(self.path), f"is no ledger: {error}") from None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
+
+
+def _sql_type(column: Column) -> str:
+    return _SQL_TYPES.get(column.type, "TEXT")
 
 
 def _to_sql(column: Column, value: Any) -> Any:

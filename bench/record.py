@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from bench.api import Status
 from bench.messages import Message
 from bench.row import JsonObject, Termination
+from bench.scenarios import Tally
 from bench.task import Task
 from bench.worker import tells_of_memory
 
@@ -37,12 +38,18 @@ class Record:
     phase
         What the worker was doing last.
     clock_started
-        On the monotonic clock, or ``None`` before.
+        On the monotonic clock, or ``None`` before; of a scenario set, of the chunk under way.
+    tally
+        What became of the scenarios of a set so far.
+    pausing
+        Whether a chunk was handed over and the next one is not ordered yet.
     """
 
     task: Task
     grace_s: float
+    tally: Tally | None = None
     phase: str = "starting"
+    pausing: bool = False
     clock_started: float | None = None
     import_s: float | None = None
     warm_s: float | None = None
@@ -78,15 +85,23 @@ class Record:
                 self.import_s, self.warm_s = message["import_s"], message["warm_s"]
             case "report" if not self._too_late(message["t_s"]):
                 return self._report(Incumbent(message["t_s"], message["plan"], message["bound"]))
+            case "chunk" if not self._too_late(message["elapsed_s"]):
+                self.phase, self.pausing = "waiting for the judge", True
             case "done" if not self._too_late(message["decision_s"]):
                 self._done(message)
             case "ended" if not self._too_late(message["decision_s"]):
                 self.decision_s = message["decision_s"]
                 self.end(Termination(message["termination"]), message["reason"])
-            case "report" | "done" | "ended":
+            case "report" | "chunk" | "done" | "ended":
                 # It came after the moment at which the run would have been killed, had the bench not been busy.
-                self.end_at_limit(message["t_s"] if message["type"] == "report" else message["decision_s"])
+                self.end_at_limit(message[{"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")])
         return None
+
+    def resume_after_chunk(self, tally: Tally) -> None:
+        """Note that a chunk was judged: the run ends with the last one; what it claims is about all scenarios."""
+        if tally.complete and not self.ended:
+            self.end(Termination.FINISHED, "", Status.FEASIBLE if tally.all_accepted else Status.UNKNOWN)
+        self.phase, self.pausing, self.clock_started = "starting a chunk", False, None
 
     def _too_late(self, t_s: float | None) -> bool:
         return t_s is not None and t_s > self.task.time_limit_s + self.grace_s

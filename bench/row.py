@@ -45,22 +45,36 @@ class Row:
         As asked: ``b@a`` ran ``a`` first. Parameters by scheduler name, defaults included.
     source
         Where the figures come from: ``plan`` (the judge's model).
+    headroom, truth
+        Factor on every latency that the scheduler planned for, and what is really different from the instance, in
+        words; the plan is judged and simulated by that.
     status, termination, reason
         The scheduler's claim, how the run ended, and one line about it for people.
     objective, throughput_of, slo_rule, performance_model
-        Of the instance, in the words of instance files.
+        Of the instance, in the words of instance files; the objective of a scenario set is ``scenarios``.
     plan_class
         The narrowest class that contains the plan.
     value
-        The judge's, in the objective's unit, also for infeasible plans; ``None`` without a plan.
+        The judge's, in the objective's unit, also for infeasible plans; ``None`` without a plan. Of a scenario set the
+        number of scenarios with a plan that breaks no constraint.
     bound, bound_certified, bound_scope
         The last bound and the plans it holds for (``plan_class, allowed_shares, slots_per_gpulet, max_batch``).
-    gpus_used, cost_per_hour, throughput_rps, goodput_rps, fragments_pct, utilisation_pct
-        The judge's figures for the plan.
+    gpus_used, cost_per_hour, throughput_rps, goodput_rps, fragments_pct, utilisation_pct, over_capacity_pct
+        The judge's figures for the plan; the last of ``colocation`` only.
+    sim_goodput_rps, sim_violation_rate, sim_drop_rate, sim_violating, sim_worst_p99
+        Of the simulation: requests in time per second, fractions of the requests not served in time and not served at
+        all, workloads with more than 1 % not in time, and the largest P99 latency as a multiple of its SLO.
+    simulation
+        All that it found: see ``bench.simulation.result``.
     feasible, violations, violation_details
-        The judge's verdict, how many constraints are broken, and the first of them.
+        The judge's verdict, how many constraints are broken, and the first of them. Of a scenario set: whether all
+        plans keep all constraints, and how many plans do not.
+    scenarios
+        Of a scenario set: the ``count`` of its scenarios, how many were ``decided``, for how many the scheduler had a
+        plan (``accepted``) and the judge agreed (``served``), which these are (``accepted_bits``, ``served_bits``: see
+        ``bench.scenarios.unpack``), and seconds per decision (``decision_median_s``, ``decision_max_s``).
     decision_s
-        The scheduler's own time: from after ``warm`` until it returned or was stopped.
+        The scheduler's own time: from after ``warm`` until it returned or was stopped; for all scenarios of a set.
     import_s, warm_s
         Loading the scheduler's module; its ``warm``.
     overhead_s
@@ -94,6 +108,8 @@ class Row:
     parameters: JsonObject
     seed: int
     source: str
+    headroom: float | None
+    truth: str | None
     status: Status
     termination: Termination
     reason: str
@@ -112,9 +128,17 @@ class Row:
     goodput_rps: float | None
     fragments_pct: float | None
     utilisation_pct: float | None
+    over_capacity_pct: float | None
+    sim_goodput_rps: float | None
+    sim_violation_rate: float | None
+    sim_drop_rate: float | None
+    sim_violating: int | None
+    sim_worst_p99: float | None
+    simulation: JsonObject | None
     feasible: bool | None
     violations: int | None
     violation_details: Sequence[JsonObject]
+    scenarios: JsonObject | None
     decision_s: float | None
     import_s: float | None
     warm_s: float | None

@@ -4,6 +4,7 @@ One thread watches all workers. A worker ends by being killed with all it starte
 nothing it left behind outlives its run.
 """
 
+import math
 import os
 import signal
 import sys
@@ -20,10 +21,13 @@ from types import FrameType
 from bench import worker
 from bench.isolation import Worker, start_forkserver, start_warden
 from bench.ledger import Ledger
+from bench.messages import Message
 from bench.provenance import load_average
 from bench.record import Incumbent, Record
 from bench.row import Row, Termination
-from bench.scoring import Start, score
+from bench.scenarios import Tally
+from bench.scoring import Start, judge_chunk, score
+from bench.simulation.warm import warm_simulation
 from bench.task import Task
 from bench.warden import Warden
 from instances import InputError
@@ -51,11 +55,17 @@ class Listener:
     def finished(self, task: Task, row: Row) -> None:
         """The run ended, however, and its row is in the ledger."""
 
+    def advanced(self, task: Task, decided: int) -> None:
+        """So many scenarios of a set are decided and judged, those of an interrupted session included."""
+
     def skipped(self, task: Task, row: Row) -> None:
         """The ledger had the row already."""
 
     def interrupted(self, tasks: Sequence[Task]) -> None:
-        """Ctrl-C or SIGTERM stopped these runs; no row is kept of them, so that they run again next time."""
+        """Ctrl-C or SIGTERM stopped these runs; no row is kept of them, so that they run again next time.
+
+        Scenario sets then go on behind the last chunk that was judged.
+        """
 
 
 def run_tasks(
@@ -120,13 +130,17 @@ class _Active:
     asked_at: float
     """On the monotonic clock."""
     startup_limit_s: float
+    ordered_at: float
+    """When the worker was asked for its run or, of a scenario set, for the latest chunk; on the monotonic clock."""
 
     @property
     def kill_at(self) -> float:
         """When the run is killed, on the monotonic clock."""
+        if self.record.pausing:
+            return math.inf
         started = self.record.clock_started
         if started is None:
-            return self.asked_at + self.startup_limit_s
+            return self.ordered_at + self.startup_limit_s
         return started + self.record.task.time_limit_s + self.record.grace_s
 
     @property
@@ -144,7 +158,8 @@ class _Bench:
     grace_s: float
     startup_limit_s: float
     active: list[_Active] = field(default_factory=list)
-    unscored: deque[tuple[Task, Generator[None, None, Row]]] = field(default_factory=deque)
+    unjudged: deque[Generator[None, None, None]] = field(default_factory=deque)
+    """What is left to judge, a step at a time so that other runs can be looked after."""
     rows: dict[str, Row] = field(default_factory=dict)
 
     def known_rows(self, tasks: Sequence[Task]) -> dict[str, Row]:
@@ -163,14 +178,16 @@ class _Bench:
         with _interruption() as interrupted:
             start_forkserver()
             warm_kernels()  # the judge's, while the forkserver is loading
+            if any(task.trial.arrivals is not None for task in waiting):
+                warm_simulation()
             warden = start_warden()
             try:
-                while (waiting or self.active or self.unscored) and not interrupted:
+                while (waiting or self.active or self.unjudged) and not interrupted:
                     while waiting and len(self.active) < self.jobs and not interrupted:
                         self._start(waiting.popleft(), warden)
                     self._look(interrupted.wakeup)
                     self._end_overdue()
-                    self._score_a_little()
+                    self._judge_a_little()
                 if interrupted:
                     self._interrupt()
             finally:
@@ -184,8 +201,14 @@ class _Bench:
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
         asked_at = time.monotonic()
         process = Worker(worker.main, warden)
-        self.active.append(_Active(Record(task, self.grace_s), process, start, asked_at, self.startup_limit_s))
+        tally = None
+        if task.scenarios is not None:
+            tally = Tally(task.scenarios, self.ledger.chunks(task.key) if self.ledger is not None else ())
+        record = Record(task, self.grace_s, tally)
+        self.active.append(_Active(record, process, start, asked_at, self.startup_limit_s, asked_at))
         process.order(task)
+        if tally is not None:
+            process.order(tally.decided)
         self.listener.started(task)
 
     def _look(self, wakeup: int) -> None:
@@ -194,7 +217,7 @@ class _Bench:
         for run in self.active:
             sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
         due = min((run.kill_at for run in self.active), default=time.monotonic())
-        ready = set(wait(sources, 0.0 if self.unscored else max(0.0, due - time.monotonic())))
+        ready = set(wait(sources, 0.0 if self.unjudged else max(0.0, due - time.monotonic())))
         for run in list(self.active):
             died = run.worker.sentinel in ready
             if died or any(pipe.fileno() in ready for pipe in run.worker.readable):
@@ -207,6 +230,8 @@ class _Bench:
                 incumbent = record.take(message)
                 if incumbent is not None:
                     self.listener.incumbent(record.task, incumbent)
+                if message["type"] == "chunk" and record.tally is not None and not record.ended:
+                    self.unjudged.append(self._judged(run, record.tally, message))
         except InputError as error:
             record.end(Termination.CRASHED, str(error))
         if (died or run.worker.silent) and not record.ended:
@@ -232,20 +257,37 @@ class _Bench:
         run.worker.end()
         run.record.wall_s = time.monotonic() - run.asked_at
         run.record.log_tail = run.worker.log_tail
-        self.unscored.append((run.record.task, score(run.record, run.start)))
+        self.unjudged.append(self._scored(run))
 
-    def _score_a_little(self) -> None:
-        """Judge one plan; store the row if it was the last of its run."""
-        if not self.unscored:
+    def _judge_a_little(self) -> None:
+        """Judge a plan or, of a scenario set, a few; what that completes is stored."""
+        if not self.unjudged:
             return
-        task, scoring = self.unscored[0]
         try:
-            next(scoring)
-        except StopIteration as scored:
-            self.unscored.popleft()
-            self._store(task, scored.value)
+            next(self.unjudged[0])
+        except StopIteration:
+            self.unjudged.popleft()
 
-    def _store(self, task: Task, row: Row) -> None:
+    def _judged(self, run: _Active, tally: Tally, message: Message) -> Generator[None, None, None]:
+        """Judge a chunk of scenarios, keep it, and order the next one or end the run."""
+        record = run.record
+        chunk = yield from judge_chunk(record, tally, message)
+        if chunk is not None:
+            if self.ledger is not None:
+                self.ledger.add_chunk(record.task.key, chunk)
+            self.listener.advanced(record.task, tally.decided)
+        if run not in self.active:  # stopped since
+            return
+        if record.ended:
+            self._end(run)
+        else:
+            run.ordered_at = time.monotonic()
+            run.worker.order(tally.decided)
+
+    def _scored(self, run: _Active) -> Generator[None, None, None]:
+        """Judge what a run that ended has found, and store its row."""
+        task = run.record.task
+        row = yield from score(run.record, run.start)
         if self.ledger is not None and not self.ledger.add(row, task.instance):
             (row,) = self.ledger.rows(key=row.key)  # another bench was faster: its row is the one
         self.rows[row.key] = row
@@ -255,8 +297,8 @@ class _Bench:
         """Give up the runs under way, keep those that had ended."""
         tasks = [run.record.task for run in self.active]
         self._kill_all()
-        while self.unscored:
-            self._score_a_little()
+        while self.unjudged:
+            self._judge_a_little()
         self.listener.interrupted(tasks)
 
     def _kill_all(self) -> None:

@@ -10,6 +10,7 @@ from bench.judge import Verdict, judge
 from bench.provenance import provenance
 from bench.record import Record
 from bench.row import JsonObject, Row, Termination
+from bench.scenarios import Tally, row_of_set
 from instances import InputError, Instance, Objective, Plan
 from instances.files import plan_from_json, plan_to_json
 
@@ -34,11 +35,14 @@ def score(record: Record, start: Start) -> Generator[None, None, Row]:
     assert record.termination is not None
     figures: dict[str, Any] = _NO_PLAN | {"violation_details": []}
     points: list[JsonObject] = []
+    task = record.task
     try:
         if record.plan is not None:
             try:
                 plan = plan_from_json(record.plan)
-                figures = _figures(plan, judge(plan, record.task.instance))
+                real = task.trial.real(task.instance, task.seed)
+                figures = _figures(plan, judge(plan, real)) | _simulated_figures(None)
+                figures |= _simulated_figures((yield from task.trial.simulated(plan, task.instance, task.seed)))
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)
@@ -47,13 +51,32 @@ def score(record: Record, start: Start) -> Generator[None, None, Row]:
     except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
         record.log_tail = traceback.format_exc()
         record.end(Termination.EXCEPTION, f"judge: {type(error).__name__}: {error}", record.status)
-    return _row(record, start, figures, points)
+    row = _row(record, start, figures, points)
+    return row if record.tally is None else row_of_set(row, record.tally)
+
+
+def judge_chunk(record: Record, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:
+    """Judge a chunk of scenarios that a worker handed over, pausing now and then; return it as it is to be kept.
+
+    Ends the record where that was the last chunk, where one of the plans is none for its scenario, or where the judge
+    itself fails: then nothing of the chunk is counted or kept.
+    """
+    chunk = None
+    try:
+        chunk = yield from tally.judge(message["plans"], message["decision_s"])
+        record.resume_after_chunk(tally)
+    except InputError as error:
+        record.end(Termination.INVALID_PLAN, str(error))
+    except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
+        record.log_tail = traceback.format_exc()
+        record.end(Termination.EXCEPTION, f"judge: {type(error).__name__}: {error}")
+    return chunk
 
 
 def _trajectory(record: Record, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
     """Judge what was reported on the way; the plan of the end has been judged already."""
     points: list[JsonObject] = []
-    instance = record.task.instance
+    instance = record.task.trial.real(record.task.instance, record.task.seed)
     for report in record.trajectory():
         value = feasible = None
         if report.plan is not None and report.plan == final["plan"]:
@@ -98,6 +121,13 @@ _NO_PLAN: dict[str, Any] = dict.fromkeys(
         "goodput_rps",
         "fragments_pct",
         "utilisation_pct",
+        "over_capacity_pct",
+        "sim_goodput_rps",
+        "sim_violation_rate",
+        "sim_drop_rate",
+        "sim_violating",
+        "sim_worst_p99",
+        "simulation",
     ]
 )
 
@@ -118,7 +148,14 @@ def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
         "goodput_rps": _finite(verdict.goodput_rps),
         "fragments_pct": _finite(verdict.fragments_pct),
         "utilisation_pct": _finite(verdict.utilisation_pct),
+        "over_capacity_pct": _finite(verdict.over_capacity_pct),
     }
+
+
+def _simulated_figures(found: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the columns that the simulation fills."""
+    names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
+    return {f"sim_{name}": None if found is None else found[name] for name in names} | {"simulation": found}
 
 
 def _finite(value: float | None) -> float | None:
@@ -126,7 +163,9 @@ def _finite(value: float | None) -> float | None:
 
 
 def _row(record: Record, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
-    task, instance, bound = record.task, record.task.instance, record.bound
+    task, instance = record.task, record.task.instance
+    # Of the instance that the scheduler saw: where that is not the one its plan is judged by, it bounds nothing
+    bound = record.bound if task.trial.as_planned else None
     assert record.termination is not None
     if record.termination is Termination.INVALID_PLAN:
         figures = _NO_PLAN | {"violation_details": []}
@@ -140,6 +179,8 @@ def _row(record: Record, start: Start, figures: dict[str, Any], points: list[Jso
         parameters=task.parameters,
         seed=task.seed,
         source=task.source,
+        headroom=task.trial.headroom,
+        truth=task.trial.reality,
         status=record.status,
         termination=record.termination,
         reason=record.reason,
@@ -153,6 +194,7 @@ def _row(record: Record, start: Start, figures: dict[str, Any], points: list[Jso
         if bound is None
         else {name: bound[name] for name in ("plan_class", "allowed_shares", "slots_per_gpulet", "max_batch")},
         **figures,
+        scenarios=None,
         decision_s=record.decision_s,
         import_s=record.import_s,
         warm_s=record.warm_s,

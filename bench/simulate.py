@@ -1,19 +1,20 @@
 """What a plan does under real arrivals: every request of every workload, from arrival to result.
 
 Each workload has a first-come-first-served queue, split over its slots in proportion to their planned rates. A batch
-starts when it is full or its oldest request has waited for the slot's timeout, and the executor is free; slots of a
-duty cycle start with whoever waits when their turn comes. Batches take the performance model's time for their actual
-size beside whoever is really running (``dynamic``) or would be planned to (``static``).
+is ready when it is full or its oldest request has waited for the slot's timeout, and starts when its executor is free.
+Where slots take turns the batch that was ready first goes first: the duty cycle is what the planner promised, not a
+clock that keeps an idle executor waiting. Batches take the performance model's time for their actual size beside
+whoever is really running (``dynamic``) or would be planned to (``static``).
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 
+from bench.judge import check_belongs
 from bench.simulation.driver import Simulation
 from bench.simulation.offered import offered_rps
 from bench.simulation.result import Series, Served, Simulated
 from bench.simulation.settings import Interference, Settings
 from instances import InputError, Instance, Objective, Plan
-from instances.tables import Tables
 
 __all__ = ["Interference", "Series", "Served", "Settings", "Simulated", "no_simulation", "offered_rps", "simulate"]
 
@@ -22,7 +23,7 @@ def simulate(
     plan: Plan,
     instance: Instance,
     settings: Settings | None = None,
-    true_tables: Mapping[str, Tables] | None = None,
+    truth: Instance | None = None,
 ) -> Simulated:
     """Simulate a plan.
 
@@ -34,15 +35,15 @@ def simulate(
         What it answers.
     settings
         Arrivals, duration and so on.
-    true_tables
-        How the GPUs really behave, by GPU type, where that is not what the instance says.
+    truth
+        The same instance as it really is, where its GPUs do not behave as the planner thinks.
 
     Raises
     ------
     InputError
         If the plan is none for this instance, or nothing can be predicted for one of its batches.
     """
-    steps = simulation(plan, instance, settings or Settings(), true_tables)
+    steps = simulation(plan, instance, settings or Settings(), truth)
     while True:
         try:
             next(steps)
@@ -52,16 +53,17 @@ def simulate(
 
 
 def simulation(
-    plan: Plan, instance: Instance, settings: Settings, true_tables: Mapping[str, Tables] | None = None
-) -> Generator[None, None, Simulated]:
-    """Simulate as ``simulate`` does, pausing every few hundred thousand requests."""
+    plan: Plan, instance: Instance, settings: Settings, truth: Instance | None = None
+) -> Generator[float, None, Simulated]:
+    """Simulate as ``simulate`` does, pausing every few hundred thousand requests to say what part is done."""
+    check_belongs(plan, instance)
     if (reason := no_simulation(plan, instance)) is not None:
         raise InputError("plan", f"cannot be simulated: {reason}")
-    return Simulation(plan, instance, settings, true_tables).run()
+    return Simulation(plan, instance, settings, truth or instance).run()
 
 
 def no_simulation(plan: Plan, instance: Instance) -> str | None:
-    """Return why ``plan`` cannot be simulated, or ``None`` if it can."""
+    """Return why ``plan``, an answer to ``instance``, cannot be simulated, or ``None`` if it can."""
     if instance.objective is Objective.COLOCATION:
         return "best-effort jobs have no requests to be on time"
     types = {gpu.type for gpu in plan.gpus if gpu.gpulets}

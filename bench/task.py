@@ -8,7 +8,8 @@ from functools import cached_property
 from hashlib import sha256
 
 from bench.code_version import OWN_PACKAGES, solver_versions, sources_hash
-from instances import InputError, Instance
+from bench.trial import Trial
+from instances import InputError, Instance, ScenarioSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Task:
     Attributes
     ----------
     instance
-        To be solved.
+        To be solved; of a scenario set its base.
     stages
         The schedulers in the order they run, each starting from the plan before it; usually one.
     seed
@@ -57,6 +58,11 @@ class Task:
         That schedulers and solvers may use.
     source
         Where the figures of the row come from: ``plan``.
+    scenarios
+        The set whose scenarios are to be solved in the place of ``instance``. They run in chunks, to each of which the
+        time limit applies.
+    trial
+        How the plan is tried.
     """
 
     instance: Instance
@@ -66,6 +72,8 @@ class Task:
     memory_limit_mb: float | None = None
     threads: int = 1
     source: str = "plan"
+    scenarios: ScenarioSet | None = None
+    trial: Trial = field(default_factory=Trial)
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -76,6 +84,11 @@ class Task:
             raise InputError("memory limit", f"{self.memory_limit_mb} MiB; expected a finite size greater than 0")
         if self.threads < 1:
             raise InputError("threads", f"{self.threads}; expected at least 1")
+
+    @property
+    def problem_hash(self) -> str:
+        """Fingerprint of what is solved: the instance or the set."""
+        return self.instance.fingerprint if self.scenarios is None else self.scenarios.fingerprint
 
     @property
     def scheduler(self) -> str:
@@ -98,7 +111,7 @@ class Task:
     def key(self) -> str:
         """SHA-256 over everything that can change the row."""
         identity = {
-            "instance": self.instance.fingerprint,
+            "instance": self.problem_hash,
             "stages": [
                 {
                     "name": stage.name,
@@ -114,6 +127,7 @@ class Task:
             "memory_limit_mb": None if self.memory_limit_mb is None else float(self.memory_limit_mb),
             "threads": self.threads,
             "source": self.source,
+            "trial": self.trial.identity,
             "code": self.code_hash,
             "solvers": dict(solver_versions()),
         }

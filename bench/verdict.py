@@ -16,7 +16,8 @@ class Violation:
     ----------
     kind
         ``latency``, ``share``, ``allowed-share``, ``memory``, ``batch``, ``rate``, ``duty-cycle`` or ``pool``; of MIG
-        instances also ``slice``, ``start``, ``overlap``, ``blocked`` and ``configuration`` (``bench.judge_mig``).
+        instances also ``slice``, ``start``, ``overlap``, ``blocked`` and ``configuration`` (``bench.judge_mig``); of
+        best-effort jobs also ``job`` (``bench.judge_colocation``).
     gpu
         Position in the plan, or ``None`` when it concerns no single GPU.
     workload
@@ -81,13 +82,17 @@ class Verdict:
     throughput_rps
         Sum of what the slots can do.
     goodput_rps
-        Sum of the rates served by slots that break no constraint, at most what each workload asks for.
+        Sum of the rates served by slots that break no constraint, at most what each workload asks for; of best-effort
+        jobs what they get done.
     fragments_pct
         Mean unallocated share of the GPUs that run something (InSS, Sec. 2.4).
     utilisation_pct
         Mean over those GPUs of share times busy fraction.
     slots
         The prediction for every slot, in plan order.
+    over_capacity_pct
+        Time in which the jobs of a GPU ask for more than all of it, mean over those GPUs (``bench.judge_colocation``);
+        ``None`` unless the objective is ``colocation``.
     """
 
     feasible: bool
@@ -100,6 +105,7 @@ class Verdict:
     fragments_pct: float
     utilisation_pct: float
     slots: tuple[SlotVerdict, ...]
+    over_capacity_pct: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as JSON values; times that are not finite become ``null``."""

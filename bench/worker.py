@@ -1,11 +1,15 @@
 """Inside the worker process: one run, from loading the scheduler to reporting its outcome.
 
+Of a scenario set it decides a chunk whenever the parent orders one by the position of its first scenario.
+
 Everything is told to the parent as lines of JSON (``bench.messages``), each with a ``type``:
 
 - ``phase``: what begins now, for the parent's message if it does not end;
 - ``clock``: the scheduler is warm and the clock runs (``at`` on the system-wide monotonic clock);
 - ``report``: an incumbent, a bound, or both, ``t_s`` seconds after that;
 - ``done``: the outcome;
+- ``chunk``: the ``plans`` of consecutive scenarios (null where there is none) and the ``decision_s`` of each; the clock
+  of the next chunk begins with a ``clock`` of its own;
 - ``ended``: there is none; ``termination`` and ``reason`` say why.
 
 After the last message the worker waits to be killed: it runs none of the exit handlers that libraries leave behind.
@@ -27,11 +31,17 @@ from bench.messages import MAX_BYTES, Message, encode
 from bench.parameters import instantiate
 from bench.row import Termination
 from bench.task import Task
-from instances import Plan, PlanClass
+from instances import Instance, Plan, PlanClass, ScenarioSet
 from instances.files import plan_to_json
 
 TRACEBACK_FRAMES = 8
 """Innermost frames of an exception that go to the log."""
+
+CHUNK = 256
+"""Scenarios that are decided before they are handed over, at most."""
+
+CHUNK_PART = 0.5
+"""Of the time limit: a chunk that has taken so long is handed over with fewer scenarios."""
 
 _MEMORY_SIGNS = (
     "bad_alloc",
@@ -67,7 +77,10 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     report = Report(outbox.fileno())
     try:
         enclosure.limit_memory(task.memory_limit_mb)
-        report.send(_run(task, report))
+        if task.scenarios is None:
+            report.send(_run(task, report))
+        else:
+            _run_scenarios(task, task.scenarios, report, inbox)
     except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever a scheduler raises is a result
         elapsed_s = report.elapsed_s
         report.send(_ended(error, task) | {"decision_s": elapsed_s})
@@ -138,7 +151,8 @@ class Report:
             self.plan = plan
 
 
-def _run(task: Task, report: Report) -> Message:
+def _prepared(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
+    """Return the schedulers, loaded and warm, and the seconds that took: importing, warming."""
     begin = time.monotonic()
     schedulers = []
     for stage in task.stages:
@@ -154,8 +168,13 @@ def _run(task: Task, report: Report) -> Message:
         warm = getattr(scheduler, "warm", None)
         if warm is not None:
             warm()
-    start = report.start_clock(imported - begin, time.monotonic() - imported)
-    outcome = _schedule(task, schedulers, start, report)
+    return schedulers, imported - begin, time.monotonic() - imported
+
+
+def _run(task: Task, report: Report) -> Message:
+    schedulers, import_s, warm_s = _prepared(task, report)
+    start = report.start_clock(import_s, warm_s)
+    outcome = _schedule(task, task.trial.planned(task.instance), schedulers, start, report)
     decision_s = report.elapsed_s
     enclosure.lift_memory_limit()
     if report.refusal is not None:
@@ -168,17 +187,68 @@ def _run(task: Task, report: Report) -> Message:
         "reason": _shortened(str(outcome.reason or "")),
         **_result(outcome.plan, outcome.bound),
     }
-    if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and report.plan is None and outcome.plan is None:
-        raise RefusedError(f'status is "{outcome.status}" but there is no plan')
+    _final_plan(outcome, report.plan)
     return done
 
 
-def _schedule(task: Task, schedulers: Sequence[Scheduler], start: float, report: Report) -> Outcome:
+def _final_plan(outcome: Outcome, reported: Plan | None) -> Plan | None:
+    """Return the plan that a scheduler ends with; a claim that there is none does not get an earlier one attached.
+
+    Raises
+    ------
+    RefusedError
+        If it claims one and never handed one over.
+    """
+    plan = outcome.plan or (None if outcome.status is Status.INFEASIBLE else reported)
+    if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and plan is None:
+        raise RefusedError(f'status is "{outcome.status}" but there is no plan')
+    return plan
+
+
+class _Latest:
+    """Keeps the newest plan that is reported."""
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+
+    def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
+        self.plan = plan or self.plan
+
+
+def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
+    """Decide the chunks that the parent orders, until it closes its side or kills this process."""
+    schedulers, import_s, warm_s = _prepared(task, report)
+    while True:
+        try:
+            first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
+        except EOFError:
+            os._exit(0)
+        start = report.start_clock(import_s, warm_s)
+        handed_over_at = start + CHUNK_PART * task.time_limit_s
+        plans, decision_s = [], []
+        for index in range(first, min(first + CHUNK, len(scenarios))):
+            scenario, latest = scenarios.scenario(index), _Latest()
+            begin = time.monotonic()
+            try:
+                outcome = _schedule(task, scenario, schedulers, start, latest)
+                decision_s.append(time.monotonic() - begin)
+                plans.append(_result(_final_plan(outcome, latest.plan), None)["plan"])
+            except BaseException as error:
+                error.add_note(f"({scenario.name})")
+                raise
+            if time.monotonic() >= handed_over_at:
+                break
+        report.send({"type": "chunk", "elapsed_s": report.elapsed_s, "plans": plans, "decision_s": decision_s})
+
+
+def _schedule(
+    task: Task, instance: Instance, schedulers: Sequence[Scheduler], start: float, report: "Report | _Latest"
+) -> Outcome:
     """Let the schedulers run one after the other, each from the plan before it."""
     plan: Plan | None = None
     for position, (stage, scheduler) in enumerate(zip(task.stages, schedulers, strict=True)):
         run = Run(start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report)
-        outcome = _checked(scheduler.schedule(task.instance, run), stage.name)
+        outcome = _checked(scheduler.schedule(instance, run), stage.name)
         if position + 1 < len(schedulers):
             report(outcome.plan, outcome.bound)
             plan = outcome.plan or report.plan
@@ -250,7 +320,7 @@ def _ended(error: BaseException, task: Task) -> Message:
         enclosure.lift_memory_limit()
     match error:
         case RefusedError():
-            termination, reason = Termination.INVALID_PLAN, str(error)
+            termination, reason = Termination.INVALID_PLAN, " ".join([str(error), *getattr(error, "__notes__", ())])
         case SkippedError():
             return {"type": "ended", "termination": Termination.SKIPPED, "reason": str(error)}
         case _ if memory:

@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from bench.api import Outcome, Run
-from heuristics.grouping import OBJECTIVES, Fits, fill_groups, schedule_groups, warm_grouping
-from heuristics.mediator import CAPACITY
+from heuristics.grouping import OBJECTIVES, Fits, fill_by_mean, schedule_groups, warm_grouping
 from heuristics.utilisation import Utilisation
 from instances import Instance, Objective
 
@@ -37,9 +34,4 @@ class BinPacking:
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Group positions."""
-
-        def within(group: list[int]) -> bool:
-            return bool(profile.mean[group].sum() <= CAPACITY) and fits(group)
-
-        busiest = np.argsort(-profile.mean, kind="stable").tolist()
-        return fill_groups(busiest, lambda group, left: list(left), within)
+        return fill_by_mean(profile, lambda group, left: list(left), fits)

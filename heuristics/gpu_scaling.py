@@ -28,8 +28,8 @@ _RULES: dict[str, Cut] = {
 class GpuScaling:
     """Algorithm 2: the rule on as many GPUs as the last period used, then on one more, and so on to the limit.
 
-    The last period is the plan that it is handed. Without one it begins with what is needed if every share serves as
-    much as the most efficient one. The limit is the pool.
+    The last period is the plan that it is handed; the limit is the pool. Without a last period there is nothing to grow
+    from: it begins with what the rule takes of the whole pool, and goes on with one GPU less as long as that is enough.
 
     Attributes
     ----------
@@ -52,21 +52,32 @@ class GpuScaling:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan on the fewest GPUs tried that serve everything."""
-        used = run.start.gpus_used if run.start is not None else 0
+        rule, used = _RULES[self.of], run.start.gpus_used if run.start is not None else 0
 
-        def cut(view: View, limit: int) -> Gpulets | None:
-            gpus = min(limit, max(1, used or least_gpus(view)))  # line 2
-            found = _RULES[self.of](view, gpus)  # line 3
+        def grown(view: View, limit: int) -> Gpulets | None:
+            gpus = min(limit, used)  # line 2
+            found = rule(view, gpus)  # line 3
             while found is None and gpus < limit and run.remaining_s > 0.0:  # line 4
                 gpus += 1  # line 5
-                found = _RULES[self.of](view, gpus)  # line 6
+                found = rule(view, gpus)  # line 6
             return found  # lines 8-10
 
-        return cut_pools(instance, run, cut)
+        def shrunk(view: View, limit: int) -> Gpulets | None:
+            least, found, fewer = least_gpus(view), None, rule(view, limit)
+            while fewer is not None:
+                found, gpus = fewer, _in_use(fewer)
+                fewer = rule(view, gpus - 1) if gpus > least and run.remaining_s > 0.0 else None
+            return found
+
+        return cut_pools(instance, run, grown if used else shrunk)
+
+
+def _in_use(gpulets: Gpulets) -> int:
+    return int(np.count_nonzero(gpulets.slots[::2] + gpulets.slots[1::2]))
 
 
 def least_gpus(view: View) -> int:
-    """Return how many GPUs are needed if every share serves as much as the most efficient one, nobody disturbed."""
+    """Return how many GPUs are needed even if every share serves as much as the most efficient one, undisturbed."""
     shares = view.tables.permitted
     per_unit = (terms_of(view, interference=False).alone_rps[:, shares] / shares).max(axis=1, initial=0.0)
     if np.any(per_unit <= 0.0):

@@ -37,10 +37,14 @@ def fit_spatially(
     rest_rps
         Rates to serve, shape (workloads,).
     """
-    for m in order:
-        while rest_rps[m] > 0.0:
-            if not _place(tables, terms, gpulets, m, floor_units[m], rest_rps):
-                return
+    progress = True
+    while progress:
+        progress = False
+        for m in order:  # again for those whom later neighbours have cost something
+            while rest_rps[m] > 0.0:
+                if not _place(tables, terms, gpulets, m, floor_units[m], rest_rps):
+                    return
+                progress = True
 
 
 @njit(cache=True)

@@ -9,14 +9,18 @@ from bench.api import Outcome, Status
 from heuristics.demand_items import DemandItems
 from heuristics.options import shares_alone
 from heuristics.packing import Pack, Packing, pack_pools, warm_packing
-from heuristics.utilisation import Utilisation, of_items, of_jobs
-from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
+from heuristics.utilisation import Utilisation, largest_batch, of_items, of_jobs
+from instances import Gpulet, GpuPool, Instance, Job, Objective, PlacedGpu, Plan, SloRule, Slot
+from instances.catalogue import gpu_type
 from instances.least_shares import raise_to_feasible
 from instances.view import View
 
 Ints = NDArray[np.int64]
 
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.COLOCATION})
+
+CAPACITY = 1.0
+"""What the utilisations of a group may add up to: the whole GPU (MediatorDNN's ``HRC``)."""
 
 Fits = Callable[[list[int]], bool]
 """Whether these positions fit on one GPU for other reasons than how busy they are: shares, memory."""
@@ -55,6 +59,18 @@ def fill_groups(
     return groups
 
 
+def fill_by_mean(
+    profile: Utilisation, ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
+) -> list[list[int]]:
+    """Fill groups as far as mean utilisations allow; of those left, the busiest opens the next (Sec. IV-A)."""
+
+    def within(group: list[int]) -> bool:
+        return bool(profile.mean[group].sum() <= CAPACITY) and fits(group)
+
+    busiest = np.argsort(-profile.mean, kind="stable").tolist()
+    return fill_groups(busiest, ranked, within)
+
+
 def schedule_groups(instance: Instance, group: Group, spend_spare: bool) -> Outcome:
     """Make every group of the workloads or the jobs of ``instance`` a GPU."""
     if instance.objective is not Objective.COLOCATION:
@@ -72,25 +88,19 @@ def schedule_groups(instance: Instance, group: Group, spend_spare: bool) -> Outc
 
 
 def _memory_test(view: View, jobs: Sequence[Job]) -> Fits:
-    largest = [view.gpu.models[job.model].memory_mib(largest_batch(view, job)) for job in jobs]
+    largest = [view.gpu.models[job.model].memory_mib(largest_batch(view.gpu, job)) for job in jobs]
     return lambda positions: sum(largest[i] for i in positions) <= view.tables.memory_limit_mib
 
 
-def largest_batch(view: View, job: Job) -> int:
-    """Return the largest batch in which a job is served: larger ones are cut."""
-    return min(max(job.batches), view.gpu.models[job.model].max_batch)
-
-
 def _shared_gpu(view: View, jobs: Sequence[Job]) -> PlacedGpu:
-    """Return a GPU that jobs share without shares: one gpulet, a slot for each at its largest batch and mean rate."""
-    slots = []
+    """Return a GPU all of which is open to every job: a gpulet of the whole GPU each, at its largest batch and rate."""
+    gpulets = []
     for job in jobs:
-        size, gap_ms = (
-            float(np.average(values, weights=weights))
-            for values, weights in ((job.batches, job.batch_weights), (job.interarrival_ms, job.interarrival_weights))
-        )
-        slots.append(Slot(job.id, largest_batch(view, job), 1000.0 * size / gap_ms))
-    return PlacedGpu(view.gpu.name, (Gpulet(view.tables.share_units, tuple(slots)),))
+        batch, model = largest_batch(view.gpu, job), list(view.gpu.models).index(job.model)
+        alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, view.tables.share_units]
+        rate_rps = min(job.rate_rps, 1000.0 * batch / float(alone_ms))  # a job without gaps asks for infinitely many
+        gpulets.append(Gpulet(view.tables.share_units, (Slot(job.id, batch, rate_rps),)))
+    return PlacedGpu(view.gpu.name, tuple(gpulets))
 
 
 def pack_by(rule: Group) -> Pack:
@@ -135,5 +145,9 @@ def pack_by(rule: Group) -> Pack:
 
 
 def warm_grouping(group: Group) -> None:
-    """Run a rule once on a tiny instance, so that its kernels are loaded before the clock starts."""
+    """Run a rule once on tiny instances, so that its kernels are loaded before the clock starts."""
     warm_packing(pack_by(group))
+    job = Job("j", "alexnet", (1,), (1.0,), (1000.0,), (1.0,))
+    pool = GpuPool(gpu_type("v100"))
+    tiny = Instance("warm", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (pool,), (), jobs=(job,))
+    schedule_groups(tiny, group, spend_spare=False)

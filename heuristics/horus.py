@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from bench.api import Outcome, Run
-from heuristics.grouping import OBJECTIVES, Fits, fill_groups, schedule_groups, warm_grouping
-from heuristics.mediator import CAPACITY, con_score, ranked_by
+from heuristics.grouping import OBJECTIVES, Fits, fill_by_mean, schedule_groups, warm_grouping
+from heuristics.mediator import con_score, ranked_by
 from heuristics.utilisation import Utilisation
 from instances import Instance, Objective
 
@@ -38,9 +36,4 @@ class Horus:
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Group positions."""
         score = con_score(profile.metrics)
-
-        def within(group: list[int]) -> bool:
-            return bool(profile.mean[group].sum() <= CAPACITY) and fits(group)
-
-        busiest = np.argsort(-profile.mean, kind="stable").tolist()
-        return fill_groups(busiest, lambda group, left: ranked_by(score, group, left), within)
+        return fill_by_mean(profile, lambda group, left: ranked_by(score, group, left), fits)

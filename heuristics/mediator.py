@@ -7,14 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Outcome, Run
-from heuristics.grouping import OBJECTIVES, Fits, fill_groups, schedule_groups, warm_grouping
+from heuristics.grouping import CAPACITY, OBJECTIVES, Fits, fill_groups, schedule_groups, warm_grouping
 from heuristics.utilisation import Utilisation
 from instances import Instance, Objective
 
 Floats = NDArray[np.float64]
-
-CAPACITY = 1.0
-"""``HRC``: the whole GPU."""
 
 
 def con_score(metrics: Floats, raw: bool = False) -> Floats:

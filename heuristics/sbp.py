@@ -1,4 +1,4 @@
-"""Squishy bin packing of Nexus: whole GPUs, taken in turns (Shen et al., SOSP 2019; gpulet ATC'22, Sec. 2.2)."""
+"""Squishy bin packing of Nexus: GPUs, whole or halved, by turns (Shen et al., SOSP'19; gpulet ATC'22, Sec. 2.2, 3)."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class _Node:
-    """A GPU: its duty cycle, and (workload, batch, rate) of everyone on it."""
+    """A GPU or half of one: its duty cycle, and (workload, batch, rate) of everyone on it."""
 
     cycle_ms: float
     sessions: list[tuple[int, int, float]]
@@ -32,10 +32,18 @@ class SquishyBinPacking:
     batch that is collected and served within the SLO, and with it a duty cycle and an occupancy. Rests come by
     occupancy, descending; each joins the GPU that is then busiest, everyone's batches shrinking to the shorter of the
     two cycles, or opens a new one. There is no spatial sharing, so nothing interferes.
+
+    Attributes
+    ----------
+    halves
+        Cut every GPU in two, and take each half for a GPU with half the memory (gpulet ATC'22, Sec. 3.2, Fig. 5). What
+        the halves do to each other is left out of account, as in the paper, and the judge says so.
     """
 
     name: ClassVar[str] = "sbp"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    halves: bool = False
 
     def warm(self) -> None:
         """Load the compiled kernels."""
@@ -47,7 +55,11 @@ class SquishyBinPacking:
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
-        times_ms = _times_ms(view)
+        parts = 2 if self.halves else 1
+        units = view.tables.share_units // parts
+        if units not in view.tables.permitted:
+            return None
+        times_ms = _times_ms(view, units)
         nodes, rests = [], []
         for w, rate in enumerate(view.rate_rps.tolist()):
             filled, rest = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
@@ -57,16 +69,16 @@ class SquishyBinPacking:
                 if node is None:
                     return None
                 rests.append(node)
-        nodes += _merged(view, times_ms, rests)
-        return _as_gpulets(view, nodes, gpus) if len(nodes) <= gpus else None
+        nodes += _merged(view, times_ms, rests, parts)
+        return _as_gpulets(nodes, gpus, units, parts) if len(nodes) <= gpus * parts else None
 
 
-def _times_ms(view: View) -> list[Floats]:
-    """``t_inf`` of each workload by batch on a whole GPU; entry 0 is infinite."""
-    terms, full = terms_of(view, interference=True), view.tables.share_units
+def _times_ms(view: View, units: int) -> list[Floats]:
+    """``t_inf`` of each workload by batch on a share of ``units`` with nobody beside it; entry 0 is infinite."""
+    terms = terms_of(view, interference=True)
     tops = view.tables.max_batch[view.model]
     return [
-        np.array([math.inf] + [inference_ms(view.tables, terms, w, b, full, ALONE) for b in range(1, int(top) + 1)])
+        np.array([math.inf] + [inference_ms(view.tables, terms, w, b, units, ALONE) for b in range(1, int(top) + 1)])
         for w, top in enumerate(tops)
     ]
 
@@ -98,13 +110,13 @@ def residual(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) ->
     return None
 
 
-def _merged(view: View, times_ms: list[Floats], rests: list[_Node]) -> list[_Node]:
+def _merged(view: View, times_ms: list[Floats], rests: list[_Node], parts: int) -> list[_Node]:
     """Return the GPUs on which rests take turns."""
     nodes: list[_Node] = []
     for rest in sorted(rests, key=lambda node: -_occupancy(node, times_ms)):
         best: tuple[float, int, _Node] | None = None
         for position, node in enumerate(nodes):
-            together = merge(view, times_ms, node, rest)
+            together = merge(view, times_ms, node, rest, parts)
             if together is not None:
                 occupancy = _occupancy(together, times_ms)
                 if best is None or occupancy > best[0]:
@@ -120,8 +132,8 @@ def _occupancy(node: _Node, times_ms: list[Floats]) -> float:
     return sum(float(times_ms[w][b]) for w, b, _ in node.sessions) / node.cycle_ms
 
 
-def merge(view: View, times_ms: list[Floats], one: _Node, other: _Node) -> _Node | None:
-    """Return both on one GPU in the shorter of their duty cycles, batches shrunk to what is collected in it."""
+def merge(view: View, times_ms: list[Floats], one: _Node, other: _Node, parts: int = 1) -> _Node | None:
+    """Return both on one part of a GPU in the shorter of their cycles, batches shrunk to what is collected in it."""
     cycle = min(one.cycle_ms, other.cycle_ms)
     sessions = [
         (w, max(1, math.ceil(rate * cycle / 1000.0 * (1.0 - SLACK))), rate)
@@ -129,15 +141,16 @@ def merge(view: View, times_ms: list[Floats], one: _Node, other: _Node) -> _Node
     ]
     together = _Node(cycle, sessions)
     memory_mib = sum(float(view.tables.memory_mib[view.model[w], b]) for w, b, _ in sessions)
-    fits = _occupancy(together, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib
+    fits = _occupancy(together, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib / parts
     return together if fits and len(sessions) <= MOST_SLOTS else None
 
 
-def _as_gpulets(view: View, nodes: list[_Node], gpus: int) -> Gpulets:
-    gpulets = Gpulets.undivided(gpus, view.tables.share_units)
-    for g, node in enumerate(nodes):
-        gpulets.slots[2 * g], gpulets.cycle_ms[2 * g] = len(node.sessions), node.cycle_ms
+def _as_gpulets(nodes: list[_Node], gpus: int, units: int, parts: int) -> Gpulets:
+    """Return ``gpus`` GPUs, cut into ``parts`` of ``units`` each, with the nodes on them."""
+    gpulets = Gpulets.undivided(gpus, units)
+    gpulets.units[1::2] = units if parts == 2 else 0
+    for i, node in zip(range(0, 2 * gpus, 2 // parts), nodes, strict=False):
+        gpulets.slots[i], gpulets.cycle_ms[i] = len(node.sessions), node.cycle_ms
         for s, (workload, batch, rate) in enumerate(node.sessions):
-            gpulets.workload[2 * g, s], gpulets.batch[2 * g, s] = workload, batch
-            gpulets.rate_rps[2 * g, s] = rate
+            gpulets.workload[i, s], gpulets.batch[i, s], gpulets.rate_rps[i, s] = workload, batch, rate
     return gpulets

@@ -1,5 +1,6 @@
 """How busy a workload or job keeps its share of a GPU: mean and deviation, from a simulation of it alone."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -7,17 +8,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from instances import Job
+from instances.colocation import WINDOW_MS, Sample, draw_launches, run_alone
+from instances.gpu import GpuType
 from instances.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WINDOW_MS = 1000.0
-"""Utilisation is the busy fraction of windows of this length."""
-
 WORKLOAD_WINDOWS = 60
-JOB_WINDOWS = 200
-"""Windows simulated; jobs as long as the paper profiles them (MediatorDNN, Sec. IV-B)."""
+"""Windows simulated of a workload; of a job as many as ``instances.colocation`` has."""
 
 
 class Utilisation(NamedTuple):
@@ -99,32 +98,22 @@ def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Flo
     return Utilisation(mean, deviation, np.column_stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]]))
 
 
-def of_jobs(view: View, jobs: tuple[Job, ...]) -> Utilisation:
-    """Profile best-effort jobs alone on the whole GPU: batches drawn as they come, served first come first served.
-
-    A batch larger than the largest with figures is served in several.
-    """
+def of_jobs(view: View, jobs: Sequence[Job]) -> Utilisation:
+    """Profile best-effort jobs, each alone on the whole GPU (MediatorDNN, Sec. IV-B), at their largest batches."""
     tables, full = view.tables, view.tables.share_units
     row = {name: n for n, name in enumerate(view.gpu.models)}
-    mean, deviation, metrics = np.empty(len(jobs)), np.empty(len(jobs)), np.empty((len(jobs), 3))
-    for i, job in enumerate(jobs):
-        random = np.random.default_rng(i)
-        model = row[job.model]
-        times_ms = tables.scheduling_ms[model] + tables.active_ms[model, :, full] + tables.transfer_ms[model]
-        top = int(tables.max_batch[model])
-        gaps, chance = np.array(job.interarrival_ms), np.array(job.interarrival_weights)
-        count = int(2.0 * JOB_WINDOWS * WINDOW_MS * chance.sum() / (gaps @ chance)) + 1
-        arrivals_ms = np.cumsum(random.choice(gaps, count, p=chance / chance.sum()))
-        sizes = np.array(job.batches)
-        chances = np.array(job.batch_weights)
-        drawn = random.choice(sizes, count, p=chances / chances.sum())
-        service_ms = (drawn // top) * times_ms[top] + np.where(drawn % top > 0, times_ms[drawn % top], 0.0)
-        busy = busy_fractions(arrivals_ms, 1, service_ms, 0.0, JOB_WINDOWS)
-        mean[i], deviation[i] = busy.mean(), busy.std()
-        usual = min(top, max(1, round(float(sizes @ chances / chances.sum()))))
-        metrics[i] = (
-            tables.l2_pct[model, usual, full],
-            tables.dram_pct[model, usual, full],
-            tables.power_w[model, usual, full],
-        )
-    return Utilisation(mean, deviation, metrics)
+    at = [(row[job.model], min(largest_batch(view.gpu, job), max(1, round(job.mean_batch))), full) for job in jobs]
+    drawn = [
+        draw_launches(tables, row[job.model], job, largest_batch(view.gpu, job), view.instance.seed, Sample.PROFILE)
+        for job in jobs
+    ]
+    busy = run_alone(tables, drawn)
+    metrics = [(tables.l2_pct[place], tables.dram_pct[place], tables.power_w[place]) for place in at]
+    return Utilisation(busy.mean(axis=1), busy.std(axis=1), np.array(metrics).reshape(-1, 3))
+
+
+def largest_batch(gpu: GpuType, job: Job) -> int:
+    """Return the largest batch in which a job is served: of what comes, what has figures and fits into memory."""
+    model = gpu.models[job.model]
+    largest = min(max(job.batches), model.max_batch)
+    return max((b for b in range(1, largest + 1) if model.memory_mib(b) <= gpu.memory_mib), default=1)

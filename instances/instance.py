@@ -23,7 +23,10 @@ class Objective(StrEnum):
 
     ``cost``: least sum of GPU prices with everything served (iGniter 12-16). ``capacity``: everything served on the
     given GPUs, most throughput (InSS 1). ``goodput``: workloads may be served in part, most requests served.
-    ``scale``: largest multiple of all rates that fits. ``colocation``: group best-effort jobs (MediatorDNN).
+    ``scale``: largest multiple of all rates that fits. ``colocation``: best-effort jobs in groups, each on a whole GPU
+    (MediatorDNN); the value is the requests per second that all jobs get done under contention, more is better. It is
+    read beside the number of GPUs and the time over capacity (``bench.judge_colocation``): a GPU for each job serves
+    most.
     """
 
     COST = "cost"
@@ -93,6 +96,7 @@ class Instance:
     def __post_init__(self) -> None:
         for kind, names in (
             ("workloads", [w.id for w in self.workloads]),
+            ("jobs", [job.id for job in self.jobs]),
             ("gpus", [pool.type.name for pool in self.gpus]),
         ):
             seen: set[str] = set()
@@ -100,10 +104,12 @@ class Instance:
                 if name in seen:
                     raise InputError(f"{self.name}: {kind}[{position}]", f'"{name}" occurs twice; names are unique')
                 seen.add(name)
-        for position, workload in enumerate(self.workloads):
-            for pool in self.gpus:
-                pool.type.check_model(workload.model, f"{self.name}: workloads[{position}].model")
-        mismatch = partition_mismatch([pool.type for pool in self.gpus], self.performance_model, self.slo_rule)
+        for kind, models in (("workloads", [w.model for w in self.workloads]), ("jobs", [j.model for j in self.jobs])):
+            for position, model in enumerate(models):
+                for pool in self.gpus:
+                    pool.type.check_model(model, f"{self.name}: {kind}[{position}].model")
+        types = [pool.type for pool in self.gpus]
+        mismatch = partition_mismatch(types, self.performance_model, self.slo_rule, self.objective)
         if mismatch is not None:
             raise InputError(f"{self.name}: {mismatch[0]}", mismatch[1])
         if self.partition is Partition.SHARES:
@@ -129,6 +135,12 @@ class Instance:
         return {workload.id: position for position, workload in enumerate(self.workloads)}
 
     @cached_property
+    def model_of(self) -> Mapping[str, str]:
+        """DNN model by id of what a plan places: of the jobs under ``colocation``, otherwise of the workloads."""
+        asking = self.jobs if self.objective is Objective.COLOCATION else self.workloads
+        return {each.id: each.model for each in asking}
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything in the instance, catalogue coefficients included."""
         return sha256(dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()
@@ -143,7 +155,9 @@ class Instance:
         return replace(self, name=f"{self.name}*{factor:g}", workloads=workloads)
 
 
-def partition_mismatch(types: Sequence[GpuType], performance_model: str, slo_rule: SloRule) -> tuple[str, str] | None:
+def partition_mismatch(
+    types: Sequence[GpuType], performance_model: str, slo_rule: SloRule, objective: str
+) -> tuple[str, str] | None:
     """Return the field that does not suit how the GPUs are divided, and what would be right; ``None`` if all do.
 
     Under MIG latencies come from a table of whole inferences: the budget must not depend on transfers or on the rate.
@@ -152,6 +166,8 @@ def partition_mismatch(types: Sequence[GpuType], performance_model: str, slo_rul
     if len(partitions) > 1:
         names = ", ".join(gpu.name for gpu in types if gpu.mig is not None)
         return "gpus", f"mixes GPUs cut into MIG instances ({names}) with others; expected one or the other"
+    if Partition.MIG in partitions and objective == Objective.COLOCATION:
+        return "objective", f'is "{objective}": jobs share whole GPUs; {types[0].name} is cut into MIG instances'
     if Partition.MIG in partitions and performance_model != MIG_TABLE:
         return "performance_model", f'is "{performance_model}"; GPUs cut into MIG instances need "{MIG_TABLE}"'
     if Partition.MIG in partitions and slo_rule != SloRule.HALF_SLO:
@@ -178,6 +194,17 @@ class ScenarioSet:
 
     def __len__(self) -> int:
         return len(self.rates_rps)
+
+    @property
+    def name(self) -> str:
+        """The base's: scenario 7 of ``x`` is the instance ``x#7``."""
+        return self.base.name
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the base instance and all rates."""
+        rates = np.ascontiguousarray(self.rates_rps, dtype="<f8")
+        return sha256(f"{self.base.fingerprint}{rates.shape}".encode() + rates.tobytes()).hexdigest()
 
     def scenario(self, index: int) -> Instance:
         """Return scenario ``index`` as an instance of its own."""

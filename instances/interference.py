@@ -1,13 +1,13 @@
 """Interference through four sums: a batch's GPU time beside others depends on N, C, D and P alone."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from instances.compiled import kernel
 from instances.tables import Tables
 
 
-@njit(cache=True)
+@kernel
 def gpu_time_ms(
     tables: Tables,
     model: int,
@@ -45,7 +45,7 @@ def gpu_time_ms(
     return _grown_ms(tables, model, batch, units, residents, growth, power_total_w)
 
 
-@njit(cache=True)
+@kernel
 def gpu_time_beside_ms(
     tables: Tables, model: int, batch: int, units: int, demands: NDArray[np.float64], own: int
 ) -> float:
@@ -72,14 +72,14 @@ def gpu_time_beside_ms(
     return _grown_ms(tables, model, batch, units, residents, growth, power)
 
 
-@njit(cache=True)
+@kernel
 def _growth(tables: Tables, model: int, company: float, l2_others_pct: float, dram_others_pct: float) -> float:
     """Factor on the active time (iGniter equation 8; InSS Sec. 4.1; gpulet Sec. 4.4)."""
     growth = company + tables.alpha_l2[model] * l2_others_pct + tables.alpha_dram[model] * dram_others_pct
     return max(1.0, growth) if tables.pairwise else growth
 
 
-@njit(cache=True)
+@kernel
 def _grown_ms(
     tables: Tables, model: int, batch: int, units: int, residents: int, growth: float, power_total_w: float
 ) -> float:
@@ -95,7 +95,7 @@ def _grown_ms(
     return (scheduling + tables.active_ms[model, batch, units] * growth) / frequency
 
 
-@njit(cache=True)
+@kernel
 def gpu_times_ms(
     tables: Tables,
     model: NDArray[np.int64],
@@ -122,7 +122,7 @@ def gpu_times_ms(
         )
 
 
-@njit(cache=True)
+@kernel
 def _pairwise_times_ms(
     tables: Tables,
     model: NDArray[np.int64],
@@ -131,9 +131,13 @@ def _pairwise_times_ms(
     count: int,
     times_ms: NDArray[np.float64],
 ) -> None:
-    demands = np.empty((count, 3))
+    power = 0.0
     for i in range(count):
-        m, b, u = model[i], batch[i], units[i]
-        demands[i] = tables.l2_pct[m, b, u], tables.dram_pct[m, b, u], tables.power_w[m, b, u]
+        power += tables.power_w[model[i], batch[i], units[i]]
     for i in range(count):
-        times_ms[i] = gpu_time_beside_ms(tables, model[i], batch[i], units[i], demands, i)
+        growth, company = 1.0, tables.company[model[i], batch[i], units[i]]
+        for j in range(count):
+            if j != i:
+                l2, dram = tables.l2_pct[model[j], batch[j], units[j]], tables.dram_pct[model[j], batch[j], units[j]]
+                growth += _growth(tables, model[i], company, l2, dram) - 1.0
+        times_ms[i] = _grown_ms(tables, model[i], batch[i], units[i], count, growth, power)

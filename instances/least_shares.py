@@ -4,11 +4,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from instances.compiled import kernel
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
 
 
-@njit(cache=True)
+@kernel
 def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) -> int:
     """Least permitted share whose time without any neighbour or throttling is within ``budget_ms``.
 
@@ -26,7 +27,7 @@ def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) 
     return units
 
 
-@njit(cache=True)
+@kernel
 def raise_to_feasible(
     tables: Tables,
     model: NDArray[np.int64],
@@ -89,7 +90,7 @@ def raise_to_feasible(
     return False
 
 
-@njit(cache=True)
+@kernel
 def least_shares(
     tables: Tables,
     model: NDArray[np.int64],

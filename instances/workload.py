@@ -1,6 +1,8 @@
 """What asks to be served: workloads, applications made of them, and best-effort jobs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,22 @@ class Job:
     batch_weights: tuple[float, ...]
     interarrival_ms: tuple[float, ...]
     interarrival_weights: tuple[float, ...]
+
+    @property
+    def mean_batch(self) -> float:
+        """Requests per batch in the long run."""
+        return _mean(self.batches, self.batch_weights)
+
+    @property
+    def mean_gap_ms(self) -> float:
+        """Time from batch to batch in the long run; 0 where the next one always waits."""
+        return _mean(self.interarrival_ms, self.interarrival_weights)
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests per second that the job asks for in the long run, perhaps infinitely many."""
+        return 1000.0 * self.mean_batch / self.mean_gap_ms if self.mean_gap_ms > 0.0 else inf
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)

@@ -1,6 +1,7 @@
-"""A panel of predicted and, where they were measured, observed latencies of one co-located model."""
+"""Panels of predicted and, where they were measured, observed latencies of co-located models."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,6 +9,8 @@ import numpy as np
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance.prediction import latencies_ms
+from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
+from reports.measured import measured_pairs, missing_note
 from reports.palette import performance_look
 
 if TYPE_CHECKING:
@@ -15,6 +18,41 @@ if TYPE_CHECKING:
 
 DRAWN = ("igniter", "gpulet", "hybrid")
 """Performance models."""
+
+_HEIGHT_IN = 2.5
+
+
+def draw_both(
+    name: str,
+    models: tuple[str, str],
+    settings: Mapping[str, tuple[tuple[int, float], tuple[int, float]]],
+    xlabel: str,
+    folder: Path,
+) -> list[Path]:
+    """Draw the figure called ``name`` into ``folder``: two models on one V100, a panel for the latency of each.
+
+    Parameters
+    ----------
+    name
+        Of the figure, and of its files.
+    models
+        Each beside the other.
+    settings
+        Batch and share in percent of the model whose panel it is, and of the other; by label.
+    xlabel
+        What the settings differ in.
+    folder
+        Where the files go.
+    """
+    samples, notes = measured_pairs("v100"), missing_note("v100")
+    with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
+        for ax, own, other in zip(sheet.subplots(1, 2), models, reversed(models), strict=True):
+            groups = [(Configuration(own, *mine), Configuration(other, *theirs)) for mine, theirs in settings.values()]
+            largest = draw_colocated(ax, groups, list(settings), samples)
+            ax.set(title=titled(f"{own} beside {other}", largest), xlabel=xlabel, ylabel="Latency (ms)")
+            ax.legend()
+        write_note(sheet, notes)
+        return save(sheet, name, folder)
 
 
 def draw_colocated(

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.trial import SIMULATED, Trial
+
 if TYPE_CHECKING:
     from bench.row import Row
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Runs that a figure draws: every instance with every scheduler and seed.
+    """Runs that a figure draws: every instance with every scheduler and seed, all tried alike.
 
     Attributes
     ----------
@@ -23,19 +25,31 @@ class Need:
         Of the runs.
     quick
         Fewer or smaller instances for a first look, named likewise; ``None`` where the figure is quick as it is.
+    parameters
+        Of the schedulers, as on the command line: ``name.parameter=value``.
+    trial
+        How the plans are tried: headroom, arrivals and so on.
+    climb
+        Whether the rates grow until they are too high, each of the runs at its own: see ``bench.max_rate``. The trial
+        is then at most one of headroom and arrivals.
     """
 
     instances: str
     schedulers: tuple[str, ...]
     seeds: tuple[int, ...] = (0,)
     quick: str | None = None
+    parameters: tuple[str, ...] = ()
+    trial: Trial = SIMULATED
+    climb: bool = False
 
     @property
     def command(self) -> str:
         """The command that makes these runs."""
+        command, seeds = ("max-rate", "--seed") if self.climb else ("run", "--seeds")
         return (
-            f"bench run --instances {self.instances} --schedulers {','.join(self.schedulers)}"
-            f" --seeds {','.join(map(str, self.seeds))}"
+            f"bench {command} --instances {self.instances} --schedulers {','.join(self.schedulers)}"
+            f" {seeds} {','.join(map(str, self.seeds))}"
+            f"{''.join(f' --param {parameter}' for parameter in self.parameters)}{self.trial.options}"
         )
 
 

@@ -6,6 +6,7 @@ that the built-in schedulers, and likewise the models, also differ in a grey pri
 
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 BLACK = "#000000"
 ORANGE = "#E69F00"
@@ -25,6 +26,16 @@ ALARM_EDGE = 1.2
 QUIET = "#6E6E6E"
 """Small print and guides."""
 
+STAR: dict[str, Any] = {
+    "marker": "*",
+    "markersize": 7,
+    "markerfacecolor": YELLOW,
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.5,
+    "linestyle": "",
+}
+"""What a paper reports, as Matplotlib's line properties."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -43,6 +54,9 @@ _BUILT_IN = {
     "colgen": Look(VERMILLION, "v", "-"),
     "pwl": Look(PURPLE, "P", "--"),
     "minlp": Look(SKY_BLUE, "X", "-."),
+    "mediator": Look(DEEP_BLUE, "h", "-"),
+    "horus": Look(GREEN, "d", "--"),
+    "bin-packing": Look(ORANGE, "<", "-."),
 }
 
 _PERFORMANCE = {

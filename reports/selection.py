@@ -8,6 +8,7 @@ from instances.errors import InputError
 from instances.instance import Instance
 from instances.suites import SUITES
 from reports.figure import Need
+from reports.variants import tried_like
 
 if TYPE_CHECKING:
     from bench.row import Row
@@ -33,7 +34,7 @@ def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "li
     figure
         Its name, for the error.
     rows
-        From the ledger, oldest first.
+        From the ledger, oldest first. Those that were tried in another way than any of ``needs`` do not count.
     needs
         Of the figure. Other schedulers come last, by name.
 
@@ -43,15 +44,17 @@ def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "li
         If there is none; says what to run.
     """
     known = instances_of(needs)
+    trials = list(dict.fromkeys(need.trial for need in needs))
     latest = {
-        (row.scheduler, row.instance, row.seed): row
+        (row.scheduler, row.instance, row.seed, like[0]): row
         for row in rows
         # A file may call another instance the same.
-        if row.instance in known and row.instance_hash == known[row.instance].fingerprint
+        if row.instance in known
+        and row.instance_hash == known[row.instance].fingerprint
+        and (like := [trial for trial in trials if tried_like(row, trial)])
     }
     if not latest:
-        commands = "` and `".join(need.command for need in needs)
-        raise InputError(figure, f"no run to draw; make its runs with `{commands}`")
+        raise nothing_to_draw(figure, needs)
     schedulers, instances = _schedulers(needs), list(known)
 
     def place(row: "Row") -> tuple[int, str, int, int]:
@@ -59,6 +62,16 @@ def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "li
         return named, row.scheduler, instances.index(row.instance), row.seed
 
     return sorted(latest.values(), key=place)
+
+
+def nothing_to_draw(figure: str, needs: Sequence[Need]) -> InputError:
+    """Return the error of a figure without rows, which says what to run."""
+    commands = "`, `".join(need.command for need in needs[:_COMMANDS_TOLD])
+    more = len(needs) - _COMMANDS_TOLD
+    others = f" and {more} more like these" if more > 0 else ""
+    return InputError(
+        figure, f"no run to draw; make its runs with `bench figures {figure}`, or by hand with `{commands}`{others}"
+    )
 
 
 def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "tuple[dict[str, Row], list[str]]":
@@ -103,6 +116,9 @@ def gaps(rows: "Sequence[Row]", fruitless: "Iterable[Row]", needs: tuple[Need, .
         named = (f"{who} on {', '.join(dict.fromkeys(names))}" for who, names in where.items())
         lines.append(f"Without a result: {'; '.join(named)}.")
     return lines
+
+
+_COMMANDS_TOLD = 4
 
 
 def _schedulers(needs: Iterable[Need]) -> list[str]:

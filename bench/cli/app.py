@@ -11,10 +11,13 @@ import bench.cli.doctor as doctor
 import bench.cli.figures as figures
 import bench.cli.generate as generate
 import bench.cli.listing as listing
+import bench.cli.max_rate as max_rate
+import bench.cli.online as online
 import bench.cli.profile as profile
 import bench.cli.run as run
 import bench.cli.schema as schema
 import bench.cli.show as show
+import bench.cli.simulate as simulate
 import bench.cli.verify as verify
 from bench.cli.options import examples
 from bench.cli.terminal import emit, say
@@ -42,6 +45,15 @@ app.command("show", short_help="Show the best results, a run in full, or an inst
     show.show_things
 )
 app.command("verify", short_help="Judge a plan file.", epilog=examples(verify.EXAMPLES))(verify.verify)
+app.command("simulate", short_help="Simulate a plan under real arrivals.", epilog=examples(simulate.EXAMPLES))(
+    simulate.simulate_plan
+)
+app.command(
+    "max-rate", short_help="Find the largest rates that are served in time.", epilog=examples(max_rate.EXAMPLES)
+)(max_rate.max_rate)
+app.command("online", short_help="Serve a changing load while plans follow it.", epilog=examples(online.EXAMPLES))(
+    online.online
+)
 app.command("generate", short_help="Draw a random instance.", epilog=examples(generate.EXAMPLES))(
     generate.generate_instance
 )

@@ -1,7 +1,8 @@
 """``bench figures``: runs what the ledger lacks, and draws."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from bench.ledger import Ledger
     from bench.row import Row
     from bench.task import Task
-    from reports.figure import Figure
+    from reports.figure import Figure, Need
 
 EXAMPLES = (
     "bench list figures",
@@ -46,55 +47,81 @@ def draw_figures(
     from bench.cli.terminal import emit, say
     from bench.known_bad import refuse_wrong_answers
     from bench.ledger import Ledger
+    from bench.max_rate import climb
     from reports.figures import figure, figure_names
 
     limits = Limits(time_limit, memory_limit, threads)
     at_a_time = jobs or default_jobs(threads)
     chosen = [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
-    runs = {each.name: _tasks(each, quick, limits) for each in chosen}
-    tasks = list({task.key: task for needed in runs.values() for task in needed}.values())
-    missing = _missing(tasks, ledger_file)
-    if missing and no_run:
-        _refuse(missing, ledger_file)
-    if missing:
+    runs = {each.name: _tasks(each, [need for need in each.needs if not need.climb], quick, limits) for each in chosen}
+    starts = {each.name: _tasks(each, [need for need in each.needs if need.climb], quick, limits) for each in chosen}
+    tasks, climbing = _each_once(runs), _each_once(starts)
+    missing, unended = _missing(tasks, climbing, ledger_file)
+    if no_run and (missing or unended):
+        _refuse([*missing, *unended], ledger_file)
+    if missing or unended:
         refuse_wrong_answers()
     make_folder(out, "--out")
-    _tell_cost(chosen, missing, at_a_time)
+    _tell_cost(chosen, missing, len(unended), at_a_time)
     with Ledger(ledger_file, create=True) as ledger:
-        rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time)
-        if interrupted:
-            say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; the same command runs the rest")
-            raise typer.Exit(INTERRUPTED)
-        by_key = {row.key: row for row in rows}
+
+        def run(tasks: "list[Task]") -> "list[Row]":
+            rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time)
+            if interrupted:
+                done = f"{len(rows)} of {len(tasks)} runs are in {ledger_file}"
+                say(f"interrupted: {done}; the same command runs the rest")
+                raise typer.Exit(INTERRUPTED)
+            return rows
+
+        found = {task.key: [row] for task, row in zip(tasks, run(tasks), strict=True)}
+        climbs = climb(climbing, run)
+        found |= {start.key: list(one.rows.values()) for start, one in zip(climbing, climbs, strict=True)}
         for each in chosen:
-            own = [by_key[task.key] for task in runs[each.name]]
+            own = [row for task in (*runs[each.name], *starts[each.name]) for row in found[task.key]]
             for file in each.draw([*_others(own, ledger), *own], out):
                 emit(f"{file}\n", sys.stdout)
-    if tell_failures(rows, ledger_file):
+    if tell_failures([row for rows in found.values() for row in rows], ledger_file):
         raise typer.Exit(1)
 
 
-def _tasks(figure: "Figure", quick: bool, limits: "Limits") -> "list[Task]":
-    """Return the runs that a figure draws."""
-    from bench.cli.selection import find_instances
-    from bench.cli.tasks import plan_tasks
+def _tasks(figure: "Figure", needs: "Sequence[Need]", quick: bool, limits: "Limits") -> "list[Task]":
+    """Return the runs of some of a figure's needs, where rates grow at their start."""
+    from bench.cli.selection import find_problems
+    from bench.cli.tasks import base_of, plan_tasks
+    from bench.max_rate import with_all_served
 
     tasks = []
-    for need in figure.needs:
+    for need in needs:
         name = need.quick if quick and need.quick is not None else need.instances
-        found = find_instances([name], f"figure {figure.name}")
-        tasks += plan_tasks(found, need.schedulers, (), need.seeds, limits)[0]
+        found = find_problems([name], f"figure {figure.name}")
+        problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
+        tasks += plan_tasks(problems, need.schedulers, need.parameters, need.seeds, limits, need.trial)[0]
     return tasks
 
 
-def _missing(tasks: "Sequence[Task]", ledger_file: Path) -> "list[Task]":
+def _each_once(tasks: "Mapping[str, Sequence[Task]]") -> "list[Task]":
+    return list({task.key: task for needed in tasks.values() for task in needed}.values())
+
+
+def _missing(tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger_file: Path) -> "tuple[list[Task], list[Task]]":
+    """Return the runs that the ledger lacks, and of each climb that it lacks something of the next run."""
     from bench.ledger import Ledger
+    from bench.max_rate import Climb
 
     if not ledger_file.exists():
-        return list(tasks)
+        return list(tasks), list(climbing)
     with Ledger(ledger_file) as ledger:
         keys = ledger.keys()
-    return [task for task in tasks if task.key not in keys]
+        missing, unended = [task for task in tasks if task.key not in keys], []
+        for start in climbing:
+            one = Climb(start.instance)
+            while (multiple := one.next) is not None:
+                task = replace(start, instance=start.instance.scaled(multiple))
+                if task.key not in keys:
+                    unended.append(task)
+                    break
+                one.take(multiple, ledger.row(task.key))
+    return missing, unended
 
 
 def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
@@ -106,19 +133,26 @@ def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
     raise InputError("--no-run", problem)
 
 
-def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", jobs: int) -> None:
+def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
     """Say what making the missing runs takes before they are made."""
     from bench.cli.tables import clock
     from bench.cli.terminal import say
 
-    if not missing:
+    if not missing and not climbs:
         say("every run is in the ledger")
         return
     for figure in figures:
         if figure.cost:
             say(f"{figure.name}: {figure.cost}")
-    most_s = sum(task.time_limit_s for task in missing) / jobs
-    say(f"{len(missing)} runs to make, {jobs} at a time: at most about {clock(most_s)}")
+    if climbs:
+        say(f"{climbs} climbs to go on with, some ten to twenty runs each")
+    if not missing:
+        return
+    single = [task for task in missing if task.scenarios is None]
+    most = f"at most about {clock(sum(task.time_limit_s for task in single) / jobs)}"
+    if len(single) < len(missing):
+        most += f" and what {len(missing) - len(single)} scenario sets take"
+    say(f"{len(missing)} runs to make, {jobs} at a time: {most}")
 
 
 def _others(rows: "Sequence[Row]", ledger: "Ledger") -> "list[Row]":

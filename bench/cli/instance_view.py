@@ -12,7 +12,8 @@ def show_instance(instance: Instance) -> None:
         one_line(f"{instance.name}: {instance.objective} on {pool_in_words(instance)}"),
         *([one_line(f"  {instance.provenance}")] if instance.provenance else []),
         f"  rule {instance.slo_rule}, model {one_line(instance.performance_model)}, "
-        f"latency buffer {instance.latency_buffer:g}, {len(instance.workloads)} workloads",
+        f"latency buffer {instance.latency_buffer:g}, {len(instance.workloads)} workloads"
+        + (f", {len(instance.jobs)} jobs" if instance.jobs else ""),
         "",
     )
     if instance.workloads:
@@ -22,4 +23,15 @@ def show_instance(instance: Instance) -> None:
         applications = [[a.id, list(a.stages), f"{a.slo_ms:g} ms"] for a in instance.applications]
         show(table(["application", "stages", ">SLO"], applications), "")
     if instance.jobs:
-        show(table(["job", "model", "batches"], [[j.id, j.model, list(j.batches)] for j in instance.jobs]), "")
+        jobs = [
+            [
+                j.id,
+                j.model,
+                f"{j.mean_batch:.3g}",
+                max(j.batches),
+                f"{j.mean_gap_ms:.4g} ms",
+                f"{j.rate_rps:,.4g} req/s",
+            ]
+            for j in instance.jobs
+        ]
+        show(table(["job", "model", ">mean batch", ">largest", ">mean gap", ">rate"], jobs), "")

@@ -28,7 +28,7 @@ def list_things(
     if kind not in _KINDS:
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
     collect, columns = {
-        "instances": (_instances, ["name", "objective", ">workloads", "pool", "suites"]),
+        "instances": (_instances, ["name", "objective", ">workloads", ">jobs", ">scenarios", "pool", "suites"]),
         "schedulers": (_schedulers, ["name", "version", "objectives", "parameters", "description"]),
         "figures": (_figures, ["name", "title", "shows", "cost"]),
         "suites": (_suites, ["name", "instances", "description"]),
@@ -78,18 +78,42 @@ def _instances() -> Entries:
                     "suites": [],
                     "objective": str(instance.objective),
                     "workloads": len(instance.workloads),
+                    "jobs": len(instance.jobs),
+                    "scenarios": None,
                     "pool": pool_in_words(instance),
                     "provenance": instance.provenance,
                 },
             )
             entry["suites"].append(suite.name)
-    return list(found.values())
+    return [*found.values(), *_scenario_sets()]
+
+
+def _scenario_sets() -> Entries:
+    from bench.cli.selection import pool_in_words
+    from bench.scenarios import OBJECTIVE
+    from instances.suites import SCENARIO_SUITES
+
+    return [
+        {
+            "name": scenarios.name,
+            "suite": suite.name,
+            "suites": [suite.name],
+            "objective": OBJECTIVE,
+            "workloads": len(scenarios.base.workloads),
+            "jobs": len(scenarios.base.jobs),
+            "scenarios": len(scenarios),
+            "pool": pool_in_words(scenarios.base),
+            "provenance": scenarios.base.provenance,
+        }
+        for suite in SCENARIO_SUITES.values()
+        for scenarios in [suite.build()]
+    ]
 
 
 def _suites() -> Entries:
-    from instances.suites import SUITES
+    from instances.suites import SCENARIO_SUITES, SUITES
 
-    return [
+    suites = [
         {
             "name": suite.name,
             "instances": [instance.name for instance in suite.build()],
@@ -97,6 +121,11 @@ def _suites() -> Entries:
         }
         for suite in SUITES.values()
     ]
+    sets = [
+        {"name": scenarios.name, "instances": [scenarios.name], "description": scenarios.description}
+        for scenarios in SCENARIO_SUITES.values()
+    ]
+    return [*suites, *sets]
 
 
 def _gpus() -> Entries:

@@ -101,7 +101,11 @@ class LiveTable(Progress):
         )
         runs = Table.grid(padding=(0, 2))
         for run in tuple(self._running.values()):
-            limit = f"{time.monotonic() - run.since:.0f} s of {run.task.time_limit_s:g} s"
+            under_way = self._sets.get(run.task.key)
+            limit = f"{time.monotonic() - run.since:.0f} s"
+            if run.task.scenarios is None:
+                limit += f" of {run.task.time_limit_s:g} s"
             name = one_line(f"{run.task.instance.name}, {run.task.scheduler}, seed {run.task.seed}")
-            runs.add_row("", name, limit, cell(run.incumbent_worth()))
+            reached = run.incumbent_worth() if under_way is None else under_way.in_words()
+            runs.add_row("", name, limit, cell(reached))
         return Group(head, runs)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bench.cli.terminal import draws_unicode, one_line
-from instances import Instance, PlacedGpu, Plan
+from instances import Instance, Objective, PlacedGpu, Plan
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,7 +20,10 @@ _BESIDE_THE_BAR = 65
 
 
 def plan_picture(plan: Plan, instance: Instance) -> "Table":
-    """Return a picture of ``plan``: bars are shares of the GPU, in the order of the plan."""
+    """Return a picture of ``plan``: bars are shares of the GPU, in the order of the plan.
+
+    Under ``colocation`` all bars begin at the left: every job has the whole GPU.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -43,13 +46,14 @@ def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[tupl
     units = pool.type.share_units if pool is not None else max(1, gpu.share_units)
     full, free = ("█", "░") if draws_unicode() else ("#", ".")
     name, start = f"{position} {one_line(gpu.type)}", 0
+    shared = instance.objective is Objective.COLOCATION
     for number, gpulet in enumerate(gpu.gpulets):
-        bar, share = _bar(start, gpulet.share_units, units, full), _percent(gpulet.share_units, units)
+        bar = _bar(0 if shared else start, gpulet.share_units, units, full)
+        share = _percent(gpulet.share_units, units)
         cycle = "" if gpulet.duty_cycle_ms is None else f"{gpulet.duty_cycle_ms:g} ms"
         start += gpulet.share_units
         for slot in gpulet.slots:
-            index = instance.workload_index.get(slot.workload)
-            model = "-" if index is None else one_line(instance.workloads[index].model)
+            model = one_line(instance.model_of.get(slot.workload, "-"))
             served = [one_line(slot.workload), model, str(slot.batch), f"{slot.rate_rps:,.5g} req/s", cycle]
             yield _COLOURS[number % len(_COLOURS)], [name, bar, share, *served]
             name = bar = share = cycle = ""  # slots that take turns share them

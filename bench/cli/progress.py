@@ -1,15 +1,39 @@
 """What is told while tasks run: a live table on a terminal, a line per finished run elsewhere."""
 
+import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import fsum
 from typing import Self
 
+from bench.cli.scenario_table import set_in_words
 from bench.cli.tables import clock, objective_of, result, seconds, worth
 from bench.cli.terminal import one_line, say
 from bench.row import Row
 from bench.runner import Listener
 from bench.task import Task
+
+_TELL_EVERY_S = 10.0
+
+
+@dataclass
+class _SetUnderWay:
+    """How far a scenario set is: ``first`` were decided ``since`` its first chunk was judged, now ``decided``."""
+
+    first: int
+    since: float
+    told_at: float
+    decided: int = 0
+    count: int = 0
+
+    def left_s(self) -> float | None:
+        """Estimate the seconds that are left; ``None`` after the first chunk."""
+        gained = self.decided - self.first
+        return (time.monotonic() - self.since) / gained * (self.count - self.decided) if gained else None
+
+    def in_words(self) -> str:
+        return f"{self.decided:,} of {self.count:,} scenarios"
 
 
 class Progress(Listener):
@@ -30,12 +54,22 @@ class Progress(Listener):
         self._total = len(self._left)
         self._jobs = jobs
         self._wall_s: dict[str, list[float]] = defaultdict(list)
+        self._sets: dict[str, _SetUnderWay] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop telling."""
+
+    def advanced(self, task: Task, decided: int) -> None:
+        """Note how far a scenario set is, and tell of it now and then."""
+        assert task.scenarios is not None
+        under_way = self._sets.setdefault(task.key, _SetUnderWay(decided, time.monotonic(), time.monotonic()))
+        under_way.decided, under_way.count = decided, len(task.scenarios)
+        if time.monotonic() - under_way.told_at >= _TELL_EVERY_S and decided < under_way.count:
+            under_way.told_at = time.monotonic()
+            self.tell(one_line(f"{task.instance.name}, {task.scheduler}: {under_way.in_words()}{self._eta_in_words()}"))
 
     def skipped(self, task: Task, row: Row) -> None:
         """Count a run that the ledger had."""
@@ -60,10 +94,16 @@ class Progress(Listener):
     def eta_s(self) -> float | None:
         """Estimate the seconds that are left from the runs that ended, each scheduler's own where there are some."""
         means = {scheduler: fsum(times) / len(times) for scheduler, times in self._wall_s.items()}
-        if not means:
+        sets = {key: s for key in self._left if (s := self._set_left_s(key)) is not None}
+        if not means and not sets:
             return None
-        typical = fsum(means.values()) / len(means)
-        return fsum(means.get(task.scheduler, typical) for task in self._left.values()) / self._jobs
+        typical = fsum([*means.values(), *sets.values()]) / (len(means) + len(sets))
+        left = [sets.get(key, means.get(task.scheduler, typical)) for key, task in self._left.items()]
+        return max(fsum(left) / self._jobs, max(left, default=0.0))
+
+    def _set_left_s(self, key: str) -> float | None:
+        under_way = self._sets.get(key)
+        return None if under_way is None else under_way.left_s()
 
     def _eta_in_words(self) -> str:
         eta_s = self.eta_s()
@@ -75,11 +115,16 @@ class Progress(Listener):
 def headline(row: Row) -> str:
     """Return a run and its result in one line."""
     told = [f"{result(row)}: {row.reason}" if row.failed or row.termination == "skipped" else result(row)]
-    if row.value is not None:
+    if row.scenarios is not None:
+        told = [
+            f"{row.termination}: {row.reason}" if row.reason else str(row.termination),
+            *set_in_words(row.scenarios),
+        ]
+    elif row.value is not None:
         told.append(worth(row.value, objective_of(row)))
     if row.gpus_used is not None:
         told.append(f"{row.gpus_used} GPU{'s' * (row.gpus_used != 1)}")
-    if row.violations:
+    if row.violations and row.scenarios is None:
         told.append(f"{row.violations} violation{'s' * (row.violations != 1)}")
     if row.decision_s is not None:
         told.append(seconds(row.decision_s))

@@ -1,26 +1,38 @@
 """``bench run``: instances times schedulers times seeds, each in a process of its own, every result a row."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
+from bench.cli.simulate import ArrivalsOption, ErrorOption, TruthOption
 
 if TYPE_CHECKING:
     from bench.gap import Gap
     from bench.row import Row
-    from instances import Instance
+    from bench.task import Task
 
 EXAMPLES = (
     "bench run --instances smoke --schedulers igniter,ffd+",
     "bench run --instances 64gpu-cost,mix.json,folder/ --time-limit 60",
     "bench run --instances igniter-12 --schedulers igniter,cpsat@igniter --param igniter.spend_spare=no",
     "bench run --instances smoke --format json --plans plans/ > rows.json",
+    "bench run --instances 64gpu-cost --truth hybrid --error 0.2 --headroom 1.1 --seeds 0,1,2",
+    "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a row for all scenarios",
 )
 
 INTERRUPTED = 130
+
+
+class OnOff(StrEnum):
+    """A switch."""
+
+    ON = "on"
+    OFF = "off"
+
 
 TimeLimitOption = Annotated[
     float, typer.Option("--time-limit", metavar="S", help="Seconds that a scheduler may take for one run.")
@@ -41,7 +53,9 @@ def run(
     instances: Annotated[
         list[str],
         typer.Option(
-            "--instances", metavar="NAME|FILE|DIR[,...]", help="Suites, instances, files, folders of *.json files."
+            "--instances",
+            metavar="NAME|FILE|DIR[,...]",
+            help="Suites, scenario sets, instances, files, folders of *.json files.",
         ),
     ],
     schedulers: Annotated[
@@ -61,6 +75,15 @@ def run(
     threads: ThreadsOption = 1,
     seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="One run for each.")] = "0",
     jobs: JobsOption = None,
+    simulate: Annotated[
+        OnOff, typer.Option("--simulate", help="Whether every plan is simulated under arrivals of the run's seed.")
+    ] = OnOff.ON,
+    arrivals: ArrivalsOption = "poisson",
+    headroom: Annotated[
+        float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
+    ] = 1.0,
+    truth: TruthOption = None,
+    error: ErrorOption = 0.0,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     plans: Annotated[
         Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan there, with its instance inside.")
@@ -78,33 +101,37 @@ def run(
     """
     from bench.cli.files import make_folder
     from bench.cli.running import run_with_progress
-    from bench.cli.selection import find_instances
-    from bench.cli.tables import run_table
+    from bench.cli.scenario_table import run_tables
+    from bench.cli.selection import find_problems
     from bench.cli.tasks import Limits, default_jobs, parse_seeds, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.gap import ledger_gaps
     from bench.known_bad import refuse_wrong_answers
     from bench.ledger import Ledger
+    from bench.simulation.arrivals import parse_arrivals
+    from bench.trial import Trial
 
     refuse_wrong_answers()
+    under = parse_arrivals(arrivals, "--arrivals") if simulate is OnOff.ON else None
+    trial = Trial(headroom, truth, error, under)
     limits = Limits(time_limit, memory_limit, threads)
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
-    found = find_instances(instances, "--instances")
+    found = find_problems(instances, "--instances")
     if plans is not None:
         make_folder(plans, "--plans")
     with Ledger(ledger_file, create=True) as ledger:
-        tasks, notes = plan_tasks(found, chosen, parameters or [], chosen_seeds, limits)
+        tasks, notes = plan_tasks(found, chosen, parameters or [], chosen_seeds, limits, trial)
         for note in notes:
             say(note)
         rows, reused, interrupted = run_with_progress(tasks, ledger, jobs or default_jobs(threads))
         gaps = ledger_gaps(rows, ledger)
         if plans is not None:
-            _write_plans(rows, plans, found)
+            _write_plans(rows, plans, tasks)
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in rows])
     else:
-        show(run_table(rows, gaps, len(chosen_seeds) > 1))
+        show(*run_tables(rows, gaps, len(chosen_seeds) > 1))
     say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger_file})")
     if interrupted:
         say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; the same command runs the rest")
@@ -138,10 +165,10 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _write_plans(rows: Sequence["Row"], folder: Path, instances: Sequence["Instance"]) -> None:
+def _write_plans(rows: Sequence["Row"], folder: Path, tasks: Sequence["Task"]) -> None:
     from bench.cli.files import plan_file_name, write_plan
 
-    by_name = {instance.name: instance for instance in instances}
+    by_key = {task.key: task.instance for task in tasks}
     for row in rows:
         if row.plan is not None:
-            write_plan(folder / plan_file_name(row), row, by_name[row.instance])
+            write_plan(folder / plan_file_name(row), row, by_key[row.key])

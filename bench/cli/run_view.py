@@ -5,7 +5,8 @@ from json import dumps
 from typing import Any
 
 from bench.cli.picture import plan_picture
-from bench.cli.tables import bound, cell, mark, objective_of, percent, result, seconds, table, worth
+from bench.cli.scenario_table import set_in_words
+from bench.cli.tables import bound, cell, mark, objective_of, pct, percent, result, seconds, table, worth
 from bench.cli.terminal import many_lines, one_line, show
 from bench.gap import Gap
 from bench.ledger import Ledger
@@ -45,13 +46,17 @@ def _facts(row: Row, gap: Gap) -> list[list[object]]:
         ["parameters", _pairs(row.parameters)],
         ["seed", row.seed],
         ["result", result(row) + (f": {row.reason}" if row.reason else "")],
+        ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
         ["value", worth(row.value, objective)],
         ["feasible", f"{mark(row.feasible)} {row.violations} violations" if row.violations else mark(row.feasible)],
         ["GPUs", row.gpus_used],
         ["cost", worth(row.cost_per_hour, "cost")],
         ["throughput", worth(row.throughput_rps, "capacity")],
         ["goodput", worth(row.goodput_rps, "goodput")],
-        ["fragments, utilisation", f"{_pct(row.fragments_pct)}, {_pct(row.utilisation_pct)}"],
+        ["fragments, utilisation", f"{pct(row.fragments_pct)}, {pct(row.utilisation_pct)}"],
+        ["time over capacity", None if row.over_capacity_pct is None else pct(row.over_capacity_pct)],
+        ["simulated", _simulated(row)],
+        ["headroom, truth", f"{row.headroom:g}, {row.truth or 'as planned'}" if row.headroom is not None else None],
         ["plan class", row.plan_class],
         ["bound", bound(row) + (f" ({_pairs(row.bound_scope)})" if row.bound_scope else "")],
         ["gap, own gap", f"{percent(gap.gap)}, {percent(gap.own_gap)}"],
@@ -67,6 +72,18 @@ def _facts(row: Row, gap: Gap) -> list[list[object]]:
         ["started", row.started_at],
     ]
     return facts + [[key, _pairs(value)] for key, value in row.provenance.items()]
+
+
+def _simulated(row: Row) -> str | None:
+    found = row.simulation
+    if found is None:
+        return None
+    worst = "-" if row.sim_worst_p99 is None else f"{row.sim_worst_p99:.2f} x its SLO"
+    return (
+        f"{found['seconds']:g} s of {found['arrivals']} arrivals: {worth(row.sim_goodput_rps, 'goodput')} in time,"
+        f" {percent(row.sim_violation_rate)} not in time, {percent(row.sim_drop_rate)} dropped;"
+        f" {row.sim_violating} workloads above 1 %, worst P99 {worst}"
+    )
 
 
 def _pairs(value: object) -> str:
@@ -100,10 +117,6 @@ def _show_plan(row: Row, ledger: Ledger) -> None:
         show(plan_picture(plan_from_json(row.plan), ledger.instance(row.instance_hash)))
     except InputError as error:  # the catalogue has changed since: the figures above still stand
         show(f"no picture of the plan: {one_line(str(error))}")
-
-
-def _pct(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f} %"
 
 
 def _mib(value: float | None) -> str:

@@ -1,17 +1,20 @@
-"""Which instances are meant: names of suites, names of instances, files, and folders of files."""
+"""Which instances are meant: names of suites and scenario sets, names of instances, files, and folders of files."""
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from instances import InputError, Instance
+from instances import InputError, Instance, ScenarioSet
 from instances.errors import unknown_name
 from instances.files import read_instance
-from instances.suites import SUITES
+from instances.suites import SCENARIO_SUITES, SUITES
+
+SCENARIO_MARK = "#"
+"""Between the name of a scenario set and the position of a scenario: ``gpulet-1023#7`` is an instance."""
 
 
-def find_instances(texts: Sequence[str], where: str) -> list[Instance]:
-    """Return the instances that ``texts`` name, each once, in that order; a text may hold several separated by commas.
+def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioSet]:
+    """Return what ``texts`` name, each once, in that order; a text may hold several names separated by commas.
 
     A name goes before a file or folder called the same: ``./smoke`` is the folder.
 
@@ -21,7 +24,7 @@ def find_instances(texts: Sequence[str], where: str) -> list[Instance]:
         For a name nobody knows, a file that is no instance, a folder without any, and two different instances of the
         same name.
     """
-    found: dict[str, Instance] = {}
+    found: dict[str, Instance | ScenarioSet] = {}
     origin: dict[str, str] = {}
     for text in texts:
         for part in _parts(text):
@@ -42,27 +45,37 @@ def find_instance(text: str, where: str) -> Instance:
     Raises
     ------
     InputError
-        As ``find_instances``, and for a suite or folder of several.
+        As ``find_problems``, and for a suite or folder of several and for a scenario set.
     """
-    found = find_instances([text], where)
+    found = find_problems([text], where)
     if len(found) > 1:
         raise InputError(where, f'"{text}" is {len(found)} instances; name one, such as "{found[0].name}"')
-    return found[0]
+    (one,) = found
+    if isinstance(one, ScenarioSet):
+        raise InputError(where, f'"{text}" is {len(one):,} scenarios; name one, such as "{text}{SCENARIO_MARK}0"')
+    return one
 
 
 def named_instances(name: str) -> list[Instance]:
-    """Return the instance called ``name`` in some suite, or those of the suite called so; an instance goes first."""
+    """Return the instance called ``name`` in some suite, or those of the suite called so; an instance goes first.
+
+    A scenario of a set is an instance, the set itself is none.
+    """
     for suite in SUITES.values():
         for instance in suite.build():
             if instance.name == name:
                 return [instance]
+    of, mark, position = name.rpartition(SCENARIO_MARK)
+    if mark and of in SCENARIO_SUITES and position.isdecimal():
+        scenarios = SCENARIO_SUITES[of].build()
+        return [scenarios.scenario(int(position))] if int(position) < len(scenarios) else []
     return list(SUITES[name].build()) if name in SUITES else []
 
 
 def known_names() -> list[str]:
-    """Return the names of all suites and of all instances in them, each once."""
+    """Return the names of all suites, of all instances in them, each once, and of the scenario sets."""
     instances = (instance.name for suite in SUITES.values() for instance in suite.build())
-    return list(dict.fromkeys([*SUITES, *instances]))
+    return list(dict.fromkeys([*SUITES, *instances, *SCENARIO_SUITES]))
 
 
 def pool_in_words(instance: Instance) -> str:
@@ -82,8 +95,11 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _found(text: str, where: str) -> Iterator[tuple[str, Instance]]:
-    """Yield the instances that ``text`` names, each with where it comes from."""
+def _found(text: str, where: str) -> Iterator[tuple[str, Instance | ScenarioSet]]:
+    """Yield the instances or the scenario set that ``text`` names, each with where it comes from."""
+    if text in SCENARIO_SUITES:
+        yield f'"{text}"', SCENARIO_SUITES[text].build()
+        return
     named = named_instances(text)
     if named:
         yield from ((f'"{text}"', instance) for instance in named)

@@ -13,7 +13,7 @@ from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
 if TYPE_CHECKING:
     from bench.ledger import Ledger
     from bench.row import Row
-    from instances import Instance
+    from instances import Instance, ScenarioSet
 
 EXAMPLES = (
     "bench show                          # the best of each scheduler",
@@ -58,7 +58,7 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
     """Write a run's plan or an instance as a file."""
     from bench.cli.terminal import print_json, say
     from bench.ledger import Ledger
-    from instances import InputError
+    from instances import InputError, ScenarioSet
     from instances.files import instance_to_json, plan_from_json, plan_to_json, write_json
 
     if plan:
@@ -68,9 +68,11 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
                 raise InputError(f"run {name}", f"has no plan: {row.termination} {row.reason}".rstrip())
             data = plan_to_json(plan_from_json(row.plan), ledger.instance(row.instance_hash))
     else:
-        found = _instances(name, ledger_file)
-        if len(found) != 1:
-            raise InputError("--output", f'"{name}" is {len(found) or "no"} instances; with --plan a run is written')
+        found = _problems(name, ledger_file)
+        if len(found) != 1 or isinstance(found[0], ScenarioSet):
+            what = "a scenario set" if found else "no instance"
+            what = f"{len(found)} instances" if len(found) > 1 else what
+            raise InputError("--output", f'"{name}" is {what}; with --plan a run is written')
         data = instance_to_json(found[0])
     if output is None:
         print_json(data)
@@ -84,23 +86,28 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
     from bench.cli.instance_view import show_instance
     from bench.cli.run import row_json
     from bench.cli.run_view import show_run
-    from bench.cli.terminal import print_json
+    from bench.cli.tasks import base_of
+    from bench.cli.terminal import print_json, show
     from bench.gap import ledger_gaps
     from bench.ledger import Ledger
+    from instances import ScenarioSet
     from instances.files import instance_to_json
 
     found: list[dict[str, object]] = []
     for name in names:
-        instances = _instances(name, ledger_file)
-        if instances:
-            for instance in instances:
+        problems = _problems(name, ledger_file)
+        if problems:
+            for problem in problems:
+                count = len(problem) if isinstance(problem, ScenarioSet) else None
                 if form is Format.JSON:
-                    found.append(instance_to_json(instance))
+                    found.append(instance_to_json(base_of(problem)) | ({} if count is None else {"scenarios": count}))
                     continue
-                show_instance(instance)
+                if count is not None:
+                    show(f"{count:,} scenarios, each with other rates; these are the highest")
+                show_instance(base_of(problem))
                 if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
                     with Ledger(ledger_file) as ledger:
-                        rows = ledger.rows(instance_hash=instance.fingerprint)
+                        rows = ledger.rows(instance_hash=problem.fingerprint)
                         if rows:
                             _show_leaderboard(ledger, rows, form)
             continue
@@ -115,8 +122,8 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
         print_json(found[0] if len(found) == 1 else found)
 
 
-def _instances(name: str, ledger_file: Path) -> list["Instance"]:
-    """Return the instances that ``name`` stands for; none if it can only be a run.
+def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
+    """Return the instances or the scenario set that ``name`` stands for; none if it can only be a run.
 
     Raises
     ------
@@ -127,10 +134,13 @@ def _instances(name: str, ledger_file: Path) -> list["Instance"]:
     from bench.ledger import Ledger
     from instances.errors import unknown_name
     from instances.files import read_instance
+    from instances.suites import SCENARIO_SUITES
 
     named = named_instances(name)
     if named:
-        return named
+        return [*named]
+    if name in SCENARIO_SUITES:
+        return [SCENARIO_SUITES[name].build()]
     if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
         with Ledger(ledger_file) as ledger:
             stored = dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name))
@@ -145,7 +155,7 @@ def _instances(name: str, ledger_file: Path) -> list["Instance"]:
 
 def _show_leaderboard(ledger: "Ledger", rows: Sequence["Row"], form: Format) -> None:
     from bench.cli.run import row_json
-    from bench.cli.tables import run_table
+    from bench.cli.scenario_table import run_tables
     from bench.cli.terminal import print_json, show
     from bench.gap import ledger_gaps
 
@@ -154,13 +164,14 @@ def _show_leaderboard(ledger: "Ledger", rows: Sequence["Row"], form: Format) -> 
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in best])
         return
-    show(run_table(best, gaps))
+    show(*run_tables(best, gaps))
 
 
 def leaders(rows: Sequence["Row"]) -> list["Row"]:
     """Return the best row of each scheduler on each instance: instances by name, the best scheduler first.
 
-    Feasible plans go before infeasible ones, those before none; then the better value, then the shorter decision.
+    On a scenario set other parameters make another scheduler. Feasible plans go before infeasible ones, those before
+    none; then the better value, then the shorter decision.
     """
 
     def rank(row: "Row") -> tuple[bool, bool, float, float]:
@@ -172,9 +183,10 @@ def leaders(rows: Sequence["Row"]) -> list["Row"]:
             row.decision_s if row.decision_s is not None else float("inf"),
         )
 
-    best: dict[tuple[str, str], Row] = {}
+    best: dict[tuple[str, str, str], Row] = {}
     for row in rows:
-        place = row.instance_hash, row.scheduler
+        variant = "" if row.scenarios is None else str(row.parameters)
+        place = row.instance_hash, row.scheduler, variant
         if place not in best or rank(row) < rank(best[place]):
             best[place] = row
     return sorted(best.values(), key=lambda row: (row.instance, row.instance_hash, *rank(row)))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _LEAST_WIDTH = 24
 """Up to this length names are never folded."""
 
-_UNITS = {"cost": "$/h", "capacity": "req/s", "goodput": "req/s", "scale": "x"}
-_DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3}
+_UNITS = {"cost": "$/h", "capacity": "req/s", "goodput": "req/s", "scale": "x", "colocation": "req/s"}
+_DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequence[object] | None = None) -> "Table":
@@ -93,7 +93,12 @@ def bound(row: "Row") -> str:
 
 def percent(fraction: float | None) -> str:
     """Return a fraction as percent."""
-    return "-" if fraction is None else f"{100.0 * fraction:.1f} %"
+    return pct(None if fraction is None else 100.0 * fraction)
+
+
+def pct(value: float | None) -> str:
+    """Return a number of percent."""
+    return "-" if value is None else f"{value:.1f} %"
 
 
 def seconds(duration_s: float | None) -> str:
@@ -119,7 +124,12 @@ def result(row: "Row") -> str:
 
 
 def run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "Table":
-    """Return runs as a table, those of an instance together; with their ``seeds`` where these differ."""
+    """Return runs as a table, those of an instance together; with their ``seeds`` where these differ.
+
+    Where one is of ``colocation``, its third score stands beside value and GPUs: the time over capacity.
+    """
+    scored = any(row.over_capacity_pct is not None for row in rows)
+    simulated = any(row.simulation is not None for row in rows)
     columns = [
         "instance",
         "scheduler",
@@ -127,10 +137,12 @@ def run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = Fa
         "status",
         ">value",
         ">GPUs",
+        *([">over capacity"] if scored else []),
         ">bound",
         ">gap",
         ">decision",
         ">judged",
+        *([">not in time"] if simulated else []),
         "run",
     ]
     cells = [
@@ -141,10 +153,12 @@ def run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = Fa
             result(row),
             worth(row.value, objective_of(row)),
             row.gpus_used,
+            *([pct(row.over_capacity_pct)] if scored else []),
             bound(row),
             percent(gaps[row.key].gap),
             seconds(row.decision_s),
             "-" if row.feasible is None else f"{row.violations} {mark(row.feasible)}",
+            *([percent(row.sim_violation_rate)] if simulated else []),
             short(row),
         ]
         for row in rows

@@ -10,7 +10,8 @@ from bench.parameters import parse_overrides
 from bench.provenance import usable_cores
 from bench.registry import Entry, entries, parse_spec
 from bench.task import Task
-from instances import InputError, Instance
+from bench.trial import SIMULATED, Trial
+from instances import InputError, Instance, ScenarioSet
 
 _MIB_PER_GB = 1024.0
 
@@ -31,10 +32,24 @@ class Limits:
             if not 0.0 < value < math.inf:
                 raise InputError(option, f"{value:g}; expected a finite number of {unit} greater than 0")
 
-    def task(self, instance: Instance, infos: Sequence[SchedulerInfo], seed: int) -> Task:
+    def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
         """Return the task of one run under these limits."""
-        stages = tuple(info.stage for info in infos)
-        return Task(instance, stages, seed, self.time_limit_s, self.memory_limit_gb * _MIB_PER_GB, threads=self.threads)
+        scenarios = problem if isinstance(problem, ScenarioSet) else None
+        return Task(
+            instance=base_of(problem),
+            stages=tuple(info.stage for info in infos),
+            seed=seed,
+            time_limit_s=self.time_limit_s,
+            memory_limit_mb=self.memory_limit_gb * _MIB_PER_GB,
+            threads=self.threads,
+            scenarios=scenarios,
+            trial=trial,
+        )
+
+
+def base_of(problem: Instance | ScenarioSet) -> Instance:
+    """Return an instance itself, and of a scenario set the instance whose rates are replaced."""
+    return problem.base if isinstance(problem, ScenarioSet) else problem
 
 
 def default_jobs(threads: int) -> int:
@@ -59,23 +74,24 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def plan_tasks(
-    instances: Sequence[Instance],
+    problems: Sequence[Instance | ScenarioSet],
     schedulers: Sequence[str] | None,
     parameters: Sequence[str],
     seeds: Sequence[int],
     limits: Limits,
+    trial: Trial = SIMULATED,
 ) -> tuple[list[Task], list[str]]:
     """Return the runs of every instance, scheduler and seed, and a line for each scheduler that is left out.
 
     Parameters
     ----------
-    instances
-        To solve.
+    problems
+        To solve: instances, and scenario sets, which are one run each.
     schedulers
         ``name`` or ``name@start``; ``None`` for all that can solve an instance's objective.
     parameters
         ``name.parameter=value``.
-    seeds, limits
+    seeds, limits, trial
         Of every run.
 
     Raises
@@ -97,14 +113,15 @@ def plan_tasks(
         notes = [f"{name} is left out, it cannot be used: {infos[name].error}" for name in broken]
         specs = {name: specs[name] for name in specs if name not in broken}
     tasks = []
-    for instance in instances:
+    for problem in problems:
+        instance = base_of(problem)
         able = [[infos[entry.name] for entry in spec] for spec in specs.values()]
         if schedulers is None:
             able = [[info] for (info,) in able if refusal(info, instance) is None]
             if not able:
                 divided = f" on GPUs divided by {instance.partition}"
                 notes.append(f"{instance.name} is left out: no scheduler solves {instance.objective}{divided}")
-        tasks += [limits.task(instance, spec, seed) for spec in able for seed in seeds]
+        tasks += [limits.task(problem, spec, seed, trial) for spec in able for seed in seeds]
     if not tasks:
         raise InputError("--schedulers", "; ".join(notes) or "names no scheduler")
     return tasks, notes

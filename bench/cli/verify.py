@@ -56,11 +56,13 @@ def _show(plan: "Plan", instance: "Instance", verdict: "Verdict") -> None:
     from bench.cli.tables import mark, worth
     from bench.cli.terminal import one_line, show
 
+    over = verdict.over_capacity_pct
     found = "feasible" if verdict.feasible else "infeasible"
     show(
         f"{mark(verdict.feasible)} {found}: plan for {one_line(instance.name)}",
         f"  {instance.objective}: {worth(verdict.value, instance.objective)} on {verdict.gpus_used} GPUs, "
-        f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised",
+        f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised"
+        + ("" if over is None else f", {over:.1f} % of the time over capacity"),
         "",
         plan_picture(plan, instance),
         "",

@@ -4,16 +4,21 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.simulation.trace import Trace
+from bench.simulation.trace import Trace, read_trace
 from instances import InputError
+from instances.errors import unknown_name
 
 Floats = NDArray[np.float64]
 
 DEFAULT_BURSTINESS = 3.0
+
+LEAST_BURSTINESS, MOST_BURSTINESS = 0.01, 100.0
+"""Far beyond, gaps are all equal or nearly all 0, and drawing enough of them takes for ever."""
 
 
 class Process(StrEnum):
@@ -50,8 +55,9 @@ class Arrivals:
     def __post_init__(self) -> None:
         if (self.process is Process.TRACE) != (self.trace is not None):
             raise InputError("arrivals", "a trace belongs to the process `trace` and to no other")
-        if not 0.0 < self.burstiness < math.inf:
-            raise InputError("arrivals", f"burstiness {self.burstiness}; expected a positive number")
+        if not LEAST_BURSTINESS <= self.burstiness <= MOST_BURSTINESS:
+            expected = f"expected a number from {LEAST_BURSTINESS:g} to {MOST_BURSTINESS:g}"
+            raise InputError("arrivals", f"burstiness {self.burstiness:g}; {expected}")
 
     @property
     def label(self) -> str:
@@ -64,6 +70,31 @@ class Arrivals:
     def identity(self) -> str:
         """What tells two of them apart: the label and, of a trace, what is in it."""
         return self.label if self.trace is None else f"{self.label} {self.trace.fingerprint}"
+
+
+def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
+    """Return the arrivals that ``text`` names: a process, ``gamma:CV``, or the file of a trace.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or the file holds no trace; ``where`` names who asked.
+    """
+    name, _, burstiness = text.partition(":")
+    if name in (Process.CONSTANT, Process.POISSON) and not burstiness:
+        return Arrivals(Process(name))
+    if name == Process.GAMMA:
+        try:
+            return Arrivals(Process.GAMMA, float(burstiness or DEFAULT_BURSTINESS))
+        except ValueError:
+            raise InputError(where, f'"{text}"; expected a burstiness behind the colon, such as gamma:3') from None
+    path = Path(text)
+    if path.is_file():
+        return Arrivals(Process.TRACE, trace=read_trace(path))
+    if path.suffix or len(path.parts) > 1:
+        raise InputError(f"{where} {text}", "no such file; expected a process or a file of requests per second")
+    processes = [str(process) for process in Process if process is not Process.TRACE]
+    raise unknown_name(where, "arrival process", text, processes)
 
 
 class Stream:

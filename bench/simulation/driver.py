@@ -3,23 +3,21 @@
 import math
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.simulation.applications import NONE, flow_of, nobody_underway, with_rows
+from bench.simulation.applications import NONE, flow_of, nobody_underway, stage_dropped, with_rows
 from bench.simulation.arrivals import Stream
-from bench.simulation.engine import advance
-from bench.simulation.histogram import BINS
-from bench.simulation.layout import Records, Site, sites
+from bench.simulation.exchange import end_batches, not_running_ms, take_over
+from bench.simulation.layout import sites
 from bench.simulation.offered import offered_rps
+from bench.simulation.part import Part
 from bench.simulation.result import Outcome, Series, Served, Simulated, served
-from bench.simulation.routing import routing_of, spread
+from bench.simulation.routing import Routing, routing_of, spread
 from bench.simulation.settings import Interference, Settings
-from bench.simulation.state import BY_SECOND, COUNTS, QUEUE, Measured, Terms, idle, nothing_measured
+from bench.simulation.state import BY_SECOND, Terms, nothing_measured
 from instances import Application, Instance, Partition, Plan
-from instances.tables import Tables, gpu_tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,78 +25,79 @@ Ints = NDArray[np.int64]
 REQUESTS_AT_ONCE = 200_000
 """Requests in memory at a time, about."""
 
+_NOBODY: tuple[Floats, Ints] = np.empty(0), np.empty(0, dtype=np.int64)
+
 LONGEST_DRAIN_S = 60.0
 """How long after the last measured arrival the simulation goes on; who is not served by then counts as unfinished."""
 
 
-@dataclass(slots=True)
-class _Part:
-    """The GPUs of one type while they are simulated; its slots begin at ``first`` among those of all types."""
-
-    site: Site
-    tables: Tables
-    first: int
-    arrivals_ms: Floats
-    request: Ints
-    queues: Records
-    state: Records
-    measured: Measured
-
-    def waiting(self, slot: int) -> slice:
-        """Where the requests of a slot that are not done lie."""
-        return slice(int(self.queues["head"][slot]), int(self.queues["known"][slot]))
-
-
 class Simulation:
-    """One plan, simulated once.
+    """The course of one simulation: of a plan, or of one after the other.
 
     Parameters
     ----------
-    plan, instance, settings, true_tables
+    plan, instance, settings, truth
         See ``bench.simulate.simulate``.
+    streams
+        Requests by workload (or application) where not all are of the kind that ``settings`` name.
+
+    Attributes
+    ----------
+    now_ms
+        Simulated time: all that happens until then has happened.
+    came
+        Measured requests that have come, of each workload.
+    measured
+        What became of them, by workload; complete up to the last ``tally``.
     """
 
     def __init__(
-        self, plan: Plan, instance: Instance, settings: Settings, true_tables: Mapping[str, Tables] | None
+        self,
+        plan: Plan,
+        instance: Instance,
+        settings: Settings,
+        truth: Instance,
+        streams: Mapping[str, Stream] | None = None,
     ) -> None:
-        self.instance, self.settings = instance, settings
+        self.plan, self.instance, self.settings, self.truth = plan, instance, settings, truth
         self.started = time.perf_counter()
         shares = instance.partition is Partition.SHARES
-        if true_tables is None and shares:
-            true_tables = {p.type.name: gpu_tables(p.type, instance.performance_model) for p in instance.gpus}
         self.terms = Terms(
             1000.0 * settings.warmup_s,
-            1000.0 * (settings.warmup_s + settings.seconds),
+            1000.0 * settings.warmup_s + 1000.0 * settings.seconds,
             settings.interference is Interference.DYNAMIC and shares,
             settings.dropping,
             settings.noise,
             settings.seed,
         )
-        self.parts: list[_Part] = []
-        for site in sites(plan, instance, true_tables or {}):
-            self.parts.append(self._part(site))
-        slots = [part.site.slots for part in self.parts]
-        self.routing = routing_of(
-            len(instance.workloads),
-            np.concatenate([np.empty(0, np.int64), *(records["workload"] for records in slots)]),
-            np.concatenate([np.empty(0), *(records["rate_rps"] for records in slots)]),
-        )
+        self.seconds_kept = math.ceil(settings.seconds) if settings.by_second else 0
+        self.parts, self.routing = self._laid_out(plan)
+        self.measured = nothing_measured(len(instance.workloads), self.seconds_kept)
         self.flow = flow_of(instance)
         self.underway = nobody_underway(self.flow)
         self.offered = offered_rps(plan, instance)
-        self.streams = self._streams()
+        self.streams = self._streams() if streams is None else streams
+        total_rps = math.fsum(self.offered.values())
+        self.window_ms = 1000.0 * REQUESTS_AT_ONCE / total_rps if total_rps > 0.0 else math.inf
+        self.now_ms = 0.0
         self.came = np.zeros(len(instance.workloads), dtype=np.int64)
         self.applications_came = np.zeros(len(instance.applications), dtype=np.int64)
         self.drawn = np.zeros(len(instance.applications), dtype=np.int64)
 
-    def _part(self, site: Site) -> _Part:
-        slots = len(site.slots)
-        first = self.parts[-1].first + len(self.parts[-1].site.slots) if self.parts else 0
-        seconds = math.ceil(self.settings.seconds) if self.settings.by_second else 0
-        nobody, queues = np.empty(0), np.zeros(slots, dtype=QUEUE)
-        tables = site.tables if site.tables is not None else _NO_TABLES
-        measured = nothing_measured(slots, seconds)
-        return _Part(site, tables, first, nobody, np.empty(0, np.int64), queues, idle(site), measured)
+    def _laid_out(self, plan: Plan) -> tuple[list[Part], Routing]:
+        """Return the GPUs of ``plan`` before anybody comes, and where requests go."""
+        parts: list[Part] = []
+        first = 0
+        for site in sites(plan, self.instance, self.truth):
+            parts.append(Part.idle(site, first, self.seconds_kept))
+            first += len(site.slots)
+        slots = [part.site.slots for part in parts]
+        routing = routing_of(
+            len(self.instance.workloads),
+            np.concatenate([np.empty(0, np.int64), *(records["workload"] for records in slots)]),
+            np.concatenate([np.empty(0), *(records["rate_rps"] for records in slots)]),
+        )
+        return parts, routing
 
     def _streams(self) -> dict[str, Stream]:
         """One stream for each workload outside applications, and one for each application."""
@@ -115,41 +114,58 @@ class Simulation:
     def _offered_to(self, application: Application) -> float:
         return min(self.offered[stage] for stage in application.stages)
 
-    def run(self) -> Generator[None, None, Simulated]:
-        """Simulate to the end, pausing after every window of arrivals."""
-        total_rps = math.fsum(self.offered.values())
-        longest_slo_ms = max((w.slo_ms for w in self.instance.workloads), default=0.0)
-        window_ms = 1000.0 * REQUESTS_AT_ONCE / total_rps if total_rps > 0.0 else math.inf
-        until_ms, end_ms = 0.0, self.terms.to_ms
-        while until_ms < end_ms or (self._measured_wait() and until_ms < end_ms + 1000.0 * LONGEST_DRAIN_S):
-            if until_ms < end_ms:
-                until_ms = min(until_ms + window_ms, end_ms)
-            else:
-                until_ms += min(window_ms, 2.0 * longest_slo_ms)
-            self._let_in(until_ms)
+    def run(self) -> Generator[float, None, Simulated]:
+        """Simulate to the end, pausing after every window of arrivals to say what part is done."""
+        while self.now_ms < self.terms.to_ms:
+            self.advance(min(self.now_ms + self.window_ms, self.terms.to_ms))
+            yield self.now_ms / self.terms.to_ms
+        self.drain()
+        return self.found()
+
+    def advance(self, until_ms: float) -> None:
+        """Let requests come, and happen what happens, up to ``until_ms``."""
+        while self.now_ms < until_ms:
+            self.now_ms = min(self.now_ms + self.window_ms, until_ms)
+            self._let_in(self.now_ms)
             for part in self.parts:
-                advance(
-                    part.tables,
-                    part.site.executors,
-                    part.site.slots,
-                    part.site.times,
-                    self.terms,
-                    part.arrivals_ms,
-                    part.request,
-                    part.queues,
-                    part.state,
-                    *part.measured,
-                    self.routing,
-                    self.flow,
-                    self.underway,
-                    np.empty((len(part.state), 3)),
-                    until_ms,
-                )
-            yield
-        return self._found()
+                part.advance(self.terms, self.routing, self.flow, self.underway, self.now_ms)
+
+    def drain(self) -> None:
+        """Go on until everybody measured is served, for a while at most."""
+        window_ms = min(self.window_ms, 2.0 * max((w.slo_ms for w in self.instance.workloads), default=0.0))
+        while self._measured_wait() and self.now_ms < self.terms.to_ms + 1000.0 * LONGEST_DRAIN_S:
+            self.advance(self.now_ms + window_ms)
+
+    def exchange(self, plan: Plan) -> None:
+        """Go on with another plan, on the same GPUs by position; not for instances with applications.
+
+        Gpulets of the same share, batches and workloads on the same GPU are the same processes and go on. Batches in
+        flight elsewhere end where they are, at the pace of those that began with them; who waits moves to the new
+        plan's slots.
+        """
+        waiting_ms = not_running_ms(self.parts, len(self.instance.workloads))
+        before, old = self.plan, self.parts
+        self.plan = plan
+        self.parts, self.routing = self._laid_out(plan)
+        take_over(before, old, plan, self.parts, self.instance, self.now_ms)
+        for part in old:
+            end_batches(part, self.terms, self.routing, self.flow, self.underway)
+            part.move_measured(self.measured)
+        new = self._nobody()
+        nameless = np.empty(0, dtype=np.int64)
+        for w, times_ms in enumerate(waiting_ms):
+            self._send(w, times_ms, nameless, new)
+        for part in self.parts:
+            self._refill(part, new)
+
+    def tally(self) -> None:
+        """Bring ``measured`` up to date."""
+        for part in self.parts:
+            part.move_measured(self.measured)
 
     def _measured_wait(self) -> bool:
-        return any(
+        underway = self.underway.stages_left > 0
+        return bool(np.any(self.underway.arrived_ms[underway] < self.terms.to_ms)) or any(
             bool(np.any(part.arrivals_ms[part.waiting(slot)] < self.terms.to_ms))
             for part in self.parts
             for slot in range(len(part.queues))
@@ -157,35 +173,55 @@ class Simulation:
 
     def _let_in(self, until_ms: float) -> None:
         """Draw the requests up to ``until_ms`` and put each behind those that wait for the same slot."""
-        nobody = np.empty(0), np.empty(0, dtype=np.int64)
-        new = [nobody] * len(self.routing.slot)
+        new = self._nobody()
         of_applications = self._draw_applications(until_ms)
         for w, workload in enumerate(self.instance.workloads):
             application = int(self.flow.application[w])
             if application != NONE:
-                times_ms, request = of_applications[application] if self.flow.before[w] == 0 else nobody
+                times_ms, request = of_applications[application] if self.flow.before[w] == 0 else _NOBODY
             elif workload.id in self.streams:
                 times_ms = self.streams[workload.id].until(until_ms)
                 request = np.full(len(times_ms) if self.instance.applications else 0, NONE, dtype=np.int64)
             else:
                 continue
-            self.came[w] += self._measured(times_ms)
-            mine = self.routing.slot[self.routing.first[w] : self.routing.first[w + 1]]
-            if len(mine) == 1:
-                new[mine[0]] = times_ms, request
-            elif len(mine) > 1:
-                target = np.empty(len(times_ms), dtype=np.int64)
-                spread(self.routing, w, target)
-                for slot in mine:
-                    to_slot = target == slot
-                    new[slot] = times_ms[to_slot], request[to_slot[: len(request)]]
+            self.came[w] += self._count(times_ms)
+            self._send(w, times_ms, request, new)
         for part in self.parts:
             self._refill(part, new)
 
-    def _measured(self, times_ms: Floats) -> int:
+    def _nobody(self) -> list[tuple[Floats, Ints]]:
+        return [_NOBODY] * len(self.routing.slot)
+
+    def _send(self, w: int, times_ms: Floats, request: Ints, new: list[tuple[Floats, Ints]]) -> None:
+        """Send requests of a workload to its slots; without any they are dropped."""
+        mine = self.routing.slot[self.routing.first[w] : self.routing.first[w + 1]]
+        if len(mine) == 0:
+            self._turn_away(w, times_ms, request)
+        elif len(mine) == 1:
+            new[mine[0]] = times_ms, request
+        else:
+            target = np.empty(len(times_ms), dtype=np.int64)
+            spread(self.routing, w, target)
+            for slot in mine:
+                to_slot = target == slot
+                new[slot] = times_ms[to_slot], request[to_slot[: len(request)]]
+
+    def _turn_away(self, w: int, times_ms: Floats, request: Ints) -> None:
+        if self.flow.application[w] != NONE:
+            for number in request:
+                stage_dropped(self.flow, self.underway, w, number, self.terms.from_ms, self.terms.to_ms)
+        measured_ms = times_ms[(self.terms.from_ms <= times_ms) & (times_ms < self.terms.to_ms)]
+        second = np.minimum((measured_ms - self.terms.from_ms) // 1000.0, self.seconds_kept - 1).astype(np.int64)
+        for outcome in ("arrived", "dropped"):
+            self.measured.counts[outcome][w] += len(measured_ms)
+            if self.seconds_kept:
+                np.add.at(self.measured.by_second[outcome][:, w], second, 1)
+
+    def _count(self, times_ms: Floats) -> int:
+        """Return how many requests are measured."""
         return int(np.searchsorted(times_ms, self.terms.to_ms) - np.searchsorted(times_ms, self.terms.from_ms))
 
-    def _refill(self, part: _Part, new: Sequence[tuple[Floats, Ints]]) -> None:
+    def _refill(self, part: Part, new: Sequence[tuple[Floats, Ints]]) -> None:
         """Lay the requests that wait and the new ones side by side, with room for those of later stages."""
         pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
         at = 0
@@ -209,14 +245,16 @@ class Simulation:
                     oldest[application] = min(oldest[application], waiting.min())
         for one, application in enumerate(self.instance.applications):
             times_ms = self.streams[application.id].until(until_ms) if application.id in self.streams else np.empty(0)
-            self.applications_came[one] += self._measured(times_ms)
+            self.applications_came[one] += self._count(times_ms)
             found.append((times_ms, self.drawn[one] + np.arange(len(times_ms), dtype=np.int64)))
             self.drawn[one] += len(times_ms)
         if found:
             self.underway = with_rows(self.underway, self.flow, oldest, before, [times_ms for times_ms, _ in found])
         return found
 
-    def _found(self) -> Simulated:
+    def found(self) -> Simulated:
+        """Return what was measured."""
+        self.tally()
         seconds = self.settings.seconds
         workloads = tuple(self._of_workload(w) for w in range(len(self.instance.workloads)))
         applications = tuple(
@@ -235,74 +273,25 @@ class Simulation:
 
     def _of_workload(self, w: int) -> Served:
         workload = self.instance.workloads[w]
-        counts, histogram = np.zeros(0, dtype=COUNTS), np.zeros(BINS, dtype=np.int64)
-        for part in self.parts:
-            mine = part.site.slots["workload"] == w
-            counts = np.concatenate([counts, part.measured.counts[mine]])
-            histogram += part.measured.histogram[mine].sum(axis=0)
+        counts = self.measured.counts[w]
         came = int(self.came[w])
         if self.flow.before[w] > 0:
-            came = int(counts["arrived"].sum())  # those lost at an earlier stage never came here
-        # Nobody serves a workload without slots
-        dropped = int(counts["dropped"].sum()) if len(counts) else came
+            came = int(counts["arrived"])  # those lost at an earlier stage never came here
         return served(
             workload.id,
             workload.slo_ms,
             self.offered[workload.id],
             self.settings.seconds,
-            Outcome(came, int(counts["served"].sum()), int(counts["late"].sum()), dropped),
-            histogram,
-            float(counts["largest_ms"].max(initial=0.0)),
-            math.fsum(counts["latency_ms"]),
-            math.fsum(counts["waiting_ms"]),
+            Outcome(came, int(counts["served"]), int(counts["late"]), int(counts["dropped"])),
+            self.measured.histogram[w],
+            float(counts["largest_ms"]),
+            float(counts["latency_ms"]),
+            float(counts["waiting_ms"]),
         )
 
     def _series(self) -> Series | None:
         if not self.settings.by_second:
             return None
         ids = tuple(workload.id for workload in self.instance.workloads)
-        total = {
-            name: np.zeros((math.ceil(self.settings.seconds), len(ids)), dtype=np.int64)
-            for name in BY_SECOND.names or ()
-        }
-        for part in self.parts:
-            for slot, w in enumerate(part.site.slots["workload"]):
-                for name, sums in total.items():
-                    sums[:, w] += part.measured.by_second[name][:, slot]
+        total = {name: self.measured.by_second[name] for name in BY_SECOND.names or ()}
         return Series(ids, total["arrived"], total["served"] - total["late"], total["late"], total["dropped"])
-
-
-def _no_tables() -> Tables:
-    """Tables of no model at all, for GPUs on which nothing disturbs anything."""
-    cube, square, row = np.zeros((0, 1, 1)), np.zeros((0, 1)), np.zeros(0)
-    whole = np.zeros(0, dtype=np.int64)
-    return Tables(
-        active_ms=cube,
-        l2_pct=cube,
-        dram_pct=cube,
-        power_w=cube,
-        company=cube,
-        transfer_ms=square,
-        exposed_ms=square,
-        memory_mib=square,
-        scheduling_ms=row,
-        kernels=row,
-        alpha_l2=row,
-        alpha_dram=row,
-        max_batch=whole,
-        next_share=whole,
-        permitted=whole,
-        share_units=0,
-        memory_limit_mib=0.0,
-        alpha_sch=0.0,
-        beta_sch=0.0,
-        idle_power_w=0.0,
-        max_power_w=0.0,
-        throttle_per_w=0.0,
-        pairwise=False,
-        falling=False,
-        most_residents=0,
-    )
-
-
-_NO_TABLES = _no_tables()

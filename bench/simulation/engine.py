@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
-from bench.simulation.compiled import inlined, kernel
 from bench.simulation.histogram import bin_of
 from bench.simulation.layout import Records
 from bench.simulation.noise import noise_factor
 from bench.simulation.pace import retime
 from bench.simulation.routing import Routing, next_slot
 from bench.simulation.state import Terms
+from instances.compiled import inlined, kernel
 from instances.queueing import next_batch
 from instances.tables import Tables
 
@@ -100,17 +100,16 @@ def advance(
 
 @inlined
 def _plan(executors: Records, slots: Records, arrivals_ms: Floats, queues: Records, state: Records, e: int) -> None:
-    """Note when an idle executor starts its next batch, or has its next turn."""
-    if executors[e].cycle_ms > 0.0:
-        turn_ms = state[e].cycle * executors[e].cycle_ms + slots[state[e].turn].turn_ms
-        state[e].event_ms = max(turn_ms, state[e].free_ms)
-        return
-    s = executors[e].first_slot
-    state[e].event_ms = np.inf
-    if queues[s].head < queues[s].known:
-        state[e].event_ms, _ = next_batch(
-            arrivals_ms, queues[s].head, queues[s].known, state[e].free_ms, slots[s].batch, slots[s].timeout_ms
-        )
+    """Note when an idle executor starts its next batch, and which: the one that is ready first."""
+    earliest_ms = np.inf
+    for s in range(executors[e].first_slot, executors[e].end_slot):
+        if queues[s].head < queues[s].known:
+            ready_ms, _ = next_batch(
+                arrivals_ms, queues[s].head, queues[s].known, -np.inf, slots[s].batch, slots[s].timeout_ms
+            )
+            if ready_ms < earliest_ms:
+                earliest_ms, state[e].turn = ready_ms, s
+    state[e].event_ms = max(earliest_ms, state[e].free_ms)
 
 
 @inlined
@@ -131,13 +130,7 @@ def _start(
 ) -> int:
     """Start a batch of whoever waits and can still be in time; return its slot, ``NONE`` if there is nobody."""
     now_ms = state[e].event_ms
-    s = executors[e].first_slot
-    if executors[e].cycle_ms > 0.0:
-        s = state[e].turn
-        state[e].turn += 1
-        if state[e].turn == executors[e].end_slot:
-            state[e].turn = executors[e].first_slot
-            state[e].cycle += 1
+    s = state[e].turn
     known, most = queues[s].known, slots[s].batch
     first = queues[s].head
     last = first
@@ -153,12 +146,10 @@ def _start(
                 last += 1
         if first > queues[s].head:
             queues[s].head = first
-            if executors[e].cycle_ms == 0.0 and first < last:
-                # Those left may have time to wait for company
-                start_ms, _ = next_batch(arrivals_ms, first, known, now_ms, most, slots[s].timeout_ms)
-                if start_ms > now_ms:
-                    state[e].event_ms = start_ms
-                    return NONE
+            # Those left may have time to wait for company, and another slot's batch may be ready
+            _plan(executors, slots, arrivals_ms, queues, state, e)
+            if state[e].event_ms > now_ms or state[e].turn != s:
+                return NONE
     if first == last:
         _plan(executors, slots, arrivals_ms, queues, state, e)
         return NONE
@@ -207,7 +198,7 @@ def _end(
         counts[s].largest_ms = max(counts[s].largest_ms, latency_ms)
         histogram[s, bin_of(latency_ms)] += 1
         if len(by_second) > 0:
-            second = int((arrival_ms - terms.from_ms) // 1000.0)
+            second = min(int((arrival_ms - terms.from_ms) // 1000.0), len(by_second) - 1)
             by_second[second, s].arrived += 1
             by_second[second, s].served += 1
             by_second[second, s].late += late
@@ -220,7 +211,7 @@ def _drop(terms: Terms, counts: Records, by_second: Records, s: int, arrival_ms:
         counts[s].arrived += 1
         counts[s].dropped += 1
         if len(by_second) > 0:
-            second = int((arrival_ms - terms.from_ms) // 1000.0)
+            second = min(int((arrival_ms - terms.from_ms) // 1000.0), len(by_second) - 1)
             by_second[second, s].arrived += 1
             by_second[second, s].dropped += 1
 

@@ -1,7 +1,6 @@
 """A plan as arrays: GPUs, the executors on them, and the slots that these serve."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,20 +10,18 @@ from bench.simulation.applications import NONE
 from instances import Gpulet, Instance, Partition, PlacedGpu, Plan, Slot
 from instances.budget import SloRule
 from instances.interference import gpu_time_beside_ms
-from instances.tables import Tables
+from instances.tables import Tables, gpu_tables
 from instances.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Records = NDArray[np.void]
 
-EXECUTOR = np.dtype(
-    [("first", "i8"), ("end", "i8"), ("units", "i8"), ("cycle_ms", "f8"), ("first_slot", "i8"), ("end_slot", "i8")]
-)
+EXECUTOR = np.dtype([("first", "i8"), ("end", "i8"), ("units", "i8"), ("first_slot", "i8"), ("end_slot", "i8")])
 """What runs one batch at a time: a gpulet, or a process in a MIG instance.
 
 ``first`` and ``end`` delimit the executors of its GPU, ``first_slot`` and ``end_slot`` the slots that it serves;
-``units`` is its share, ``cycle_ms`` its duty cycle, 0 without one.
+``units`` is its share.
 """
 
 SLOT = np.dtype(
@@ -37,14 +34,12 @@ SLOT = np.dtype(
         ("rate_rps", "f8"),
         ("slo_ms", "f8"),
         ("timeout_ms", "f8"),
-        ("turn_ms", "f8"),
     ]
 )
 """A workload's place on an executor.
 
 ``workload`` and ``application`` are positions in the instance (``NONE`` outside applications), ``model`` is a row of
-the tables, ``batch`` the largest batch; a batch that is not full starts after ``timeout_ms``, and ``turn_ms`` is the
-moment in the duty cycle at which the slot's turn comes.
+the tables, ``batch`` the largest batch; a batch that is not full is ready after ``timeout_ms``.
 """
 
 TIMES = np.dtype([("gpu_ms", "f8"), ("tail_ms", "f8"), ("delay_ms", "f8"), ("promised_ms", "f8")])
@@ -73,7 +68,7 @@ class Site:
     tables: Tables | None
 
 
-def sites(plan: Plan, planned: Instance, true_tables: Mapping[str, Tables]) -> list[Site]:
+def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
     """Lay out a plan, one site for each GPU type that it uses.
 
     Parameters
@@ -83,12 +78,12 @@ def sites(plan: Plan, planned: Instance, true_tables: Mapping[str, Tables]) -> l
         for its batches.
     planned
         The instance as the planner saw it: dispatch timeouts and promised times are its.
-    true_tables
-        By which the GPUs really behave, by GPU type; not needed for GPUs cut into MIG instances.
+    truth
+        The instance by whose figures the GPUs really behave.
     """
     found = []
     application = _applications(planned)
-    for pool in planned.gpus:
+    for pool, true_pool in zip(planned.gpus, truth.gpus, strict=True):
         gpus = [gpu for gpu in plan.gpus if gpu.type == pool.type.name and gpu.gpulets]
         if not gpus:
             continue
@@ -98,7 +93,7 @@ def sites(plan: Plan, planned: Instance, true_tables: Mapping[str, Tables]) -> l
                 _lay_out_mig(builder, gpu, planned)
             tables = None
         else:
-            view, tables = View.of(planned, pool.type), true_tables[pool.type.name]
+            view, tables = View.of(planned, pool.type), gpu_tables(true_pool.type, truth.performance_model)
             for gpu in gpus:
                 _lay_out(builder, gpu, view, tables)
         found.append(builder.site(tables))
@@ -130,15 +125,15 @@ class _Builder:
         moments: tuple[float, ...],
         times: list[tuple[float, ...]],
     ) -> None:
-        """Add a slot to the executor that ``end_executor`` will end; ``moments`` are its SLO, timeout and turn."""
+        """Add a slot to the executor that ``end_executor`` will end; ``moments`` are its SLO and timeout."""
         self.slots.append(
             (len(self.executors), workload, self.application[workload], model, slot.batch, rate_rps, *moments)
         )
         self.times.append(times)
 
-    def end_executor(self, units: int, cycle_ms: float) -> None:
+    def end_executor(self, units: int) -> None:
         begins = int(self.executors[-1][-1]) if self.executors else 0
-        self.executors.append((self.gpu_begins, 0, units, cycle_ms, begins, len(self.slots)))
+        self.executors.append((self.gpu_begins, 0, units, begins, len(self.slots)))
 
     def end_gpu(self) -> None:
         count = len(self.executors)
@@ -160,7 +155,6 @@ def _lay_out(builder: _Builder, gpu: PlacedGpu, view: View, tables: Tables) -> N
     planned, true = _demands(view, view.tables, gpu), _demands(view, tables, gpu)
     for own, gpulet in enumerate(gpu.gpulets):
         units = min(gpulet.share_units, tables.share_units)
-        turn_ms = 0.0
         for slot in gpulet.slots:
             w = instance.workload_index[slot.workload]
             m = int(view.model[w])
@@ -176,12 +170,9 @@ def _lay_out(builder: _Builder, gpu: PlacedGpu, view: View, tables: Tables) -> N
                         + float(view.tables.transfer_ms[m, b]),
                     )
                 )
-            promised_ms = times[-1][-1]
-            moments = (float(view.slo_ms[w]), _timeout_ms(instance, w, slot, promised_ms), turn_ms)
+            moments = (float(view.slo_ms[w]), _timeout_ms(instance, w, slot, gpulet.duty_cycle_ms, times[-1][-1]))
             builder.add_slot(w, m, slot, slot.rate_rps, moments, times)
-            # Turns are as far apart as the planner thinks that batches take
-            turn_ms += instance.latency_buffer * promised_ms if math.isfinite(promised_ms) else 0.0
-        builder.end_executor(units, gpulet.duty_cycle_ms or 0.0)
+        builder.end_executor(units)
     builder.end_gpu()
 
 
@@ -197,12 +188,14 @@ def _lay_out_mig(builder: _Builder, gpu: PlacedGpu, instance: Instance) -> None:
         known = pool.type.mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
         assert known is not None
         period_ms = 1000.0 * gpulet.processes * slot.batch / known.throughput_rps
-        # A batch takes what was measured, full or not
-        times = [(period_ms, 0.0, known.latency_ms - period_ms, known.latency_ms)] * slot.batch
-        moments = (workload.slo_ms, _timeout_ms(instance, w, slot, known.latency_ms), 0.0)
+        # A batch takes what was measured, full or not. Latencies are in whole milliseconds: of a lone process they may
+        # be less than its period, but nothing is done before its batch
+        delay_ms = max(0.0, known.latency_ms - period_ms)
+        times = [(period_ms, 0.0, delay_ms, known.latency_ms)] * slot.batch
+        moments = (workload.slo_ms, _timeout_ms(instance, w, slot, None, known.latency_ms))
         for _ in range(gpulet.processes):
             builder.add_slot(w, 0, slot, slot.rate_rps / gpulet.processes, moments, [*times])
-            builder.end_executor(gpulet.share_units, 0.0)
+            builder.end_executor(gpulet.share_units)
     builder.end_gpu()
 
 
@@ -222,14 +215,16 @@ def _place(view: View, gpulet: Gpulet, slot: Slot) -> tuple[int, int, int]:
     return model, slot.batch, min(gpulet.share_units, view.tables.share_units)
 
 
-def _timeout_ms(instance: Instance, workload: int, slot: Slot, promised_ms: float) -> float:
-    """After how long a batch starts that is not full.
+def _timeout_ms(instance: Instance, workload: int, slot: Slot, cycle_ms: float | None, promised_ms: float) -> float:
+    """After how long a batch is ready that is not full.
 
-    Half the SLO where the rule says so. Under the others the time in which the planned rate fills the batch, unless a
-    request has to leave earlier to be in time: the duty cycle of Nexus, ``min(1000 b / r, SLO - t_inf)``.
+    Half the SLO where the rule says so, under the others the time in which the planned rate fills the batch: the duty
+    cycle of Nexus, ``min(1000 b / r, SLO - t_inf)``. In any case early enough for a full batch to be in time, and where
+    slots take turns for one that has to wait for the others' first: ``SLO - D``.
     """
     slo_ms = instance.workloads[workload].slo_ms
-    if instance.slo_rule in (SloRule.HALF_SLO, SloRule.P99):
-        return slo_ms / 2.0
-    latest_ms = slo_ms - instance.latency_buffer * promised_ms
-    return max(0.0, min(1000.0 * slot.batch / slot.rate_rps, latest_ms))
+    if cycle_ms is not None:
+        return max(0.0, slo_ms - cycle_ms)
+    half = instance.slo_rule in (SloRule.HALF_SLO, SloRule.P99)
+    patience_ms = slo_ms / 2.0 if half else 1000.0 * slot.batch / slot.rate_rps
+    return max(0.0, min(patience_ms, slo_ms - instance.latency_buffer * promised_ms))

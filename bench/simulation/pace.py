@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE
-from bench.simulation.compiled import inlined, kernel
 from bench.simulation.layout import Records
+from instances.compiled import inlined, kernel
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 from instances.tables import Tables
 

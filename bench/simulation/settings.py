@@ -51,7 +51,7 @@ class Settings:
             raise InputError("seconds", f"{self.seconds}; expected a finite time greater than 0")
         if not 0.0 <= self.warmup_s < math.inf:
             raise InputError("warm-up", f"{self.warmup_s} s; expected a finite time, 0 or more")
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed}; expected 0 or more")
+        if not 0 <= self.seed < 2**63:
+            raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
         if not 0.0 <= self.noise < 10.0:
             raise InputError("noise", f"{self.noise}; expected a standard deviation from 0 to 10")

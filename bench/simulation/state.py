@@ -27,15 +27,14 @@ STATE = np.dtype(
         ("factor", "f8"),
         ("free_ms", "f8"),
         ("turn", "i8"),
-        ("cycle", "i8"),
     ]
 )
 """What an executor is doing.
 
 ``event_ms``: when its batch ends, or the next one starts; ``slot`` (``NONE`` between batches), ``size`` and
 ``started_ms`` of the batch; ``left`` is the part of it that was left at ``since_ms``, ``whole_ms`` how long all of it
-takes at the present pace, ``factor`` its noise; ``free_ms``: when the next batch may start; with duty cycles the slot
-whose ``turn`` is next, and in which ``cycle``.
+takes at the present pace, ``factor`` its noise; ``free_ms``: when the next batch may start; ``turn``: the slot whose
+batch that will be.
 """
 
 COUNTS = np.dtype(

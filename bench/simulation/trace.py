@@ -82,20 +82,20 @@ def read_trace(path: Path) -> Trace:
         too long or cannot be read.
     """
     try:
-        with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as content:
-            return Trace(path.name, _rates_rps(str(path), io.BufferedReader(content)))
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            return Trace(path.name, _rates_rps(str(path), lines))
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _rates_rps(where: str, lines: io.BufferedReader) -> Floats:
+def _rates_rps(where: str, lines: gzip.GzipFile | io.BufferedReader) -> Floats:
     rates: list[float] = []
     number = 0
     while line := lines.readline(_LONGEST_LINE):
         number += 1
         if len(line) == _LONGEST_LINE or len(rates) == MOST_SECONDS:
             raise InputError(f"{where}: line {number}", "is too much: expected one rate to a line, at most 10 million")
-        text = line.strip().decode(errors="replace")
+        text = line.decode("utf-8-sig", errors="replace").strip()
         if not text:
             continue
         try:

@@ -1,4 +1,4 @@
-"""A100 with InSS's eight models (000, Sec. 6), shaped like RaPP's on a V100 and pinned to points of Tables 3 and 4.
+"""A100 with InSS's eight models (its Sec. 6), shaped like RaPP's on a V100 and pinned to points of Tables 3 and 4.
 
 The paper's points are GPU times of the model named first, beside the others; a star means batch 8 at 20 percent. Of 28
 points 18 are pinned (``Point.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and

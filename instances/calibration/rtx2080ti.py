@@ -1,4 +1,4 @@
-"""GeForce RTX 2080 Ti with gpulet's nine models (004, Tables 2 and 3).
+"""GeForce RTX 2080 Ti with gpulet's nine models (ATC'22, Tables 2 and 3).
 
 Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3: the
 paper set the SLOs that way. That is the pinned point, one for each model; everything else follows from shape. LeNet,
@@ -19,19 +19,7 @@ from instances.memory import request_bytes
 from instances.performance import Floats
 from instances.performance.solo_fit import rounded
 from instances.profile import Line, PairFactor
-
-SLO_MS = {
-    "googlenet": 66.0,
-    "lenet": 5.0,
-    "resnet50": 108.0,
-    "ssd-mobilenet": 202.0,
-    "vgg16": 142.0,
-    "mnasnet": 62.0,
-    "mobilenet": 64.0,
-    "densenet161": 202.0,
-    "bert": 22.0,
-}
-"""Table 3 of ATC'22."""
+from instances.suites.gpulet import ATC_SLO_MS
 
 SHAPED_LIKE = {
     "lenet": "alexnet",
@@ -74,7 +62,7 @@ def rtx2080ti(measurements: Path) -> GpuType:
     samples, published = read_shapes(measurements), measurements / "rtx2080ti-glet"
     pair = _pair(published / "interference_constants.csv")
     models = {}
-    for name, slo_ms in SLO_MS.items():
+    for name, slo_ms in ATC_SLO_MS.items():
         like = SHAPED_LIKE.get(name, name)
         shape, error = fit_shape(like, samples.get(like, []))
         transfer_ms = PINNED_BATCH * sum(request_bytes(name)) / PCIE_BYTES_PER_MS

@@ -1,7 +1,7 @@
 """The shape of a model's times over batch and share: a launch time, work inverse in the share, and a serial part."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +9,8 @@ import numpy as np
 from instances.errors import InputError
 from instances.gpu import DnnModel, Provenance
 from instances.measurements import SoloSample, read_solo
-from instances.memory import memory_mib, request_bytes
 from instances.performance import Floats
-from instances.performance.igniter_fit import fit_active_time
+from instances.performance.igniter_fit import model_of_times
 from instances.performance.solo_fit import best_span, rounded
 from instances.profile import Company, Line, SoloProfile
 
@@ -131,25 +130,12 @@ def calibrated_model(name: str, solo: SoloProfile, alphas: tuple[float, float], 
 
     In company nothing is lost but what the neighbours demand; power and kernels are unknown.
     """
-    base_mib, per_item_mib = memory_mib(name)
-    input_bytes, output_bytes = request_bytes(name)
     batch, share = np.meshgrid(np.array(solo.batch, dtype=float), np.array(solo.share_pct), indexing="ij")
-    k, error_ms = fit_active_time(batch.ravel(), share.ravel(), solo.times_ms.ravel(), falling=True)
-    residual = {"active_time_rel_mean": float(np.mean(np.abs(error_ms / solo.times_ms.ravel())))}
-    return DnnModel(
-        name=name,
-        max_batch=solo.batch[-1],
-        k=k,
-        power=(0.0, 0.0),
+    origin = Provenance("calibrated", f"{source}; memory: instances/memory.py")
+    return replace(
+        model_of_times(name, batch.ravel(), share.ravel(), solo.times_ms.ravel(), origin),
         l2=solo.l2,
         alpha_cache=alphas[0],
-        scheduling_alone_ms=0.0,
-        kernels=0,
-        input_bytes=input_bytes,
-        output_bytes=output_bytes,
-        memory_base_mib=base_mib,
-        memory_per_item_mib=per_item_mib,
-        provenance=Provenance("calibrated", f"{source}; memory: instances/memory.py", residual),
         solo=solo,
         inss=alphas,
         company=Company(solo.gpu_ms, *alphas),

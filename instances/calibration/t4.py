@@ -1,4 +1,4 @@
-"""NVIDIA T4, scaled from the V100 so that iGniter needs 15 of them for its twelve workloads (001, Fig. 20)."""
+"""NVIDIA T4, scaled from the V100 so that iGniter needs 15 of them for its twelve workloads (its Fig. 20)."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ SLOWER = 2.12
 """Times on a T4 by those on a V100. The paper says that the V100 has twice the computing resources; 2.12 gives 15."""
 
 MEMORY_SLOWER = 3.0
-"""By how much less memory bandwidth, and so by how much more sensitive to it (001, Sec. 5.3: 3x)."""
+"""By how much less memory bandwidth, and so by how much more sensitive to it (iGniter, Sec. 5.3: 3x)."""
 
 POWER_CAP_W = 70.0
 FREQUENCY_MHZ = 1590.0

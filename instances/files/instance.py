@@ -120,7 +120,7 @@ def _problems(file: InstanceFile) -> Iterator[Problem]:
         else:
             yield ("gpus", position, "type"), problem
     if unknown is None and len(known) == len(file.gpus):
-        mismatch = partition_mismatch(known, file.performance_model, file.slo_rule)
+        mismatch = partition_mismatch(known, file.performance_model, file.slo_rule, file.objective)
         if mismatch is not None:
             yield (mismatch[0],), mismatch[1]
     yield from _repetitions("gpus", "type", [gpu.type for gpu in file.gpus])
@@ -128,8 +128,13 @@ def _problems(file: InstanceFile) -> Iterator[Problem]:
     yield from _model_problems("workloads", [workload.model for workload in file.workloads], known)
     yield from _repetitions("applications", "id", [application.id for application in file.applications])
     ids = {workload.id for workload in file.workloads}
+    taken: dict[str, str] = {}
     for position, application in enumerate(file.applications):
         yield from _application_problems(application, ids, ("applications", position))
+        for place, stage in enumerate(application.stages):
+            if taken.setdefault(stage, application.id) != application.id:
+                problem = f'"{stage}" is a stage of "{taken[stage]}" already; expected a workload for each application'
+                yield ("applications", position, "stages", place), problem
     yield from _repetitions("jobs", "id", [job.id for job in file.jobs])
     yield from _model_problems("jobs", [job.model for job in file.jobs], known)
     for position, job in enumerate(file.jobs):

@@ -1,4 +1,4 @@
-"""gpulet's performance model (004, Sec. 4.4): a latency table alone, a regressed factor for each pair."""
+"""gpulet's performance model (ATC'22, Sec. 4.4): a latency table alone, a regressed factor for each pair."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""iGniter's analytical performance model (001, equations 1-11)."""
+"""iGniter's analytical performance model (its equations 1-11)."""
 
 from dataclasses import dataclass
 

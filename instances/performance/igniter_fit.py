@@ -1,7 +1,7 @@
 """Fit the iGniter model to its light profile: eleven configurations per model (iGniter, Sec. 3.1)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
-from instances.memory import memory_mib
+from instances.memory import memory_mib, request_bytes
 
 Floats = NDArray[np.float64]
 
@@ -91,6 +91,48 @@ def fit_active_time(
     k4 = float(found.x)
     (k1, k2, k3, k5), residual = project(k4)
     return (float(k1), float(k2), float(k3), k4, float(k5)), residual
+
+
+def model_of_times(
+    name: str, batch: Floats, share_pct: Floats, active_ms: Floats, origin: Provenance, where: str = "model"
+) -> DnnModel:
+    """Return a model of which only times alone are known: its L2 line, power, kernels and delays are 0.
+
+    Parameters
+    ----------
+    name
+        Whose memory and transfers are known.
+    batch, share_pct, active_ms
+        See ``fit_active_time``; no share makes the time longer.
+    origin
+        Of the times; the mean relative error of the fit is added to it.
+    where
+        The place that asked, for errors.
+
+    Raises
+    ------
+    InputError
+        If nothing is known of the model's memory.
+    """
+    k, error_ms = fit_active_time(batch, share_pct, active_ms, falling=True)
+    input_bytes, output_bytes = request_bytes(name)
+    base_mib, per_item_mib = memory_mib(name, where)
+    residual = {**origin.residual, "active_time_rel_mean": float(np.mean(np.abs(error_ms / active_ms)))}
+    return DnnModel(
+        name=name,
+        max_batch=int(batch.max()),
+        k=k,
+        power=(0.0, 0.0),
+        l2=(0.0, 0.0),
+        alpha_cache=0.0,
+        scheduling_alone_ms=0.0,
+        kernels=0,
+        input_bytes=input_bytes,
+        output_bytes=output_bytes,
+        memory_base_mib=base_mib,
+        memory_per_item_mib=per_item_mib,
+        provenance=replace(origin, residual=residual),
+    )
 
 
 def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:

@@ -1,4 +1,4 @@
-"""InSS's performance model (000, Sec. 4.1): locally weighted regression alone, two linear growths in company."""
+"""InSS's performance model (its Sec. 4.1): locally weighted regression alone, two linear growths in company."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -9,10 +9,10 @@ import numpy as np
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import PairSample, SoloSample
-from instances.memory import memory_mib, request_bytes
+from instances.memory import request_bytes
 from instances.performance import Floats, performance_model, performance_model_names
 from instances.performance.company_fit import ENOUGH, Sides, fit_pair_factor
-from instances.performance.igniter_fit import fit_active_time, fit_profile
+from instances.performance.igniter_fit import fit_profile, model_of_times
 from instances.performance.solo_fit import SoloFit, fit_solo
 from instances.performance.validation import Errors, fit_pairs, validate
 
@@ -123,27 +123,8 @@ def _from_solo(name: str, samples: Sequence[SoloSample], facts: GpuFacts, source
     batch = np.array([s.configuration.batch for s in samples], dtype=float)
     share = np.array([s.configuration.share_pct for s in samples])
     active = np.array([s.latency_ms for s in samples]) - batch * (input_bytes + output_bytes) / facts.pcie_bytes_per_ms
-    k, error_ms = fit_active_time(batch, share, active, falling=True)
-    base_mib, per_item_mib = memory_mib(name, f"solo: {name}")
-    return DnnModel(
-        name=name,
-        max_batch=int(batch.max()),
-        k=k,
-        power=(0.0, 0.0),
-        l2=(0.0, 0.0),
-        alpha_cache=0.0,
-        scheduling_alone_ms=0.0,
-        kernels=0,
-        input_bytes=input_bytes,
-        output_bytes=output_bytes,
-        memory_base_mib=base_mib,
-        memory_per_item_mib=per_item_mib,
-        provenance=Provenance(
-            "fitted",
-            f"{source}; memory calibrated (instances/memory.py)",
-            {"active_time_rel_mean": float(np.mean(np.abs(error_ms / active)))},
-        ),
-    )
+    origin = Provenance("fitted", f"{source}; memory calibrated (instances/memory.py)")
+    return model_of_times(name, batch, share, active, origin, f"solo: {name}")
 
 
 def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:

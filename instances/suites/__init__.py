@@ -7,7 +7,7 @@ from functools import partial
 from instances.errors import unknown_name
 from instances.instance import Instance, ScenarioSet
 from instances.parvagpu import parvagpu
-from instances.suites import generated, gpulet, igniter, inss
+from instances.suites import generated, gpulet, igniter, inss, mediator
 
 __all__ = ["SCENARIO_SUITES", "SUITES", "ScenarioSuite", "Suite", "scenario_suite", "suite"]
 
@@ -35,6 +35,7 @@ SUITES: Mapping[str, Suite] = {
     for suite in (
         Suite("igniter-3", "iGniter's motivating example: three workloads, cost on V100s", igniter.igniter_3),
         Suite("igniter-12", "iGniter's evaluation: twelve workloads, cost on V100s", igniter.igniter_12),
+        Suite("igniter-12-t4", "iGniter, Fig. 20: the twelve workloads, cost on T4s", igniter.igniter_12_t4),
         Suite("4gpu", "InSS, Sec. 6: ten models on four A100s, capacity; rates ours", inss.four_gpus),
         Suite(
             "64gpu",
@@ -59,6 +60,21 @@ SUITES: Mapping[str, Suite] = {
             "gpulet ATC '22, Sec. 5.1: the models of traffic as independent workloads, scale on four RTX 2080 Ti",
             gpulet.traffic,
         ),
+        Suite(
+            "gpulet-arxiv-game",
+            "gpulet arXiv, Sec. 6.1: gpulet-game under the shorter SLOs of Table 4",
+            gpulet.arxiv_game,
+        ),
+        Suite(
+            "gpulet-arxiv-traffic",
+            "gpulet arXiv, Sec. 6.1: gpulet-traffic under the shorter SLOs of Table 4",
+            gpulet.arxiv_traffic,
+        ),
+        Suite(
+            "gpulet-pairs",
+            "gpulet ATC '22, Sec. 3.3: four pairs of models at equal rates, scale on two RTX 2080 Ti",
+            gpulet.pairs,
+        ),
         Suite("gpulet-equal", "gpulet arXiv, Table 5: five models alike, scale on four RTX 2080 Ti", gpulet.equal),
         Suite(
             "gpulet-long-only",
@@ -69,6 +85,11 @@ SUITES: Mapping[str, Suite] = {
             "gpulet-short-skew",
             "gpulet arXiv, Table 5: five models, more of what takes little, scale on four RTX 2080 Ti",
             gpulet.short_skew,
+        ),
+        Suite(
+            "mediator-40",
+            "MediatorDNN, Sec. IV: five mixes of forty best-effort jobs, colocation on RTX 2080 Ti",
+            mediator.forty_jobs,
         ),
         Suite(
             "igniter-scaling", "random mixes of 10 to 1,000 workloads, for decision times", generated.igniter_scaling

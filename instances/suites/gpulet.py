@@ -13,14 +13,14 @@ import numpy as np
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
 from instances.instance import GpuPool, Instance, Objective, ScenarioSet
-from instances.workload import Workload
+from instances.workload import Application, Workload
 
 _GPUS = 4
 
 _LATENCY_BUFFER = 1.1
 """Of the authors' published scheduler (github.com/casys-kaist/glet)."""
 
-_ATC_SLO_MS = {
+ATC_SLO_MS = {
     "googlenet": 66.0,
     "lenet": 5.0,
     "resnet50": 108.0,
@@ -45,18 +45,26 @@ GROUPS = (
 )
 """gpulet ATC'22, Table 4, from small memory footprints to large."""
 
+PAIRS = (("ssd-mobilenet", "bert"), ("resnet50", "vgg16"), ("googlenet", "mobilenet"), ("mnasnet", "densenet161"))
+"""gpulet ATC'22, Fig. 6."""
+
+_GAME = {**{f"lenet-{position}": "lenet" for position in range(1, 7)}, "resnet50": "resnet50"}
+_TRAFFIC = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
+_TRAFFIC_EDGES = (("ssd-mobilenet", "googlenet"), ("ssd-mobilenet", "vgg16"))
+"""Models by stage, and which stage follows which (gpulet ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1)."""
+
 _EQUAL_RPS = 100.0
 """Rate of each model where the paper says only that all are equal: the objective scales it."""
 
 
-def _served(name: str, workloads: tuple[Workload, ...], source: str) -> Instance:
-    """Return workloads whose rates are to be scaled as far as four GPUs allow."""
+def _served(name: str, workloads: tuple[Workload, ...], source: str, gpus: int = _GPUS) -> Instance:
+    """Return workloads whose rates are to be scaled as far as the GPUs allow."""
     return Instance(
         name=name,
         objective=Objective.SCALE,
         slo_rule=SloRule.DUTY_CYCLE,
         performance_model="gpulet",
-        gpus=(GpuPool(gpu_type("rtx2080ti"), _GPUS),),
+        gpus=(GpuPool(gpu_type("rtx2080ti"), gpus),),
         workloads=workloads,
         latency_buffer=_LATENCY_BUFFER,
         provenance=source,
@@ -65,11 +73,25 @@ def _served(name: str, workloads: tuple[Workload, ...], source: str) -> Instance
 
 def scenario(number: int) -> tuple[Instance, ...]:
     """Return ``gpulet-scen1`` to ``gpulet-scen5``: models by memory footprint, equal rates (ATC'22, Table 4)."""
-    workloads = tuple(Workload(model, model, _ATC_SLO_MS[model], _EQUAL_RPS) for model in GROUPS[number - 1])
+    workloads = tuple(Workload(model, model, ATC_SLO_MS[model], _EQUAL_RPS) for model in GROUPS[number - 1])
     source = (
         f"gpulet, ATC '22, Table 4, scen{number}; SLOs of Table 3; rates equal, of {_EQUAL_RPS:g} req/s times the scale"
     )
     return (_served(f"gpulet-scen{number}", workloads, source),)
+
+
+def pairs() -> tuple[Instance, ...]:
+    """Return ``gpulet-pair1`` to ``gpulet-pair4``: two models each, equal rates, on two GPUs (ATC'22, Fig. 6)."""
+    source = "gpulet, ATC '22, Sec. 3.3 and Fig. 6, pair {}; SLOs of Table 3; ours: that both rates are equal"
+    return tuple(
+        _served(
+            f"gpulet-pair{number}",
+            tuple(Workload(model, model, ATC_SLO_MS[model], _EQUAL_RPS) for model in models),
+            source.format(number),
+            gpus=2,
+        )
+        for number, models in enumerate(PAIRS, start=1)
+    )
 
 
 def game() -> tuple[Instance, ...]:
@@ -78,28 +100,44 @@ def game() -> tuple[Instance, ...]:
     Every stage is a workload of its own under its model's SLO. They run in parallel: whoever keeps these SLOs keeps the
     application's, 108 ms.
     """
-    models = {**{f"lenet-{position}": "lenet" for position in range(1, 7)}, "resnet50": "resnet50"}
-    return (_application("game", models, 108.0),)
+    return (_application("game", _GAME, (), 108.0),)
+
+
+def arxiv_game() -> tuple[Instance, ...]:
+    """Return ``gpulet-arxiv-game``: the same under the SLOs of the arXiv version; the application's is 95 ms."""
+    return (_application("arxiv-game", _GAME, (), 95.0, _ARXIV_SLO_MS),)
 
 
 def traffic() -> tuple[Instance, ...]:
     """Return ``gpulet-traffic``: an SSD-MobileNet, then GoogLeNet and VGG-16 on what it finds.
 
     As in Sec. 5.1 (ATC'22) and Sec. 6.1 (arXiv'21). Every stage is a workload of its own under its model's SLO. One
-    stage follows another: these SLOs add up to more than the application's, 202 ms, which is not judged.
+    stage follows another: these SLOs add up to more than the application's, 202 ms, which only a simulation looks at.
     """
-    models = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
-    return (_application("traffic", models, 202.0),)
+    return (_application("traffic", _TRAFFIC, _TRAFFIC_EDGES, 202.0),)
 
 
-def _application(name: str, models: Mapping[str, str], slo_ms: float) -> Instance:
-    workloads = tuple(Workload(stage, model, _ATC_SLO_MS[model], _EQUAL_RPS) for stage, model in models.items())
+def arxiv_traffic() -> tuple[Instance, ...]:
+    """Return ``gpulet-arxiv-traffic``: the same under the SLOs of the arXiv version; the application's is 136 ms."""
+    return (_application("arxiv-traffic", _TRAFFIC, _TRAFFIC_EDGES, 136.0, _ARXIV_SLO_MS),)
+
+
+def _application(
+    name: str,
+    models: Mapping[str, str],
+    edges: tuple[tuple[str, str], ...],
+    slo_ms: float,
+    slos_ms: Mapping[str, float] = ATC_SLO_MS,
+) -> Instance:
+    workloads = tuple(Workload(stage, model, slos_ms[model], _EQUAL_RPS) for stage, model in models.items())
+    where, table = ("arXiv, Sec. 6.1", 4) if slos_ms is _ARXIV_SLO_MS else ("ATC '22, Sec. 5.1", 3)
     source = (
-        f"gpulet, ATC '22, Sec. 5.1, {name}, of the models that arXiv, Sec. 6.1, names: as independent workloads,"
-        f" each at {_EQUAL_RPS:g} req/s times the scale under its SLO of Table 3;"
-        f" the end-to-end SLO of {slo_ms:g} ms is not judged"
+        f"gpulet, {where}, {name.removeprefix('arxiv-')}, of the models that arXiv, Sec. 6.1, names: every stage at"
+        f" {_EQUAL_RPS:g} req/s times the scale under its SLO of Table {table};"
+        f" the end-to-end SLO of {slo_ms:g} ms is simulated, not judged"
     )
-    return _served(f"gpulet-{name}", workloads, source)
+    whole = Application(name, tuple(models), edges, slo_ms)
+    return replace(_served(f"gpulet-{name}", workloads, source), applications=(whole,))
 
 
 def equal() -> tuple[Instance, ...]:
@@ -136,7 +174,7 @@ def scenarios_1023() -> ScenarioSet:
 
 def scenarios_19682() -> ScenarioSet:
     """Return every choice of 0, 100 or 200 requests per second for nine models but all zero (ATC'22, Sec. 3.2)."""
-    return _all_rates("gpulet-19682", _ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
+    return _all_rates("gpulet-19682", ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
 
 
 def _all_rates(name: str, slo_ms: Mapping[str, float], rates_rps: tuple[float, ...], source: str) -> ScenarioSet:

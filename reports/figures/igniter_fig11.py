@@ -14,27 +14,13 @@ SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
 BATCH = 4
 """The paper has batch 3; the published pairs have powers of two."""
 
-_HEIGHT_IN = 2.5
-
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw both models into ``folder``; they need no runs."""
-    from instances.measurements import Configuration
-    from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
-    from reports.colocation_panel import draw_colocated, titled
-    from reports.measured import measured_pairs, missing_note
+    from reports.colocation_panel import draw_both
 
-    samples, notes = measured_pairs("v100"), missing_note("v100")
-    with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
-        for ax, own, other in zip(sheet.subplots(1, 2), MODELS, reversed(MODELS), strict=True):
-            groups = [
-                (Configuration(own, BATCH, share), Configuration(other, BATCH, 100.0 - share)) for share in SHARES_PCT
-            ]
-            largest = draw_colocated(ax, groups, [f"{share:g}" for share in SHARES_PCT], samples)
-            ax.set(title=titled(f"{own} beside {other}", largest), xlabel="Share (%)", ylabel="Latency (ms)")
-            ax.legend()
-        write_note(sheet, notes)
-        return save(sheet, FIGURE.name, folder)
+    settings = {f"{share:g}": ((BATCH, share), (BATCH, 100.0 - share)) for share in SHARES_PCT}
+    return draw_both(FIGURE.name, MODELS, settings, "Share (%)", folder)
 
 
 FIGURE = Figure(

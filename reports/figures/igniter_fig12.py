@@ -15,27 +15,13 @@ BATCHES = (2, 4, 8, 16, 32)
 
 SHARE_PCT = 50.0
 
-_HEIGHT_IN = 2.5
-
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw both models into ``folder``; they need no runs."""
-    from instances.measurements import Configuration
-    from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
-    from reports.colocation_panel import draw_colocated, titled
-    from reports.measured import measured_pairs, missing_note
+    from reports.colocation_panel import draw_both
 
-    samples, notes = measured_pairs("v100"), missing_note("v100")
-    with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
-        for ax, own, other in zip(sheet.subplots(1, 2), MODELS, reversed(MODELS), strict=True):
-            groups = [
-                (Configuration(own, batch, SHARE_PCT), Configuration(other, batch, SHARE_PCT)) for batch in BATCHES
-            ]
-            largest = draw_colocated(ax, groups, [f"{batch}" for batch in BATCHES], samples)
-            ax.set(title=titled(f"{own} beside {other}", largest), xlabel="Batch", ylabel="Latency (ms)")
-            ax.legend()
-        write_note(sheet, notes)
-        return save(sheet, FIGURE.name, folder)
+    settings = {f"{batch}": ((batch, SHARE_PCT), (batch, SHARE_PCT)) for batch in BATCHES}
+    return draw_both(FIGURE.name, MODELS, settings, "Batch", folder)
 
 
 FIGURE = Figure(

@@ -2,34 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from instances.instance import Instance
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
+from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.figure import Figure, Need
-from reports.labels import Wording, fit_labels
-from reports.palette import ALARM, ALARM_EDGE, ALARM_HATCH, model_colour
-from reports.placement import Piece, gpus, pieces
+from reports.labels import fit_labels
+from reports.placement import gpus, pieces
+from reports.plan_bars import BAR_IN, HEADER_IN, draw_plan, plan_legend
 from reports.selection import instances_of, plans_and_notes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Page
-    from matplotlib.patches import Rectangle
-    from matplotlib.text import Text
-
     from bench.row import Row
-
-Label: TypeAlias = "tuple[Text, Rectangle, list[Wording]]"
 
 NEEDS = (Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat")),)
 
 _ACROSS = 2
-_BAR_IN = 0.24
-_HEADER_IN = 0.26
 _MARGINS_IN = 0.58
-_THICKNESS = 0.8
-_FREE_EDGE = "#B5B5B5"
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -40,13 +28,13 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
     bands = [placed[start : start + _ACROSS] for start in range(0, len(placed), _ACROSS)]
     bars = [max(1, *(len(gpus(row)) for row, _ in band)) for band in bands] or [1]
-    height_in = sum(bars) * _BAR_IN + len(bars) * _HEADER_IN + _MARGINS_IN + note_height_in(notes)
+    height_in = sum(bars) * BAR_IN + len(bars) * HEADER_IN + _MARGINS_IN + note_height_in(notes)
     with page(FULL_WIDTH_IN, height_in) as sheet:
         axes = sheet.subplots(len(bars), _ACROSS, sharex=True, squeeze=False, gridspec_kw={"height_ratios": bars})
         for ax, bar_count in zip(axes.flat, (count for count in bars for _ in range(_ACROSS)), strict=True):
             ax.set(xlim=(0.0, 100.0), ylim=(bar_count - 0.5, -0.5))
         labels = [
-            label for ax, (row, found) in zip(axes.flat, placed, strict=False) for label in _draw_plan(ax, row, found)
+            label for ax, (row, found) in zip(axes.flat, placed, strict=False) for label in draw_plan(ax, row, found)
         ]
         for ax in axes.flat[max(1, len(placed)) :]:
             ax.remove()
@@ -56,76 +44,10 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         if not placed:
             axes[0, 0].set_yticks([])
             axes[0, 0].text(50.0, 0.0, "no plan to draw", ha="center", va="center")
-        _legend(sheet, instance, [piece for _, found in placed for piece in found])
+        plan_legend(sheet, instance, [piece for _, found in placed for piece in found])
         write_note(sheet, notes)
         fit_labels(sheet, labels)
         return save(sheet, FIGURE.name, folder)
-
-
-def _draw_plan(ax: "Axes", row: "Row", found: Sequence[Piece]) -> list[Label]:
-    count, violations = len(gpus(row)), row.violations or 0
-    ax.set_title(row.scheduler)
-    ax.set_title(
-        f"{row.gpus_used} GPUs, ${row.cost_per_hour:.2f}/h, {violations} violation{'s' * (violations != 1)}",
-        loc="right",
-        fontweight="normal",
-        color=ALARM if violations else "black",
-    )
-    ax.set_xlim(0.0, max([ax.get_xlim()[1], *(piece.start_pct + piece.share_pct for piece in found)]))
-    ax.set_yticks(range(count), [f"GPU{gpu + 1}" for gpu in range(count)])
-    ax.tick_params(axis="y", length=0, labelleft=True)
-    ax.spines["left"].set_visible(False)
-    ax.barh(range(count), 100.0, _THICKNESS, color="white", edgecolor=_FREE_EDGE)  # what the slots do not cover is free
-    # The marked ones come last, on top of the others: their edges stay whole.
-    return [_draw_piece(ax, piece) for piece in sorted(found, key=lambda piece: piece.violating)]
-
-
-def _draw_piece(ax: "Axes", piece: Piece) -> Label:
-    """Draw a slot: its length is its share; slots that take turns divide the thickness of the bar."""
-    colour = model_colour(piece.model)
-    thickness = _THICKNESS / piece.turns
-    middle = piece.gpu + (piece.turn - (piece.turns - 1) / 2.0) * thickness
-    (bar,) = ax.barh(
-        middle,
-        piece.share_pct,
-        thickness,
-        left=piece.start_pct,
-        facecolor=colour,
-        edgecolor=ALARM if piece.violating else "black",
-        linewidth=ALARM_EDGE if piece.violating else 0.5,
-        hatch=ALARM_HATCH if piece.violating else None,
-        clip_on=False,  # keeps the edge whole where the GPU ends
-    )
-    text = ax.text(
-        piece.start_pct + piece.share_pct / 2.0,
-        middle,
-        "",
-        ha="center",
-        va="center_baseline" if piece.turns > 1 else "center",
-        linespacing=1.0,
-        bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.6} if piece.violating else None,  # clear of the hatch
-    )
-    two_lines, one_line = f"{piece.workload}\nb{piece.batch}", f"{piece.workload} b{piece.batch}"
-    wordings = [
-        Wording(two_lines, 6.5),
-        Wording(one_line, 6.5),
-        Wording(two_lines, 5.0),
-        Wording(one_line, 5.0),
-        Wording(one_line, 5.0, 90.0),
-        Wording(piece.workload, 5.0),
-        Wording(piece.workload, 5.0, 90.0),
-    ]
-    return text, bar, wordings
-
-
-def _legend(sheet: "Page", instance: Instance, found: Sequence[Piece]) -> None:
-    models = dict.fromkeys(workload.model for workload in instance.workloads)
-    handles = [swatch(model_colour(model), model, edgecolor="black") for model in models]
-    handles.append(swatch("white", "free", edgecolor=_FREE_EDGE))
-    if any(piece.violating for piece in found):
-        handles.append(swatch("white", "violation", edgecolor=ALARM, linewidth=ALARM_EDGE, hatch=ALARM_HATCH))
-    handles.append(swatch("none", "W3 b8: workload 3 in batches of 8", linewidth=0))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
 
 
 FIGURE = Figure(

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
-from reports.palette import QUIET, YELLOW, scheduler_look
+from reports.palette import QUIET, STAR, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 
 if TYPE_CHECKING:
@@ -32,14 +32,6 @@ PAPER_MEMORY_BELOW_MB = (1000, 55.0)
 
 _HEIGHT_IN = 3.4
 _NEAR_LIMIT = 0.95
-_STAR: dict[str, Any] = {
-    "marker": "*",
-    "markersize": 7,
-    "markerfacecolor": YELLOW,
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.5,
-    "linestyle": "",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +100,9 @@ def _draw_lines(ax: "Axes", rows: "Sequence[Row]", figure_of: "Callable[[Row], f
 
 def _draw_paper(time: "Axes", memory: "Axes") -> None:
     for ax, figures in ((time, PAPER_TIME_MS), (memory, PAPER_MEMORY_MB)):
-        ax.plot(list(figures), list(figures.values()), **_STAR, zorder=4)
+        ax.plot(list(figures), list(figures.values()), **STAR, zorder=4)
     size, most_mb = PAPER_MEMORY_BELOW_MB
-    memory.errorbar(size, most_mb, 0.3 * most_mb, uplims=True, color="black", linewidth=0.6, capsize=1.5, **_STAR)
+    memory.errorbar(size, most_mb, 0.3 * most_mb, uplims=True, color="black", linewidth=0.6, capsize=1.5, **STAR)
 
 
 def _round_limits(time: "Axes", memory: "Axes") -> None:
@@ -143,7 +135,7 @@ def _legend(timed: "Sequence[Row]") -> "list[Artist]":
         handles.append(stroke(scheduler, color=look.colour, marker=look.marker, linestyle=look.line))
     if any(_stopped(row) for row in timed):
         handles.append(stroke("used up its time limit", color=QUIET, marker="o", markerfacecolor="white", linestyle=""))
-    handles.append(stroke("the paper, another machine", **_STAR))
+    handles.append(stroke("the paper, another machine", **STAR))
     return handles
 
 

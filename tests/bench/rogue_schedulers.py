@@ -309,3 +309,61 @@ class ForkedReport(Base):
 class Needy(Base):
     size: int = field()
     """Has no default."""
+
+
+@dataclass(frozen=True)
+class Stumbles(Base):
+    """Notes every scenario and serves those of the first workload alone, until it comes to one named ``at``."""
+
+    at: str = ""
+    how: str = "raise"
+    log: str = os.devnull
+    gate: str = ""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        with Path(self.log).open("a") as log:
+            log.write(f"{instance.name}\n")
+        if instance.name == self.at:
+            self._stumble(instance)
+        if len(instance.workloads) == 1:
+            return Outcome(Status.FEASIBLE, good_plan(instance))
+        run.report(good_plan(instance))
+        return Outcome(Status.INFEASIBLE)
+
+    def _stumble(self, instance: Instance) -> None:
+        match self.how:
+            case "raise":
+                raise LookupError("no such thing")
+            case "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                wait_for_ever()
+            case "exhaust":
+                raise MemoryError("as if")
+            case "wait":
+                while not Path(self.gate).exists():
+                    pass
+
+
+@dataclass(frozen=True)
+class HandsOver(Base):
+    """Hands over odd things for one scenario, named ``at``."""
+
+    kind: str = "none"
+    at: str = ""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        if instance.name == self.at:
+            return _garbage(self.kind, instance)  # type: ignore[return-value]
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
+class UsesHalfTheTime(Base):
+    """Returns when half of the time that is left is over."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        due = run.remaining_s / 2.0
+        while run.remaining_s > due:
+            pass
+        return Outcome(Status.FEASIBLE, good_plan(instance))

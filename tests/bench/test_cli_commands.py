@@ -13,7 +13,7 @@ from instances import PlanClass
 from instances.catalogue import gpu_type, gpu_type_from_toml
 from instances.files import instance_to_json, read_instance, schemas, write_json
 from instances.generate import FAMILIES, generate
-from instances.suites import SUITES
+from instances.suites import SCENARIO_SUITES, SUITES
 
 Call = Callable[..., SimpleNamespace]
 
@@ -135,7 +135,8 @@ def test_verify_takes_the_instance_from_a_file_and_a_plan_that_embeds_it(call: C
 
 def test_list_instances_names_every_instance_of_every_suite_once(call: Call) -> None:
     listed = {entry["name"]: entry for entry in json.loads(call("list", "instances", "--format", "json").out)}
-    assert set(listed) == {instance.name for suite in SUITES.values() for instance in suite.build()}
+    singles = {instance.name for suite in SUITES.values() for instance in suite.build()}
+    assert set(listed) == singles | set(SCENARIO_SUITES)
     assert listed["igniter-3"]["suites"] == ["igniter-3", "smoke"]
     assert listed["64gpu-goodput"] == {
         "name": "64gpu-goodput",
@@ -143,6 +144,8 @@ def test_list_instances_names_every_instance_of_every_suite_once(call: Call) -> 
         "suites": ["64gpu"],
         "objective": "goodput",
         "workloads": 160,
+        "jobs": 0,
+        "scenarios": None,
         "pool": "64 v100",
         "provenance": "generated: family overload-mix, 160 workloads, seed 1",
     }

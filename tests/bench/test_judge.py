@@ -118,14 +118,14 @@ def test_a_plan_without_gpus_costs_nothing_and_wastes_nothing() -> None:
         (Objective.CAPACITY, 1000 / 2.45 + 2000 / 11.7),
         (Objective.GOODPUT, 300.0),
         (Objective.SCALE, 1.0),
-        (Objective.COLOCATION, None),
     ],
 )
-def test_values_by_objective(objective: Objective, value: float | None) -> None:
+def test_values_by_objective(objective: Objective, value: float) -> None:
     verdict = judge(plan(ROWS), instance(objective=objective))
 
     assert verdict.feasible
-    assert verdict.value == (None if value is None else pytest.approx(value))
+    assert verdict.value == pytest.approx(value)
+    assert verdict.over_capacity_pct is None
 
 
 @pytest.mark.parametrize(

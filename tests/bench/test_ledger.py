@@ -38,18 +38,41 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         goodput_rps=2.0,
         fragments_pct=3.0,
         utilisation_pct=4.0,
+        over_capacity_pct=5.0,
         feasible=True,
         violations=1,
         violation_details=[{"kind": "latency", "gpu": None, "message": 'ü "quoted" \n'}],
+        scenarios={"count": 3, "served_bits": "eJw="},
         decision_s=0.25,
         import_s=0.5,
         warm_s=0.125,
         peak_memory_mb=88.5,
         memory_limit_mb=4096.0,
         trajectory=[{"t_s": 0.5, "value": None}],
+        headroom=1.1,
+        truth="hybrid",
+        sim_goodput_rps=90.5,
+        sim_violation_rate=0.095,
+        sim_drop_rate=0.05,
+        sim_violating=2,
+        sim_worst_p99=1.5,
+        simulation={"requests": 3000},
         log_tail="it's over\n",
         plan={"version": 1, "gpus": []},
     )
+
+
+def test_chunks_are_kept_until_their_row_is_there(path: Path, full_row: Row, instance: Instance) -> None:
+    first, second = {"first": 0, "accepted": [True]}, {"first": 1, "accepted": [False]}
+    with Ledger(path, create=True) as ledger:
+        for chunk in (second, first, {"first": 0, "accepted": [False]}):
+            ledger.add_chunk(full_row.key, chunk)
+        ledger.add_chunk("another", first)
+    with Ledger(path, create=True) as ledger:
+        assert ledger.chunks(full_row.key) == [first, second]
+        ledger.add(full_row, instance)
+        assert ledger.chunks(full_row.key) == []
+        assert ledger.chunks("another") == [first]
 
 
 def test_row_comes_back_as_it_was(path: Path, full_row: Row, instance: Instance) -> None:
@@ -175,6 +198,20 @@ def test_ledger_in_a_folder_that_cannot_be_written_is_read(
         assert list(path.parent.iterdir()) == [path]  # nothing was written beside it
         with pytest.raises(InputError, match="readonly"):
             ledger.add(replace(full_row, key="cd"), instance)
+
+
+def test_ledger_of_an_older_bench_gets_the_columns_it_lacks(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        ledger.add(full_row, instance)
+    database = sqlite3.connect(path)
+    database.execute("ALTER TABLE runs DROP COLUMN over_capacity_pct")
+    database.execute("PRAGMA user_version = 1")
+    database.close()
+    newer = replace(full_row, key="cd")
+    for _ in range(2):
+        with Ledger(path) as ledger:
+            ledger.add(newer, instance)
+            assert ledger.rows() == [replace(full_row, over_capacity_pct=None), newer]
 
 
 def test_newer_ledger_is_refused(path: Path) -> None:

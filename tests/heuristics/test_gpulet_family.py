@@ -257,6 +257,17 @@ def test_nexus_own_example() -> None:
     assert merge(view, times, a, c) is None
 
 
+def test_squishy_bin_packing_takes_halves_for_gpus() -> None:
+    rates, few = [200.0, 100.0, 60.0, 40.0], 3
+    whole = found(SquishyBinPacking(), glet.serving(rates, few))
+    halved = found(SquishyBinPacking(halves=True), glet.serving(rates, few))
+    assert {gpulet.share_units for gpu in whole.gpus for gpulet in gpu.gpulets} == {10}
+    assert {gpulet.share_units for gpu in halved.gpus for gpulet in gpu.gpulets} == {5}
+    assert max(len(gpu.gpulets) for gpu in halved.gpus) == 2
+    assert {slot.workload for _, _, slot in halved.slots()} == {slot.workload for _, _, slot in whole.slots()}
+    assert sum(slot.rate_rps for _, _, slot in halved.slots()) == pytest.approx(sum(rates))
+
+
 def test_the_last_share_of_squishy_bin_packing_is_never_cut() -> None:
     plan = found(SquishyBinPacking(), glet.serving([900.0, 700.0, 300.0, 350.0], 8))
 

@@ -70,7 +70,9 @@ def random_instances(draw: st.DrawFn) -> Instance:
     colocation = objective is Objective.COLOCATION
     ids = draw(st.lists(names, min_size=0 if colocation else 1, max_size=4, unique=True))
     rows = (Workload(i, draw(models), draw(positive), draw(positive), draw(st.none() | names)) for i in ids)
-    graphs = draw(st.lists(applications(ids), max_size=2, unique_by=lambda a: a.id)) if ids else []
+    cut = draw(st.integers(0, len(ids)))  # a workload belongs to one application at most
+    graphs = [draw(applications(part)) for part in (ids[:cut], ids[cut:]) if part and draw(st.booleans())]
+    graphs = list({graph.id: graph for graph in graphs}.values())
     return Instance(
         name=draw(names),
         objective=objective,

@@ -191,6 +191,10 @@ def test_wrong_application(path: str, value: object, message: str) -> None:
     assert refusal(instance_from_json, twice).startswith(
         'mix.json: applications[1].id: "a1" is also applications[0].id'
     )
+    shared = changed(good, ("applications", [APPLICATION, APPLICATION | {"id": "a2"}]))
+    assert refusal(instance_from_json, shared).startswith(
+        'mix.json: applications[1].stages[0]: "w1" is a stage of "a1" already'
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,6 +212,13 @@ def test_wrong_job(path: str, value: object, message: str) -> None:
     good = changed(example(), ("objective", "colocation"), ("workloads", []), ("jobs", [JOB]))
     bad = changed(good, (f"jobs.0.{path}", value))
     assert refusal(instance_from_json, bad).startswith(f"mix.json: jobs[0].{message}")
+
+
+def test_jobs_share_no_gpus_that_are_cut_into_instances() -> None:
+    good = changed(example(), ("objective", "colocation"), ("workloads", []), ("jobs", [JOB]))
+    bad = changed(good, ("gpus.0.type", "a100-mig"), ("performance_model", "mig-table"))
+    problem = 'objective: is "colocation": jobs share whole GPUs; a100-mig is cut into MIG instances'
+    assert refusal(instance_from_json, bad).startswith(f"mix.json: {problem}")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from instances import GpuType, InputError
 from instances.calibration.a100_inss import POINTS, a100_inss, relative_errors
-from instances.calibration.rtx2080ti import PINNED_BATCH, SLO_MS, rtx2080ti
+from instances.calibration.rtx2080ti import PINNED_BATCH, rtx2080ti
 from instances.calibration.shapes import Shape, fit_shape
 from instances.calibration.t4 import t4
 from instances.catalogue import gpu_type
@@ -24,6 +24,7 @@ from instances.performance.profile_fit import GpuFacts, fit_measurements
 from instances.performance.solo_fit import fit_solo, monotone_surface
 from instances.performance.validation import Errors, validate, validate_held_out
 from instances.profile import PairFactor, alone_ms
+from instances.suites.gpulet import ATC_SLO_MS
 from tests.instances.profiles import COMPANY, PROFILED, SOLO
 
 MEASURED = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "nowhere"))
@@ -271,11 +272,11 @@ def test_igniter_needs_fifteen_t4s() -> None:
     assert judge(plan, on_t4).cost_per_hour == pytest.approx(7.89)  # Fig. 20
 
 
-@pytest.mark.parametrize("name", SLO_MS)
+@pytest.mark.parametrize("name", ATC_SLO_MS)
 def test_the_2080_ti_is_pinned_to_half_the_slo(name: str) -> None:
     (latency,) = latencies_ms(gpu_type("rtx2080ti"), "gpulet", [[Configuration(name, PINNED_BATCH, 100.0)]])
 
-    assert latency[0] == pytest.approx(SLO_MS[name] / 2.0, rel=5e-3)
+    assert latency[0] == pytest.approx(ATC_SLO_MS[name] / 2.0, rel=5e-3)
 
 
 def test_every_point_of_inss_tables_is_met_and_a_third_of_them_was_held_out() -> None:

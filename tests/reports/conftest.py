@@ -1,7 +1,7 @@
 """What the tests of figures share: rows made by hand, and the page that a figure was drawn on."""
 
+import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,30 @@ from matplotlib.figure import Figure as Page
 
 from bench.row import Row, columns
 from instances.suites import suite
+from reports import canvas
+from reports.canvas import save
+from reports.figure import Need
 from reports.figures import figure
+
+SUITES_OF_ROWS = (
+    *("igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "64gpu", "exact-scaling", "mediator-40", "smoke"),
+    *("gpulet-pairs", "gpulet-game", "gpulet-traffic", "gpulet-equal", "gpulet-scen1", "gpulet-scen2"),
+)
+
+
+@pytest.fixture(scope="session")
+def stated() -> Callable[[Need], dict[str, dict[str, object]]]:
+    """Return the parameters that a need states, as a row has them."""
+
+    def parameters(need: Need) -> dict[str, dict[str, object]]:
+        found: dict[str, dict[str, object]] = {}
+        for text in need.parameters:
+            name, _, value = text.partition("=")
+            scheduler, _, field = name.rpartition(".")
+            found.setdefault(scheduler, {})[field] = {"true": True, "false": False}.get(value, value)
+        return found
+
+    return parameters
 
 
 @pytest.fixture(scope="session")
@@ -41,12 +64,9 @@ def two_gpus(make_plan: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def make_row() -> Callable[..., Row]:
     """Make the row of a finished run on an instance of a suite; what is not given is unknown or a default."""
-    known = {
-        i.name: i
-        for name in ("igniter-12", "igniter-scaling", "64gpu", "exact-scaling", "smoke")
-        for i in suite(name).build()
-    }
+    known = {i.name: i for name in SUITES_OF_ROWS for i in suite(name).build()}
     blank = {column.name: None for column in columns()} | {
+        "parameters": {},
         "seed": 0,
         "status": "feasible",
         "termination": "finished",
@@ -78,8 +98,11 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sequence[Row]], Page
             return []
 
         chosen = figure(name)
-        monkeypatch.setattr(import_module(chosen.draw.__module__), "save", keep)
-        chosen.draw(rows, Path())
+        with monkeypatch.context() as patch:
+            for module in [module for module in sys.modules.values() if module.__name__.startswith("reports.")]:
+                if getattr(module, "save", None) is save and module is not canvas:
+                    patch.setattr(module, "save", keep)
+            chosen.draw(rows, Path())
         return pages[0]
 
     return drawn

@@ -18,6 +18,7 @@ OF_MODELS = [
     "igniter-fig13",
     "inss-table3",
     "inss-table4",
+    "mediator-fig4",
 ]
 HEAD = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms,std_a_ms,std_b_ms"
 

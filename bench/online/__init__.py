@@ -1,0 +1,1 @@
+"""Plans that follow the load: rates are watched, plans are exchanged while requests flow."""

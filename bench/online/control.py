@@ -1,0 +1,188 @@
+"""The course of an online run: look at the load, decide, prepare new processes, exchange the plan."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from bench.online.policy import Policy
+from bench.online.reorganisation import aligned, is_ready, memory_pct, resident
+from bench.online.result import Answer, Period
+from bench.online.seen import Seen
+from bench.simulation.arrivals import Stream
+from bench.simulation.driver import Simulation
+from bench.simulation.settings import Settings
+from instances import InputError, Instance, Objective, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When an online run looks, and how long things take, in simulated seconds.
+
+    Attributes
+    ----------
+    seconds
+        All of it.
+    period_s
+        From one decision to the next.
+    reorganisation_s
+        From a decision until new processes are ready. gpulet: 10 to 15 s (arXiv'21, Sec. 5).
+    """
+
+    seconds: float
+    period_s: float
+    reorganisation_s: float
+
+    def __post_init__(self) -> None:
+        for option, value in (("--seconds", self.seconds), ("--period", self.period_s)):
+            if not 0.0 < value < math.inf:
+                raise InputError(option, f"{value:g}; expected a finite time greater than 0")
+        if not 0.0 <= self.reorganisation_s < math.inf:
+            raise InputError("--reorganisation", f"{self.reorganisation_s:g}; expected a finite time, 0 or more")
+
+    def periods(self) -> Iterator[tuple[float, float]]:
+        """Yield begin and end of every period; the last one may be shorter."""
+        count = max(1, math.ceil(self.seconds / self.period_s - 1e-9))
+        for number in range(count):
+            end_s = self.seconds if number == count - 1 else (number + 1) * self.period_s
+            yield number * self.period_s, end_s
+
+
+def online_instance(instance: Instance) -> Instance:
+    """Return what is served online of an instance: a question of scale becomes one of cost on its pool.
+
+    Raises
+    ------
+    InputError
+        If its requests cannot be followed while plans change.
+    """
+    if instance.applications:
+        raise InputError(instance.name, "has applications; online, plans are exchanged for separate workloads only")
+    if instance.objective in (Objective.GOODPUT, Objective.COLOCATION):
+        raise InputError(instance.name, f"asks for {instance.objective}; online, all requests are let in")
+    return replace(instance, objective=Objective.COST) if instance.objective is Objective.SCALE else instance
+
+
+class Online:
+    """One online run.
+
+    Parameters
+    ----------
+    plan
+        To begin with.
+    instance
+        What it answers, as ``online_instance`` returns it.
+    policy
+        Decides about the plans that follow.
+    requests
+        Of each workload.
+    pace
+        In simulated time. How long decisions really take does not matter.
+    seed
+        Of the simulation.
+    truth
+        The instance by whose figures the GPUs really behave; the same unless given.
+
+    Attributes
+    ----------
+    periods
+        Those that have ended.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        instance: Instance,
+        policy: Policy,
+        requests: Mapping[str, Stream],
+        pace: Pace,
+        seed: int = 0,
+        truth: Instance | None = None,
+    ) -> None:
+        self._instance, self._policy, self._pace = instance, policy, pace
+        settings = Settings(seconds=pace.seconds, warmup_s=0.0, seed=seed)
+        self._simulation = Simulation(plan, instance, settings, truth or instance, requests)
+        self._next: tuple[float, Plan] | None = None
+        self._total = Seen.nothing(len(instance.workloads))
+        self.periods: list[Period] = []
+
+    def run(self) -> Iterator[Period]:
+        """Serve to the end, period by period."""
+        for begin_s, end_s in self._pace.periods():
+            gpu_s, memory_pct = self._serve(begin_s, end_s)
+            seen = self._since_last(end_s)
+            served_from = self._simulation.plan
+            period = Period(
+                begin_s,
+                seen,
+                served_from.gpus_used,
+                sum(gpu.share_units for gpu in served_from.gpus),
+                gpu_s / seen.seconds,
+                memory_pct,
+                self._answer(seen, end_s),
+            )
+            self.periods.append(period)
+            yield period
+
+    def _serve(self, begin_s: float, end_s: float) -> tuple[float, float | None]:
+        """Serve until the end of a period; return GPU seconds held, and memory resident at most in percent."""
+        simulation = self._simulation
+        gpu_s, memory = 0.0, [self._memory_pct()]
+        if self._next is not None and self._next[0] <= end_s:
+            ready_s, plan = self._next
+            gpu_s += (ready_s - begin_s) * self._gpus_held()
+            simulation.advance(1000.0 * ready_s)
+            simulation.exchange(plan)
+            self._next, begin_s = None, ready_s
+            memory.append(self._memory_pct())
+        gpu_s += (end_s - begin_s) * self._gpus_held()
+        simulation.advance(1000.0 * end_s)
+        if end_s == self._pace.seconds:
+            simulation.drain()
+        return gpu_s, max((pct for pct in memory if pct is not None), default=None)
+
+    def _plans(self) -> list[Plan]:
+        """Return the plans whose processes are resident: that in use, that being prepared, those standing by."""
+        plan = self._simulation.plan
+        standby = self._policy.standby(plan)
+        return [plan, *([] if self._next is None else [self._next[1]]), *([] if standby is None else [standby])]
+
+    def _gpus_held(self) -> int:
+        return len(resident(self._plans()))
+
+    def _memory_pct(self) -> float | None:
+        return memory_pct(self._plans(), self._instance)
+
+    def _since_last(self, now_s: float) -> Seen:
+        """Return what has happened since the last call."""
+        self._simulation.tally()
+        counts = self._simulation.measured.counts
+        total = Seen(
+            now_s,
+            self._simulation.came.copy(),
+            counts["served"].copy(),
+            counts["late"].copy(),
+            counts["dropped"].copy(),
+            counts["latency_ms"] - counts["waiting_ms"],
+        )
+        seen, self._total = total - self._total, total
+        return seen
+
+    def _answer(self, seen: Seen, now_s: float) -> Answer:
+        """Let the policy decide and do what it wants."""
+        if self._next is not None:
+            return Answer.UNDER_WAY
+        if now_s == self._pace.seconds:
+            return Answer.KEPT
+        current = self._simulation.plan
+        decision = self._policy.decide(current, seen)
+        if decision.unschedulable:
+            return Answer.UNSCHEDULABLE
+        if decision.plan is None:
+            return Answer.KEPT
+        plan = aligned(decision.plan, current)
+        ready = is_ready(plan, self._plans())
+        if ready or self._pace.reorganisation_s == 0.0:
+            self._simulation.exchange(plan)
+            return Answer.KEPT if ready and is_ready(current, [plan]) else Answer.EXCHANGED
+        self._next = now_s + self._pace.reorganisation_s, plan
+        return Answer.REORGANISED

@@ -1,0 +1,104 @@
+"""How the rates of the workloads change with time."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.simulation.arrivals import Arrivals, Process, Stream
+from bench.simulation.trace import Trace, read_trace
+from instances import InputError, Instance
+from instances.errors import unknown_name
+
+Floats = NDArray[np.float64]
+
+WAVES_S = 3200
+"""How long ``waves`` take: the window of gpulet ATC'22, Fig. 15."""
+
+_PEAKS = ((0.0, 1200.0, 4.0), (1400.0, 2900.0, 6.0))
+"""Begin, end and height of each wave, in multiples of the rate between them."""
+
+_LAG_S = 150.0
+"""Between the first workload and the last, which would follow on the first of the next round."""
+
+
+def waves(instance: Instance) -> dict[str, Trace]:
+    """Return two waves for each workload, the second higher, one workload after the other.
+
+    After the load in gpulet ATC'22, Fig. 15: up and down within 1,200 s, and from 1,400 s up to a higher peak. The
+    figure's numbers are not given: heights and lags are ours.
+    """
+    traces = {}
+    for position, workload in enumerate(instance.workloads):
+        at_s = np.arange(WAVES_S) + 0.5 - _LAG_S * position / len(instance.workloads)
+        height = np.ones(WAVES_S)
+        for begin_s, end_s, peak in _PEAKS:
+            inside = (begin_s < at_s) & (at_s < end_s)
+            height += inside * (peak - 1.0) * np.sin(np.pi * (at_s - begin_s) / (end_s - begin_s)) ** 2
+        traces[workload.id] = Trace("waves", height)
+    return traces
+
+
+def read_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
+    """Read ``FILE`` or ``WORKLOAD=FILE`` texts: the trace of every workload, or of one.
+
+    Parameters
+    ----------
+    texts
+        The last one that is about a workload counts.
+    instance
+        Whose workloads are meant.
+
+    Raises
+    ------
+    InputError
+        If a file is no trace, or a workload is unknown or left without one.
+    """
+    ids = [workload.id for workload in instance.workloads]
+    files: dict[str, str] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if equals and name in ids:
+            files[name] = file
+        elif equals and not Path(text).exists():
+            raise unknown_name(f"--trace {text}", "workload", name, ids)
+        else:
+            files |= dict.fromkeys(ids, text)
+    if missing := [name for name in ids if name not in files]:
+        raise InputError("--trace", f"{missing[0]} has none; write {missing[0]}=FILE, or one FILE for all first")
+    read = {file: read_trace(Path(file)) for file in dict.fromkeys(files.values())}
+    return {name: read[files[name]] for name in ids}
+
+
+def streams(traces: Mapping[str, Trace], instance: Instance, seconds: float, seed: int) -> dict[str, Stream]:
+    """Return the requests of every workload: independent Poisson processes whose rates follow the traces.
+
+    Parameters
+    ----------
+    traces
+        By workload. Each is a shape: scaled so that the workload's mean rate over the run is that of the instance.
+    instance, seed
+        Whose workloads, and which of their random requests.
+    seconds
+        Of the run. A longer trace is used from its start; a shorter one is repeated.
+
+    Raises
+    ------
+    InputError
+        If there are no requests in the part of a trace that is used.
+    """
+    return {
+        workload.id: Stream(
+            Arrivals(Process.TRACE, trace=_beginning(traces[workload.id], seconds)),
+            workload.rate_rps,
+            seed,
+            workload.id,
+        )
+        for workload in instance.workloads
+    }
+
+
+def _beginning(trace: Trace, seconds: float) -> Trace:
+    return trace.part(0, ceil(seconds)) if seconds < len(trace.rates_rps) else trace

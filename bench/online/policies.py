@@ -1,0 +1,18 @@
+"""The policies by name."""
+
+from collections.abc import Callable, Mapping
+
+from bench.online.planner import Planner
+from bench.online.policy import Policy, Static
+from bench.online.reactive import Reactive
+from bench.online.reschedule import Reschedule
+from bench.online.shadow import Shadow
+from instances import Instance
+
+POLICIES: Mapping[str, Callable[[Instance, Planner, float], Policy]] = {
+    "static": lambda _instance, _planner, _weight: Static(),
+    "reschedule": lambda instance, planner, weight: Reschedule(planner, instance, weight),
+    "shadow": lambda instance, _planner, _weight: Shadow(instance),
+    "reactive": lambda instance, _planner, _weight: Reactive(instance),
+}
+"""What makes each of the instance, the planner and the weight of the last period."""

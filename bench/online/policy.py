@@ -1,0 +1,64 @@
+"""What decides, from period to period, whether the plan changes."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from bench.online.seen import Seen
+from instances import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows from what was seen.
+
+    Attributes
+    ----------
+    plan
+        To be served from as soon as its processes are ready; ``None`` leaves the plan as it is.
+    unschedulable
+        Whether a plan was wanted and none was found (gpulet ATC'22, Alg. 2, line 9).
+    """
+
+    plan: Plan | None = None
+    unschedulable: bool = False
+
+
+class Policy(Protocol):
+    """Looks at the load once every period.
+
+    Attributes
+    ----------
+    period_s
+        How often it looks, unless told otherwise.
+    """
+
+    period_s: ClassVar[float]
+
+    def decide(self, plan: Plan, seen: Seen) -> Decision:
+        """Return what to do after a period.
+
+        Parameters
+        ----------
+        plan
+            That serves now; a GPU keeps its position.
+        seen
+            In the period that has just ended.
+        """
+        ...
+
+    def standby(self, plan: Plan) -> Plan | None:
+        """Return the plan whose processes are kept ready beside those of ``plan``, or ``None``."""
+        ...
+
+
+class Static:
+    """The first plan for ever."""
+
+    period_s: ClassVar[float] = 20.0
+
+    def decide(self, plan: Plan, seen: Seen) -> Decision:
+        """Leave everything as it is."""
+        return Decision()
+
+    def standby(self, plan: Plan) -> None:
+        """Keep nothing ready."""

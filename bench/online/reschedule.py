@@ -1,0 +1,44 @@
+"""Rescheduling: a new plan for the rates that are seen (gpulet ATC'22, Sec. 4.5 and 4.6; arXiv'21, Alg. 1)."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from bench.online.planner import Planner
+from bench.online.policy import Decision
+from bench.online.seen import Seen
+from instances import InputError, Instance, Plan
+
+
+class Reschedule:
+    """Tracks the rates by an exponentially weighted moving average and schedules for them in every period.
+
+    The papers do not give the average's weight, and reschedule when rates change; under random arrivals they always do.
+
+    Parameters
+    ----------
+    planner
+        Of the plans.
+    instance
+        Its rates are the estimate until something is seen.
+    weight
+        Of the last period in the estimate, above 0, at most 1.
+    """
+
+    period_s: ClassVar[float] = 20.0
+
+    def __init__(self, planner: Planner, instance: Instance, weight: float) -> None:
+        if not 0.0 < weight <= 1.0:
+            raise InputError("--weight", f"{weight:g}; expected a fraction above 0, at most 1")
+        self._planner, self._weight = planner, weight
+        self._estimate_rps = np.array([workload.rate_rps for workload in instance.workloads])
+
+    def decide(self, plan: Plan, seen: Seen) -> Decision:
+        """Schedule for the rates as they are estimated now."""
+        self._estimate_rps += self._weight * (seen.rate_rps - self._estimate_rps)
+        # Who was silent is taken to ask for one request a period: without a place it could not come back
+        found = self._planner.plan(np.maximum(self._estimate_rps, 1.0 / seen.seconds), plan)
+        return Decision(found, unschedulable=found is None)
+
+    def standby(self, plan: Plan) -> None:
+        """Keep nothing ready: new processes take the time of a reorganisation."""

@@ -1,0 +1,127 @@
+"""The GPUs of one type while they are simulated: who waits, what runs, and what was measured."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.simulation.applications import Flow, Underway
+from bench.simulation.engine import advance
+from bench.simulation.layout import Records, Site
+from bench.simulation.routing import Routing
+from bench.simulation.state import BY_SECOND, COUNTS, QUEUE, Measured, Terms, idle, nothing_measured
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Part:
+    """The GPUs of one type in a plan.
+
+    Attributes
+    ----------
+    site, tables
+        How they are laid out, and how those who share them disturb each other.
+    first
+        Of its slots, among those of all types.
+    arrivals_ms, request
+        Who waits or is being served: the queues of all slots side by side.
+    queues, state, measured
+        See ``bench.simulation.state``.
+    """
+
+    site: Site
+    tables: Tables
+    first: int
+    arrivals_ms: Floats
+    request: Ints
+    queues: Records
+    state: Records
+    measured: Measured
+
+    @classmethod
+    def idle(cls, site: Site, first: int, seconds: int) -> "Part":
+        """Return GPUs to which nobody has come yet; ``seconds`` as in ``nothing_measured``."""
+        return cls(
+            site,
+            site.tables if site.tables is not None else _NO_TABLES,
+            first,
+            np.empty(0),
+            np.empty(0, dtype=np.int64),
+            np.zeros(len(site.slots), dtype=QUEUE),
+            idle(site),
+            nothing_measured(len(site.slots), seconds),
+        )
+
+    def waiting(self, slot: int) -> slice:
+        """Where the requests of a slot that are not done lie."""
+        return slice(int(self.queues["head"][slot]), int(self.queues["known"][slot]))
+
+    def advance(self, terms: Terms, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
+        """Let happen what happens up to ``until_ms``."""
+        advance(
+            self.tables,
+            self.site.executors,
+            self.site.slots,
+            self.site.times,
+            terms,
+            self.arrivals_ms,
+            self.request,
+            self.queues,
+            self.state,
+            *self.measured,
+            routing,
+            flow,
+            underway,
+            np.empty((len(self.state), 3)),
+            until_ms,
+        )
+
+    def move_measured(self, to: Measured) -> None:
+        """Add what was measured to that of the workloads, and begin again with nothing."""
+        workload = self.site.slots["workload"]
+        for name in COUNTS.names or ():
+            joined = np.maximum if name == "largest_ms" else np.add
+            joined.at(to.counts[name], workload, self.measured.counts[name])
+        np.add.at(to.histogram, workload, self.measured.histogram)
+        for name in BY_SECOND.names or ():
+            np.add.at(to.by_second[name].T, workload, self.measured.by_second[name].T)
+        self.measured = nothing_measured(len(workload), len(to.by_second))
+
+
+def _no_tables() -> Tables:
+    """Tables of no model at all, for GPUs on which nothing disturbs anything."""
+    cube, square, row = np.zeros((0, 1, 1)), np.zeros((0, 1)), np.zeros(0)
+    whole = np.zeros(0, dtype=np.int64)
+    return Tables(
+        active_ms=cube,
+        l2_pct=cube,
+        dram_pct=cube,
+        power_w=cube,
+        company=cube,
+        transfer_ms=square,
+        exposed_ms=square,
+        memory_mib=square,
+        scheduling_ms=row,
+        kernels=row,
+        alpha_l2=row,
+        alpha_dram=row,
+        max_batch=whole,
+        next_share=whole,
+        permitted=whole,
+        share_units=0,
+        memory_limit_mib=0.0,
+        alpha_sch=0.0,
+        beta_sch=0.0,
+        idle_power_w=0.0,
+        max_power_w=0.0,
+        throttle_per_w=0.0,
+        pairwise=False,
+        falling=False,
+        most_residents=0,
+    )
+
+
+_NO_TABLES = _no_tables()

@@ -1,0 +1,241 @@
+"""Best-effort jobs on one GPU (MediatorDNN): when their batches come, and how far they get side by side.
+
+Nobody has a share. Each job is a process that takes its batches in the order in which they come. Every launch is first
+transferred, which delays only itself, then needs the GPU. The launches that are on the GPU at a moment
+
+- take turns: with n of them each advances at 1/n of its speed alone on the whole GPU;
+- disturb each other: each is slower by the factor that the performance model predicts for n shares of equal size, since
+  what it demands of caches and memory falls with its speed.
+
+Work is conserved: as long as the jobs together ask for less than the whole GPU, disturbance included, all of it is
+done, only later; beyond that queues grow. MediatorDNN's testbed has real contention; this is a model of it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from itertools import accumulate
+from random import Random
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances.interference import gpu_time_beside_ms, gpu_time_ms
+from instances.tables import Tables
+from instances.workload import Job
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Value = TypeVar("Value")
+
+WINDOW_MS = 1000.0
+"""Utilisation is that of windows of this length."""
+
+WINDOWS = 200
+"""Windows simulated: as long as MediatorDNN profiles a job (Sec. IV-B)."""
+
+
+class Sample(StrEnum):
+    """Which sample of a job's batches: schedulers look at one, plans are judged by another that nobody has seen."""
+
+    PROFILE = "profile"
+    TRIAL = "trial"
+
+
+class Launches(NamedTuple):
+    """What a job puts on a GPU in the time simulated.
+
+    Attributes
+    ----------
+    model
+        Row of its model in the tables.
+    arrival_ms, batch
+        Of every launch, by arrival, shape (launches,).
+    """
+
+    model: int
+    arrival_ms: Floats
+    batch: Ints
+
+
+class Progress(NamedTuple):
+    """How far jobs get side by side on one GPU.
+
+    Attributes
+    ----------
+    taken
+        Part of the GPU that each job takes in each window, shape (jobs, ``WINDOWS``); their sum is at most 1.
+    served
+        Requests whose launch was completed, shape (jobs,).
+    launches
+        Completed, shape (jobs,).
+    on_gpu_ms
+        Time with a launch on the GPU, running or waiting for its turn, shape (jobs,).
+    """
+
+    taken: Floats
+    served: Ints
+    launches: Ints
+    on_gpu_ms: Floats
+
+    @property
+    def throughput_rps(self) -> Floats:
+        """Requests per second of each job, shape (jobs,)."""
+        return np.divide(self.served, WINDOWS * WINDOW_MS / 1000.0, dtype=np.float64)
+
+
+def draw_launches(tables: Tables, model: int, job: Job, largest: int, seed: int | None, sample: Sample) -> Launches:
+    """Draw when a job's batches come and how large they are; the same arguments give the same launches.
+
+    Parameters
+    ----------
+    tables
+        Of the GPU type.
+    model
+        Row of the job's model.
+    job
+        With its distributions.
+    largest
+        Batches above it are put on the GPU in several launches, one behind the other; at most what has figures.
+    seed
+        Of the instance.
+    sample
+        Which sample.
+    """
+    random = Random(f"{seed}/{job.id}/{sample}")
+    gap_ms = _sampler(random, job.interarrival_ms, job.interarrival_weights)
+    size = _sampler(random, job.batches, job.batch_weights)
+    # More launches than the job gets done with the GPU to itself change nothing.
+    alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : largest + 1, tables.share_units]
+    horizon_ms = WINDOWS * WINDOW_MS
+    most = 1 + int(horizon_ms / alone_ms.min())
+    arrivals_ms, pieces, rest = [], [], []
+    clock_ms, count = gap_ms(), 0
+    while clock_ms < horizon_ms and count < most:
+        whole, remainder = divmod(size() - 1, largest)
+        arrivals_ms.append(clock_ms)
+        pieces.append(min(whole + 1, most))
+        rest.append(remainder + 1)
+        count += pieces[-1]
+        clock_ms += gap_ms()
+    batch = np.full(count, largest, dtype=np.int64)
+    batch[np.cumsum(pieces, dtype=np.int64) - 1] = rest
+    return Launches(model, np.repeat(np.array(arrivals_ms), np.array(pieces, dtype=np.int64)), batch)
+
+
+def _sampler(random: Random, values: Sequence[Value], weights: Sequence[float]) -> Callable[[], Value]:
+    """Return a function that draws a value; built on ``Random.random`` alone, as in ``instances.generate``."""
+    reached = list(accumulate(weights))
+    last = len(values) - 1
+    return lambda: values[min(last, bisect_right(reached, random.random() * reached[-1]))]
+
+
+def run_together(tables: Tables, jobs: Sequence[Launches]) -> Progress:
+    """Run jobs side by side on one GPU for ``WINDOWS`` windows."""
+    starts = np.cumsum([0, *(len(job.batch) for job in jobs)], dtype=np.int64)
+    return Progress(
+        *_take_turns(
+            tables,
+            np.array([job.model for job in jobs], dtype=np.int64),
+            starts,
+            np.concatenate([np.empty(0), *(job.arrival_ms for job in jobs)]),
+            np.concatenate([np.empty(0, dtype=np.int64), *(job.batch for job in jobs)]),
+            WINDOWS,
+        )
+    )
+
+
+def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
+    """Return the part of a GPU of its own that each job takes in each window, shape (jobs, ``WINDOWS``)."""
+    return np.concatenate([np.empty((0, WINDOWS)), *(run_together(tables, [job]).taken for job in jobs)])
+
+
+@njit(cache=True)
+def _take_turns(
+    tables: Tables, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints, windows: int
+) -> tuple[Floats, Ints, Ints, Floats]:
+    """Go from event to event: a launch comes onto the GPU, a launch ends, a window ends.
+
+    The launches of job i are those from ``starts[i]`` up to ``starts[i + 1]``.
+    """
+    jobs = len(model)
+    taken = np.zeros((jobs, windows))
+    served, launches = np.zeros(jobs, dtype=np.int64), np.zeros(jobs, dtype=np.int64)
+    on_gpu_ms = np.zeros(jobs)
+    current = starts[:-1].copy()
+    running = np.zeros(jobs, dtype=np.bool_)
+    # When the next event of each job is due, what is left of its launch alone on the GPU, and how much longer it takes
+    due_ms, left_ms, slower = np.empty(jobs), np.zeros(jobs), np.ones(jobs)
+    for i in range(jobs):
+        due_ms[i] = _ready_ms(tables, model[i], current[i], starts[i + 1], arrival_ms, batch, 0.0)
+    now_ms, window = 0.0, 0
+    while window < windows:
+        until_ms = (window + 1) * WINDOW_MS
+        for i in range(jobs):
+            until_ms = min(until_ms, due_ms[i])
+        count = running.sum()
+        changed = False
+        for i in range(jobs):
+            if running[i]:
+                on_gpu_ms[i] += until_ms - now_ms
+                taken[i, window] += (until_ms - now_ms) / WINDOW_MS / count
+                left_ms[i] -= (until_ms - now_ms) / slower[i]
+            if due_ms[i] > until_ms:
+                continue
+            changed = True
+            at = current[i]
+            if running[i]:
+                served[i] += batch[at]
+                launches[i] += 1
+                current[i] += 1
+                running[i] = False
+                due_ms[i] = _ready_ms(tables, model[i], at + 1, starts[i + 1], arrival_ms, batch, until_ms)
+            else:
+                running[i] = True
+                left_ms[i] = _alone_ms(tables, model[i], batch[at], tables.share_units)
+        now_ms = until_ms
+        if now_ms >= (window + 1) * WINDOW_MS:
+            window += 1
+        if changed:
+            slower[:] = 1.0
+            if running.sum() > 1:
+                _slow_down(tables, model, batch, current, running, slower)
+            for i in range(jobs):
+                if running[i]:
+                    due_ms[i] = now_ms + left_ms[i] * slower[i] if left_ms[i] > 0.0 else now_ms
+    return taken, served, launches, on_gpu_ms
+
+
+@njit(cache=True)
+def _ready_ms(tables: Tables, model: int, at: int, end: int, arrival_ms: Floats, batch: Ints, now_ms: float) -> float:
+    """When the launch at position ``at`` has come and is transferred; never, if the job has no more."""
+    if at >= end:
+        return np.inf
+    return max(now_ms, arrival_ms[at]) + tables.transfer_ms[model, batch[at]]
+
+
+@njit(cache=True)
+def _slow_down(
+    tables: Tables, model: Ints, batch: Ints, current: Ints, running: NDArray[np.bool_], slower: Floats
+) -> None:
+    """Write how many times as long each running launch takes as it would alone on the whole GPU."""
+    beside = np.flatnonzero(running)
+    count = len(beside)
+    units = max(1, tables.share_units // count)
+    demands = np.empty((count, 3))
+    for n in range(count):
+        m, b = model[beside[n]], batch[current[beside[n]]]
+        demands[n] = tables.l2_pct[m, b, units], tables.dram_pct[m, b, units], tables.power_w[m, b, units]
+    for n in range(count):
+        m, b = model[beside[n]], batch[current[beside[n]]]
+        disturbed_ms = gpu_time_beside_ms(tables, m, b, units, demands, n)
+        # Where the frequency falls to nothing, nothing goes on
+        slower[beside[n]] = count * disturbed_ms / _alone_ms(tables, m, b, units) if disturbed_ms < np.inf else np.inf
+
+
+@njit(cache=True)
+def _alone_ms(tables: Tables, model: int, batch: int, units: int) -> float:
+    """GPU time of a launch on a GPU without anybody else."""
+    return gpu_time_ms(tables, model, batch, units, 1, 0.0, 0.0, tables.power_w[model, batch, units])

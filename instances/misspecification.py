@@ -1,0 +1,103 @@
+"""The world as it may really be: an instance whose GPUs do not behave as its performance model says."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from instances.errors import InputError
+from instances.gpu import DnnModel, GpuType, Partition
+from instances.instance import Instance
+
+MOST_ERROR = 0.9
+"""Largest parameter error: beyond it factors come near 0."""
+
+
+def misspecified(
+    instance: Instance, performance_model: str | None = None, error: float = 0.0, seed: int = 0
+) -> Instance:
+    """Return the instance as it really is, where the planner's figures are wrong.
+
+    Parameters
+    ----------
+    instance
+        As the planner sees it.
+    performance_model
+        The model by which the GPUs really behave; the planner's unless given.
+    error
+        Every figure of a DNN model is off by a factor of its own, uniform in ``[1 - error, 1 + error]``: its times, its
+        power, its L2 and DRAM demands, and how much it suffers from others'.
+    seed
+        Of these factors. The same seed moves the same figures in the same direction, in proportion to ``error``.
+
+    Raises
+    ------
+    InputError
+        If the catalogue has no figures for that performance model, the error is out of range, or the GPUs are cut into
+        MIG instances, of which only measured tables are known.
+    """
+    if not 0.0 <= error <= MOST_ERROR:
+        raise InputError("error", f"{error}; expected a fraction from 0 to {MOST_ERROR}")
+    changed = performance_model not in (None, instance.performance_model) or error > 0.0
+    if changed and instance.partition is Partition.MIG:
+        raise InputError(f"{instance.name}: performance_model", "of MIG instances only the measured table is known")
+    pools = tuple(replace(pool, type=_perturbed(pool.type, error, seed)) for pool in instance.gpus)
+    return replace(
+        instance,
+        gpus=pools if error > 0.0 else instance.gpus,
+        performance_model=performance_model or instance.performance_model,
+    )
+
+
+def _perturbed(gpu: GpuType, error: float, seed: int) -> GpuType:
+    models = {}
+    for name, model in gpu.models.items():
+        entropy = [seed, *gpu.name.encode(), 0, *name.encode()]
+        time, power, l2, dram, growth = 1.0 + error * np.random.default_rng(entropy).uniform(-1.0, 1.0, 5)
+        models[name] = _scaled(model, float(time), float(power), float(l2), float(dram), float(growth))
+    return replace(gpu, models=models)
+
+
+def _scaled(model: DnnModel, time: float, power: float, l2: float, dram: float, growth: float) -> DnnModel:
+    """Scale a model's times, demands and sensitivity.
+
+    Demands are lines against ``1000 b / time``: a slope also takes the factor of the time, so that a demand changes by
+    its own factor alone.
+    """
+    k1, k2, k3, k4, k5 = model.k
+    solo, company = model.solo, model.company
+    if solo is not None:
+        solo = replace(
+            solo,
+            gpu_ms=_times(solo.gpu_ms, time),
+            l2_pct=tuple(l2 * value for value in solo.l2_pct),
+            dram_pct=tuple(dram * value for value in solo.dram_pct),
+            l2=_line(solo.l2, l2, time),
+            dram=_line(solo.dram, dram, time),
+        )
+    if company is not None:
+        company = replace(
+            company,
+            gpu_ms=_times(company.gpu_ms, time),
+            alpha_l2=growth * company.alpha_l2,
+            alpha_dram=growth * company.alpha_dram,
+        )
+    return replace(
+        model,
+        k=(time * k1, time * k2, time * k3, k4, time * k5),
+        power=_line(model.power, power, time),
+        l2=_line(model.l2, l2, time),
+        alpha_cache=growth * model.alpha_cache,
+        scheduling_alone_ms=time * model.scheduling_alone_ms,
+        solo=solo,
+        inss=None if model.inss is None else (growth * model.inss[0], growth * model.inss[1]),
+        company=company,
+    )
+
+
+def _line(line: tuple[float, float], factor: float, time: float) -> tuple[float, float]:
+    slope, intercept = line
+    return factor * time * slope, factor * intercept
+
+
+def _times(times_ms: tuple[tuple[float, ...], ...], factor: float) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(factor * time for time in row) for row in times_ms)

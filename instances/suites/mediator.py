@@ -1,0 +1,153 @@
+"""MediatorDNN's forty best-effort jobs (Sec. IV-A): which batches of which DNN come how often, to share GPUs."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+from math import log, sqrt
+from random import Random
+from statistics import NormalDist
+from typing import Any
+
+from instances.budget import SloRule
+from instances.catalogue import gpu_type
+from instances.instance import GpuPool, Instance, Objective
+from instances.workload import Job
+
+SEEDS = range(5)
+
+IMAGE_DNNS = (
+    "Inc-V1",
+    "Inc-V2",
+    "Inc-V3",
+    "Inc-V4",
+    "MobV1-1",
+    "MobV1-05",
+    "MobV1-025",
+    "MobV2-1",
+    "MobV2-14",
+    "NAS-Large",
+    "NAS-Mob",
+    "PNAS-Large",
+    "PNAS-Mob",
+    "ResV2-50",
+    "ResV2-101",
+    "ResV2-152",
+)
+"""Table II. Each with either data set: the numbers in Table III show that they are jobs 1 to 16 and 17 to 32."""
+
+DNNS = (*IMAGE_DNNS, *IMAGE_DNNS, *("TextClassif",) * 4, *("DeepVS",) * 4)
+"""Of jobs 1 to 40."""
+
+STAND_INS: Mapping[str, str] = {
+    "Inc-V1": "googlenet",
+    "Inc-V2": "googlenet",
+    "Inc-V3": "densenet161",
+    "Inc-V4": "densenet161",
+    "MobV1-1": "mnasnet",
+    "MobV1-05": "mobilenet",
+    "MobV1-025": "mobilenet",
+    "MobV2-1": "mobilenet",
+    "MobV2-14": "googlenet",
+    "NAS-Large": "vgg16",
+    "NAS-Mob": "mnasnet",
+    "PNAS-Large": "vgg16",
+    "PNAS-Mob": "mnasnet",
+    "ResV2-50": "resnet50",
+    "ResV2-101": "densenet161",
+    "ResV2-152": "densenet161",
+    "TextClassif": "lenet",
+    "DeepVS": "ssd-mobilenet",
+}
+"""Who plays whom on the RTX 2080 Ti, of the catalogue's GPUs the one of the size of the paper's Tesla P40.
+
+An image classifier is played by the one with the nearest number of parameters, by ratio: Table II's "complexity" is
+twice that number in millions. It gives none for the other two: the smallest CNN plays the text classifier, the object
+detector plays DeepVS, which looks for objects in frames.
+"""
+
+GAP_AND_BATCH: Mapping[int, tuple[float, float]] = {
+    1: (168.0, 17.0),
+    3: (206.85, 31.52),
+    4: (299.0, 39.0),
+    8: (295.0, 28.0),
+    10: (382.89, 23.08),
+    12: (111.0, 36.0),
+    13: (195.02, 13.23),
+    19: (459.0, 6.0),
+    20: (439.0, 11.0),
+    24: (357.0, 1.0),
+    30: (202.0, 32.0),
+    **dict.fromkeys(range(33, 37), (64.0, 512.0)),
+    **dict.fromkeys(range(37, 41), (299.0, 4.0)),
+}
+"""Mean ms between batches and mean batch of the jobs of which the paper tells them: Table III, and Table I, whose three
+rows are not numbered, for jobs 3, 10 and 13, which run their DNNs. Of the text and the video jobs it tells one each, 36
+and 40; the others are like it."""
+
+DEVIATION: Mapping[int, tuple[float, float]] = {3: (14.47, 2.03), 10: (19.66, 14.05), 13: (13.93, 14.82)}
+"""Standard deviations of the same, where the paper tells them (Table I)."""
+
+_GAPS_MS = (111.0, 459.0)
+_BATCHES = (1.0, 39.0)
+"""What the image jobs of Table III span."""
+
+_GAP_VARIATION = (0.05, 0.07)
+_BATCH_VARIATION = (0.06, 1.12)
+"""Standard deviation by mean: what Table I spans."""
+
+_GAP_POINTS, _BATCH_POINTS = 8, 32
+
+
+def forty_jobs() -> tuple[Instance, ...]:
+    """Return ``mediator-40-s0`` to ``-s4``: the paper's jobs; what it does not tell of them is drawn by the seed."""
+    played = ", ".join(f"{dnn} by {model}" for dnn, model in STAND_INS.items())
+    return tuple(
+        Instance(
+            name=f"mediator-40-s{seed}",
+            objective=Objective.COLOCATION,
+            slo_rule=SloRule.HALF_SLO,  # jobs have no SLO
+            performance_model="gpulet",
+            gpus=(GpuPool(gpu_type("rtx2080ti")),),
+            workloads=(),
+            jobs=_jobs(seed),
+            seed=seed,
+            provenance=f"MediatorDNN, Sec. IV-A: DNNs of Table II, batches and gaps of Tables I and III for {_told()} "
+            f"of 40 jobs; the others' drawn from what these tables span (seed {seed}); played: {played}",
+        )
+        for seed in SEEDS
+    )
+
+
+def _told() -> int:
+    """Count the jobs whose means the paper itself tells: of the text and the video jobs one each."""
+    return sum(number <= len(IMAGE_DNNS) * 2 for number in GAP_AND_BATCH) + 2
+
+
+def _jobs(seed: int) -> tuple[Job, ...]:
+    random = Random(f"mediator-40/{seed}")
+    jobs = []
+    for number, dnn in enumerate(DNNS, start=1):
+        # Every job draws all four, so that none depends on what is told of the others
+        drawn = [low + (high - low) * random.random() for low, high in (_GAPS_MS, _BATCHES)]
+        varied = [low + (high - low) * random.random() for low, high in (_GAP_VARIATION, _BATCH_VARIATION)]
+        means = GAP_AND_BATCH.get(number, drawn)
+        gap, batch = DEVIATION.get(number, [mean * part for mean, part in zip(means, varied, strict=True)])
+        gaps = Counter(round(gap_ms, 1) for gap_ms in log_normal(means[0], gap, _GAP_POINTS))
+        batches = Counter(max(1, round(size)) for size in log_normal(means[1], batch, _BATCH_POINTS))
+        if means[1] == 1.0:  # nothing is smaller: every batch is one request
+            batches = Counter({1: 1})
+        jobs.append(Job(f"j{number}", STAND_INS[dnn], tuple(batches), _weights(batches), tuple(gaps), _weights(gaps)))
+    return tuple(jobs)
+
+
+def _weights(counted: Counter[Any]) -> tuple[float, ...]:
+    return tuple(map(float, counted.values()))
+
+
+def log_normal(mean: float, deviation: float, points: int) -> list[float]:
+    """Return a log-normal distribution as equally likely values: the means of as many equally likely ranges of it."""
+    spread = sqrt(log(1.0 + (deviation / mean) ** 2))
+    normal = NormalDist()
+    # How much of the mean lies below each quantile
+    below = [0.0, *(normal.cdf(normal.inv_cdf(n / points) - spread) for n in range(1, points)), 1.0]
+    return [mean * points * (high - low) for low, high in pairwise(below)]

@@ -1,0 +1,43 @@
+"""gpulet ATC'22, Fig. 17: largest schedulable rates of elastic partitioning and of the ideal scheduler."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure, Need
+from reports.relative_scales import draw_relative_scales
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
+_INSTANCES = ",".join(NAMES)
+_ELASTIC = "elastic-partitioning"
+
+NEEDS = {
+    "ideal": Need(_INSTANCES, ("ideal",), parameters=("ideal.interference=true",)),
+    "gpulet+int": Need(
+        _INSTANCES, (_ELASTIC,), parameters=(f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=true")
+    ),
+}
+PAPER = {"gpulet+int": 0.926}
+"""Sec. 5.2."""
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the scales in ``rows`` into ``folder``; see ``Figure.draw``."""
+    return draw_relative_scales(FIGURE, NEEDS, "ideal", NAMES, PAPER, rows, folder)
+
+
+FIGURE = Figure(
+    name="gpulet-fig17",
+    title="Largest schedulable rates of elastic partitioning in parts of the ideal scheduler's",
+    paper="gpulet ATC'22, Fig. 17",
+    shows="Elastic partitioning reaches 92.6 % of the ideal scheduler's rates on average.",
+    look_for="The mean against its star, and which scenarios suffer: those of two or three large models. The ideal "
+    "scheduler goes through all partitions at every rate and may be stopped by the time limit, as the small "
+    "print says; its bar is then what it had.",
+    cost="14 runs, about half a minute; at most the time limit for the ideal scheduler",
+    needs=tuple(NEEDS.values()),
+    draw=draw,
+)

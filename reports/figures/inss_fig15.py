@@ -1,0 +1,42 @@
+"""InSS, Fig. 15: how the small cluster is used."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+from reports.inss_baselines import baselines
+from reports.palette import QUIET
+from reports.scheduler_bars import Part, allocated_pct, draw_bars, fragments_pct
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bench.row import Row
+
+NEEDS = baselines("4gpu")
+PARTS = (Part("allocated", allocated_pct), Part("fragments", fragments_pct, faint=True))
+_GPUS = 4
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
+    return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
+
+
+def _label(ax: "Axes") -> None:
+    ax.axhline(100.0 * _GPUS, color=QUIET, linewidth=0.6, linestyle=":")
+    ax.set(ylabel="GPUs in use (% of a GPU)", ylim=(0.0, 110.0 * _GPUS))
+
+
+FIGURE = Figure(
+    name="inss-fig15",
+    title="GPU usage and fragments for ten models on four GPUs",
+    paper="InSS, Fig. 15",
+    shows="InSS and gpulet use all GPUs and leave little over; iGniter uses three of the four and leaves most over.",
+    look_for="iGniter on three GPUs, as in the paper, gpulet on all four. Shares that are allocated are not busy all "
+    "the time: bench show has the utilisation of each run. InSS's own agent is not drawn.",
+    cost="the 4 runs of inss-fig3",
+    needs=tuple(NEEDS.values()),
+    draw=draw,
+)

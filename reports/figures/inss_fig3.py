@@ -1,0 +1,44 @@
+"""InSS, Fig. 3: what a decision takes on the small cluster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+from reports.inss_baselines import baselines
+from reports.scheduler_bars import Part, draw_bars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bench.row import Row
+
+NEEDS = baselines("4gpu")
+PARTS = (
+    Part("decision time", lambda row: None if row.decision_s is None or row.value is None else 1000.0 * row.decision_s),
+)
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
+    return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
+
+
+def _label(ax: "Axes") -> None:
+    ax.set(yscale="log", ylabel="Decision time (ms)")
+    ax.set_ylim(bottom=1.0)
+    ax.yaxis.set_major_formatter("{x:g}")
+
+
+FIGURE = Figure(
+    name="inss-fig3",
+    title="Decision times for ten models on four GPUs",
+    paper="InSS, Fig. 3",
+    shows="All three baselines take longer than InSS, longer even than many inferences.",
+    look_for="The three baselines alike: nearly all of it is the table of inference times, which is made once per "
+    "process for this GPU and performance model; deciding itself takes about a millisecond. Local search uses "
+    "all the time it is given. InSS's own agent is not drawn.",
+    cost="4 runs: a few seconds, and the time limit for local search",
+    needs=tuple(NEEDS.values()),
+    draw=draw,
+)

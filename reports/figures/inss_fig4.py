@@ -1,0 +1,41 @@
+"""InSS, Fig. 4: what is left over on GPUs in use, on the small cluster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+from reports.inss_baselines import baselines
+from reports.scheduler_bars import Part, draw_bars, fragments_pct
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bench.row import Row
+
+NEEDS = baselines("4gpu")
+PARTS = (Part("fragments", fragments_pct),)
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
+    return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
+
+
+def _label(ax: "Axes") -> None:
+    ax.set(ylabel="Fragments (% of a GPU)")
+    ax.set_ylim(0.0, max(10.0, ax.get_ylim()[1]))
+
+
+FIGURE = Figure(
+    name="inss-fig4",
+    title="Resource fragments for ten models on four GPUs",
+    paper="InSS, Fig. 4",
+    shows="GSLICE and iGniter leave resources unused on GPUs in use; gpulet leaves little, InSS next to none.",
+    look_for="The order is the paper's: half a GPU is left by gslice+ and igniter, less by gpulet, which has all four "
+    "GPUs in use to the others' three; local search hands out everything. With its own parameter spend_spare "
+    "iGniter would, too. InSS's own agent is not drawn.",
+    cost="the 4 runs of inss-fig3",
+    needs=tuple(NEEDS.values()),
+    draw=draw,
+)

@@ -1,0 +1,128 @@
+"""What happens to plans when the figures they rest on are wrong, and what headroom buys."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from bench.simulation.arrivals import Arrivals, Process
+from bench.trial import Trial
+from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
+from reports.figure import Figure, Need
+from reports.palette import scheduler_look
+from reports.selection import gaps, instances_of, own_rows
+from reports.variants import tried_like
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bench.row import Row
+
+HEADROOMS = (1.0, 1.1, 1.25)
+ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
+SEEDS = (0, 1, 2)
+SCHEDULERS = ("igniter", "ffd+", "gpu-lets+", "gslice+", "local-search")
+CONSTANT, POISSON = Arrivals(Process.CONSTANT), Arrivals()
+
+NEEDS = tuple(
+    Need("64gpu-cost", SCHEDULERS, SEEDS, quick="igniter-12", trial=Trial(headroom, error=error, arrivals=arrivals))
+    for arrivals, headroom, error in product((CONSTANT, POISSON), HEADROOMS, ERRORS)
+)
+
+_HEIGHT_IN = 4.6
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
+    own = own_rows(FIGURE.name, rows, NEEDS)
+    (name, *others) = dict.fromkeys(row.instance for row in own)
+    own = [row for row in own if row.instance == name]
+    notes = gaps(own, [row for row in own if row.violations is None], NEEDS)
+    if others:
+        notes.append(f"Not drawn: {', '.join(others)}.")
+    workloads = len(instances_of(NEEDS)[name].workloads)
+    kinds: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (
+        (f"Budgets broken\n(% of {workloads})", lambda row: broken_pct(row, workloads), POISSON),
+        ("Not in time (%),\nconstant arrivals", not_in_time_pct, CONSTANT),
+        ("Not in time (%),\nPoisson arrivals", not_in_time_pct, POISSON),
+    )
+    with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
+        axes = sheet.subplots(len(kinds), len(HEADROOMS), sharex=True, sharey="row")
+        for (label, figure_of, arrivals), line in zip(kinds, axes, strict=True):
+            line[0].set_ylabel(label)
+            for headroom, ax in zip(HEADROOMS, line, strict=True):
+                _draw_lines(ax, _curves(own, figure_of, headroom, arrivals))
+        for headroom, ax in zip(HEADROOMS, axes[0], strict=True):
+            ax.set_title(f"headroom {headroom:g}")
+            ax.set_title(_gpus(own, headroom), loc="right", fontweight="normal", fontsize=5.5)
+        for ax in axes[-1]:
+            ax.set(xlabel="Figures wrong by up to (%)", xlim=(0.0, 100.0 * ERRORS[-1]))
+        for ax in axes.flat:
+            ax.set_ylim(bottom=0.0)
+            ax.grid()
+        looks = {scheduler: scheduler_look(scheduler) for scheduler in dict.fromkeys(row.scheduler for row in own)}
+        handles = [
+            stroke(scheduler, color=look.colour, marker=look.marker, linestyle=look.line)
+            for scheduler, look in looks.items()
+        ]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+        write_note(sheet, notes)
+        return save(sheet, FIGURE.name, folder)
+
+
+def broken_pct(row: "Row", workloads: int) -> float | None:
+    """Return the percentage of the workloads that break a constraint of time, by the judge."""
+    if row.violations is None:
+        return None
+    return 100.0 * row.violations / workloads
+
+
+def not_in_time_pct(row: "Row") -> float | None:
+    """Return the percentage of the requests not served in time."""
+    return None if row.sim_violation_rate is None else 100.0 * row.sim_violation_rate
+
+
+def _gpus(rows: "Sequence[Row]", headroom: float) -> str:
+    """Return how many GPUs each scheduler takes, in words; plans do not depend on what is wrong."""
+    found: dict[str, set[int]] = {}
+    for row in rows:
+        if (row.headroom or 1.0) == headroom and row.gpus_used is not None:
+            found.setdefault(row.scheduler, set()).add(row.gpus_used)
+    counts = ", ".join("–".join(map(str, sorted({min(gpus), max(gpus)}))) for gpus in found.values())
+    return f"GPUs {counts}" if counts else ""
+
+
+def _curves(
+    rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]", headroom: float, arrivals: Arrivals
+) -> "dict[str, dict[float, list[float]]]":
+    """Return by scheduler and error what its seeds have."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for error in ERRORS:
+        for row in rows:
+            value = figure_of(row)
+            if value is not None and tried_like(row, Trial(headroom, error=error, arrivals=arrivals)):
+                found.setdefault(row.scheduler, {}).setdefault(error, []).append(value)
+    return found
+
+
+def _draw_lines(ax: "Axes", curves: dict[str, dict[float, list[float]]]) -> None:
+    for scheduler, points in curves.items():
+        look = scheduler_look(scheduler)
+        errors = [100.0 * error for error in points]
+        ax.plot(errors, [fmean(values) for values in points.values()], color=look.colour, linestyle=look.line)
+        ax.plot(errors, [fmean(values) for values in points.values()], look.marker, color=look.colour, markersize=2.5)
+        least, most = [min(values) for values in points.values()], [max(values) for values in points.values()]
+        ax.fill_between(errors, least, most, color=look.colour, alpha=0.12, linewidth=0.0)
+
+
+FIGURE = Figure(
+    name="robustness",
+    title="Broken promises and late requests where the figures of the GPUs are wrong",
+    paper="ours",
+    shows="No paper asks what its plans are worth when the performance model is wrong; this figure is new.",
+    look_for="",
+    cost="",
+    needs=NEEDS,
+    draw=draw,
+)

@@ -1,0 +1,139 @@
+"""How many scenarios of a set each scheduler can serve: bars, with the paper's counts beside them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instances.errors import InputError
+from instances.suites import SCENARIO_SUITES
+from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
+from reports.figure import Figure, Need
+from reports.palette import STAR, pale, scheduler_look
+from reports.variants import made_for
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from bench.row import Row
+
+_BAR_IN = 0.34
+_MARGINS_IN = 0.85
+
+
+def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[str, Row]":
+    """Return by label the latest row of each need, which names a scenario set, a scheduler and its parameters.
+
+    Parameters
+    ----------
+    figure
+        Its name, for the error.
+    rows
+        From the ledger, oldest first.
+    needs
+        By label.
+
+    Raises
+    ------
+    InputError
+        If there is none; says what to run.
+    """
+    found = {}
+    for label, need in needs.items():
+        fingerprint = SCENARIO_SUITES[need.instances].build().fingerprint
+        for row in made_for(rows, need):
+            if row.instance_hash == fingerprint and row.scenarios is not None:
+                found[label] = row
+    if not found:
+        commands = "` and `".join(need.command for need in needs.values())
+        raise InputError(figure, f"no run to draw; make its runs with `{commands}`")
+    return found
+
+
+def missed(rows: "Mapping[str, Row]", label: str, reference: str, paper: int) -> list[str]:
+    """Return small print on how many scenarios ``label`` has no plan for though ``reference`` has one."""
+    if label not in rows or reference not in rows:
+        return []
+    ours, theirs = (_accepted(rows[name]) for name in (label, reference))
+    return [f"{label} misses {int((theirs & ~ours).sum()):,} of the scenarios of {reference}; in the paper {paper}."]
+
+
+def _accepted(row: "Row") -> "NDArray[np.bool_]":
+    import numpy as np
+
+    from bench.scenarios import unpack
+
+    counts = row.scenarios or {}
+    found = np.zeros(counts["count"], dtype=bool)
+    found[: counts["decided"]] = unpack(counts["accepted_bits"], counts["decided"])
+    return found
+
+
+def draw_counts(
+    figure: Figure,
+    needs: Mapping[str, Need],
+    paper: Mapping[str, int],
+    rows: "Sequence[Row]",
+    folder: Path,
+    said: "Callable[[Mapping[str, Row]], list[str]] | None" = None,
+) -> list[Path]:
+    """Draw for each label the scenarios that a scheduler has a plan for, and those that the judge confirms.
+
+    Parameters
+    ----------
+    figure
+        Whose files are written.
+    needs
+        By label, all on the same scenario set.
+    paper
+        The paper's counts by label, where it gives them.
+    rows, folder
+        See ``Figure.draw``.
+    said
+        Small print about the rows by label.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    found = set_rows(figure.name, rows, needs)
+    count = next(row.scenarios["count"] for row in found.values() if row.scenarios is not None)
+    notes = _notes(found, needs) + (said(found) if said is not None else [])
+    with page(COLUMN_IN, _BAR_IN * len(needs) + _MARGINS_IN + note_height_in(notes, COLUMN_IN)) as sheet:
+        ax = sheet.subplots()
+        for place, (label, need) in enumerate(needs.items()):
+            colour = scheduler_look(need.schedulers[0]).colour
+            if label in found:
+                counts = found[label].scenarios or {}
+                ax.barh(place, counts["accepted"], 0.7, facecolor=pale(colour), edgecolor=colour)
+                ax.barh(place, counts["served"], 0.7, facecolor=colour)
+                ax.text(count * 1.04, place, f"{counts['accepted']:,}\n{counts['served']:,}", va="center", fontsize=6)
+            if label in paper:
+                ax.plot(paper[label], place, **STAR, zorder=3)
+        ax.axvline(count, color="black", linewidth=0.6, linestyle=":")
+        ax.set_yticks(range(len(needs)), list(needs))
+        ax.set(ylim=(len(needs) - 0.5, -0.5), xlim=(0, count * 1.2), xlabel=f"Scenarios, of {count:,}")
+        ax.tick_params(axis="y", length=0)
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.grid(axis="x")
+        handles = [
+            swatch(pale("#000000"), "has a plan", edgecolor="black"),
+            swatch("black", "and the judge confirms it"),
+        ]
+        if paper:
+            handles.append(stroke("the paper", **STAR))
+        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+        write_note(sheet, notes)
+        return save(sheet, figure.name, folder)
+
+
+def _notes(found: "Mapping[str, Row]", needs: Mapping[str, Need]) -> list[str]:
+    notes = []
+    missing = [label for label in needs if label not in found]
+    if missing:
+        notes.append(f"Not run: {', '.join(missing)}.")
+    for label, row in found.items():
+        counts = row.scenarios or {}
+        if counts["decided"] < counts["count"]:
+            ended = str(row.termination).replace("_", " ")
+            notes.append(f"{label} ended ({ended}) after {counts['decided']:,} scenarios.")
+    return notes

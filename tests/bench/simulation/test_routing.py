@@ -1,0 +1,104 @@
+"""Requests of one workload over several slots: in proportion to their planned rates, evenly mixed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.simulate import Settings, simulate
+from bench.simulation.arrivals import Arrivals, Process
+from bench.simulation.routing import next_slot, routing_of, spread
+from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
+from tests.instances.reference import TOY
+
+
+def split(*rates_rps: float, total_rps: float = 200.0) -> tuple[Plan, Instance]:
+    """Workload a over several GPUs, at most one after the other served at these rates."""
+    asked = Instance(
+        "split",
+        Objective.COST,
+        SloRule.HALF_SLO,
+        "igniter",
+        (GpuPool(TOY, None),),
+        (Workload("a", "small", 50.0, total_rps),),
+    )
+    return Plan("split", tuple(spatial_gpu("toy", [("a", 4, 1, rate)]) for rate in rates_rps)), asked
+
+
+def to_each(rates_rps: list[float], requests: int) -> np.ndarray:
+    routing = routing_of(1, np.zeros(len(rates_rps), dtype=np.int64), np.array(rates_rps))
+    chosen = np.empty(requests, dtype=np.int64)
+    spread(routing, 0, chosen)
+    return chosen
+
+
+def test_three_to_one_sends_three_quarters() -> None:
+    chosen = to_each([150.0, 50.0], 400)
+
+    assert np.bincount(chosen).tolist() == [300, 100]
+    assert set(np.diff(np.flatnonzero(chosen == 1)).tolist()) == {4}
+
+
+@given(rates=st.lists(st.floats(0.1, 1000.0), min_size=1, max_size=6), requests=st.integers(1, 300))
+def test_nobody_gets_more_or_less_than_a_few_requests_beyond_his_part(rates: list[float], requests: int) -> None:
+    chosen = to_each(rates, requests)
+
+    for slot, rate in enumerate(rates):
+        so_far = np.cumsum(chosen == slot) - rate / sum(rates) * np.arange(1, requests + 1)
+        assert np.all(np.abs(so_far) < len(rates))
+
+
+def test_pieces_are_spread_as_the_whole() -> None:
+    rates, workload = np.array([3.0, 5.0, 1.0]), np.zeros(3, dtype=np.int64)
+    whole, routing = to_each([3.0, 5.0, 1.0], 100), routing_of(1, workload, rates)
+
+    pieces = np.empty(100, dtype=np.int64)
+    for first, last in ((0, 1), (1, 40), (40, 100)):
+        spread(routing, 0, pieces[first:last])
+
+    assert np.array_equal(pieces, whole)
+
+
+def test_slots_of_several_workloads_keep_apart() -> None:
+    routing = routing_of(4, np.array([2, 0, 2, 0, 3]), np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+
+    assert [routing.slot[routing.first[w] : routing.first[w + 1]].tolist() for w in range(4)] == [[1, 3], [], [0, 2], [4]]
+    assert [routing.part[routing.first[w] : routing.first[w + 1]].sum() for w in (0, 2, 3)] == pytest.approx([1.0] * 3)
+    assert next_slot(routing, 1) == -1
+    assert [int(next_slot(routing, 3)) for _ in range(3)] == [4, 4, 4]
+
+
+def test_a_plan_sends_each_slot_its_part() -> None:
+    """Three to one, where the one serves nobody in time: its quarter is what is dropped."""
+    plan, asked = split(150.0, 50.0)
+    slow = spatial_gpu("toy", [("a", 1, 8, 50.0)])  # 41.65 ms promised for eight: half the SLO too late to wait
+    settings = Settings(Arrivals(Process.CONSTANT), seconds=20.0, warmup_s=2.0)
+    even = simulate(plan, asked, settings).workloads[0]
+
+    hurried = replace(asked, workloads=(replace(asked.workloads[0], slo_ms=4.5),))
+    found = simulate(replace(plan, gpus=(plan.gpus[0], slow)), hurried, settings)
+
+    assert even.violation_rate == 0.0
+    assert found.workloads[0].drop_rate == pytest.approx(0.25, abs=0.001)
+
+
+def test_replicas_serve_what_one_cannot() -> None:
+    """A batch of one takes 2.15 ms: at most 465 req/s."""
+    one, two = (simulate(*split(*[900.0 / many] * many, total_rps=900.0)).workloads[0] for many in (1, 2))
+
+    assert one.throughput_rps == pytest.approx(1000.0 / 2.15, rel=0.01)
+    assert two.throughput_rps == pytest.approx(900.0, rel=0.02)
+    assert two.violation_rate < 0.01
+
+
+def test_replicas_on_one_gpu_slow_each_other() -> None:
+    plan, asked = split(100.0, 100.0)
+    together = Plan("split", (spatial_gpu("toy", [("a", 4, 1, 100.0), ("a", 4, 1, 100.0)]),))
+
+    apart_ms, together_ms = (simulate(each, asked).workloads[0].mean_ms for each in (plan, together))
+
+    assert apart_ms is not None
+    assert together_ms is not None
+    assert together_ms > apart_ms

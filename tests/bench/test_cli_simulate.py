@@ -1,0 +1,157 @@
+"""``bench simulate``: tables, JSON, series, and what it refuses."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli.app import main
+
+Simulate = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """iGniter's plan for three workloads on one GPU."""
+    folder = tmp_path_factory.mktemp("plans")
+    options = ["--ledger", str(folder / "ledger.sqlite"), "--plans", str(folder), "--simulate", "off"]
+    assert main(["run", "--instances", "igniter-3", "--schedulers", "igniter", *options]) == 0
+    return next(folder.glob("*.json"))
+
+
+@pytest.fixture
+def simulate(plan: Path, capsys: pytest.CaptureFixture[str]) -> Simulate:
+    def call(*options: str) -> tuple[int, str, str]:
+        code = main(["simulate", str(plan), "--seconds", "5", *options])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def found(simulate: Simulate, *options: str) -> dict[str, Any]:
+    code, out, _ = simulate("--format", "json", *options)
+    assert code == 0
+    values: dict[str, Any] = json.loads(out)
+    return values
+
+
+def test_json_has_what_scripts_ask_for(simulate: Simulate) -> None:
+    values = found(simulate)
+
+    assert values["requests"] == sum(one["requests"] for one in values["workloads"])
+    assert values["wall_s"] > 0.0
+    for one in values["workloads"]:
+        assert 0.0 < one["p50_ms"] <= one["p90_ms"] <= one["p95_ms"] <= one["p99_ms"] <= one["max_ms"]
+        assert one["goodput_rps"] <= one["throughput_rps"]
+        assert one["drop_rate"] <= one["violation_rate"]
+
+
+def test_constant_arrivals_keep_the_promises_of_a_feasible_plan(simulate: Simulate) -> None:
+    values = found(simulate, "--arrivals", "constant")
+
+    assert [one["id"] for one in values["workloads"]] == ["W1", "W2", "W3"]
+    assert [one["requests"] for one in values["workloads"]] == [2500, 2000, 1000]
+    assert values["violation_rate"] == 0.0
+
+
+def test_the_seed_and_nothing_else_decides(simulate: Simulate) -> None:
+    first, again, other = (found(simulate, "--seed", seed) for seed in ("1", "1", "2"))
+
+    assert first["workloads"] == again["workloads"]
+    assert first["workloads"] != other["workloads"]
+
+
+def test_burstier_arrivals_and_slower_gpus_are_harder(simulate: Simulate) -> None:
+    poisson = found(simulate)["violation_rate"]
+
+    assert found(simulate, "--arrivals", "gamma:4")["violation_rate"] > poisson
+    assert found(simulate, "--noise", "0.5")["violation_rate"] > poisson
+    assert found(simulate, "--truth", "hybrid")["violation_rate"] != poisson
+
+
+def test_a_trace_is_scaled_to_the_rates(simulate: Simulate, tmp_path: Path) -> None:
+    trace = tmp_path / "rates.csv"
+    trace.write_text("rps\n10\n30\n")
+    values = found(simulate, "--arrivals", str(trace), "--seconds", "20", "--warmup", "0")
+
+    for one, rate in zip(values["workloads"], (500.0, 400.0, 200.0), strict=True):
+        assert one["requests"] / 20.0 == pytest.approx(rate, rel=0.05)
+
+
+def test_the_series_adds_up_to_the_totals(simulate: Simulate, tmp_path: Path) -> None:
+    file = tmp_path / "out" / "seconds.csv"
+    values = found(simulate, "--series", str(file))
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+
+    assert {int(row["second"]) for row in rows} == set(range(5))
+    for one in values["workloads"]:
+        mine = [row for row in rows if row["workload"] == one["id"]]
+        assert sum(int(row["arrived"]) for row in mine) == one["requests"] - one["unfinished"]
+        assert sum(int(row["late"]) for row in mine) == one["late"]
+        assert sum(int(row["dropped"]) for row in mine) == one["dropped"]
+        for row in mine:
+            assert int(row["arrived"]) == int(row["in_time"]) + int(row["late"]) + int(row["dropped"])
+
+
+def test_the_table_names_every_workload_and_sums_up(simulate: Simulate) -> None:
+    code, out, _ = simulate()
+
+    assert code == 0
+    for word in ("W1", "W2", "W3", "15 ms", "500.0", "worst P99", "poisson"):
+        assert word in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arrivals", "poison"], 'did you mean "poisson"?'),
+        (["--arrivals", "gamma:x"], "burstiness"),
+        (["--arrivals", "gamma:-1"], "burstiness"),
+        (["--arrivals", "none.csv"], "no such file"),
+        (["--seconds", "0"], "seconds"),
+        (["--seconds", "nan"], "seconds"),
+        (["--warmup", "-1"], "warm-up"),
+        (["--noise", "-1"], "noise"),
+        (["--interference", "dynamite"], 'did you mean "dynamic"?'),
+        (["--truth", "igniters"], 'did you mean "igniter"?'),
+        (["--error", "2"], "error"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_code_2(simulate: Simulate, options: list[str], message: str) -> None:
+    code, out, err = simulate(*options)
+
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("rps\n1\n-2\n", "line 3: -2 req/s"),
+        ("1\nnan\n", "line 2: nan req/s"),
+        ("1\ninf\n", "line 2: inf req/s"),
+        ("1\ntwo\n", 'line 2: "two" is no number'),
+        ("", "holds no rate above 0"),
+        ("0\n0\n", "holds no rate above 0"),
+        ("rps\n", "holds no rate above 0"),
+    ],
+)
+def test_bad_traces_are_refused_with_the_line(simulate: Simulate, tmp_path: Path, content: str, message: str) -> None:
+    trace = tmp_path / "rates.csv"
+    trace.write_text(content)
+    code, _, err = simulate("--arrivals", str(trace))
+
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_plan_for_something_else_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(plan), "igniter-12"]) == 2
+    assert 'made for "igniter-3"' in capsys.readouterr().err

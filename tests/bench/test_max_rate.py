@@ -1,0 +1,128 @@
+"""How far rates can grow: the search by hand, and on a real instance."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import TaskFactory
+
+from bench.cli.app import main
+from bench.max_rate import LEAST, climb, not_held, with_all_served
+from bench.row import Row
+from bench.task import Task
+from instances import InputError, Instance, Objective
+from instances.suites import suite
+
+MakeRow = Callable[..., Row]
+
+
+@pytest.fixture
+def good(make_row: MakeRow) -> Row:
+    return make_row(plan={"gpus": []}, sim_violation_rate=0.01, violation_details=[])
+
+
+def ladder(good: Row, limits: dict[str, float], tried: list[tuple[str, float]]) -> Callable[[list[Task]], list[Row]]:
+    """Stands in for the runner: what a scheduler can serve ends at its limit."""
+
+    def run(tasks: list[Task]) -> list[Row]:
+        rows = []
+        for task in tasks:
+            multiple = task.instance.workloads[0].rate_rps / 50.0
+            tried.append((task.scheduler, multiple))
+            rows.append(good if multiple <= limits[task.scheduler] else replace(good, sim_violation_rate=0.02))
+        return rows
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("limit", "tried"),
+    [
+        pytest.param(1.3, [1.0, 2.0, 1.25, 1.5625], id="between 1 and 2"),
+        pytest.param(5.0, [1.0, 2.0, 4.0, 8.0, 5.0, 6.25], id="reached exactly"),
+        pytest.param(0.3, [1.0, 0.5, 0.25, 0.3125], id="below 1"),
+        pytest.param(1.99, [1.0, 2.0, 1.25, 1.5625, 1.953125], id="never back to where it failed"),
+    ],
+)
+def test_rates_double_then_grow_by_the_step(
+    make_task: TaskFactory, good: Row, limit: float, tried: Iterable[float]
+) -> None:
+    made: list[tuple[str, float]] = []
+    (one,) = climb([make_task("Honest")], ladder(good, {"Honest": limit}, made), step=0.25)
+
+    assert [multiple for _, multiple in made] == pytest.approx(tried)
+    assert one.reached == max(multiple for _, multiple in made if multiple <= limit)
+    assert one.failed == min(multiple for _, multiple in made if multiple > limit)
+    assert one.reason == "2.0 % of the requests not in time"
+    assert one.throughput_rps == pytest.approx(70.0 * one.reached)  # 50 and 20 req/s
+
+
+def test_who_serves_no_rate_at_all_ends_at_nothing(make_task: TaskFactory, good: Row) -> None:
+    made: list[tuple[str, float]] = []
+    (one,) = climb([make_task("Honest")], ladder(good, {"Honest": 0.0}, made))
+
+    assert one.reached == one.throughput_rps == 0.0
+    assert made[-1][1] == pytest.approx(LEAST)
+
+
+def test_climbs_go_side_by_side_until_the_last_has_ended(make_task: TaskFactory, good: Row) -> None:
+    made: list[tuple[str, float]] = []
+    tasks = [make_task("Honest"), make_task("Raiser")]
+    climbs = climb(tasks, ladder(good, {"Honest": 1.1, "Raiser": 9.0}, made), step=0.25)
+
+    assert [one.reached for one in climbs] == pytest.approx([1.0, 8.0])
+    assert made[:2] == [("Honest", 1.0), ("Raiser", 1.0)]
+
+
+def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:
+    assert not_held(good) is None
+    assert not_held(replace(good, violation_details=[{"kind": "latency"}])) is None  # the simulation knows better
+    assert not_held(replace(good, violation_details=[{"kind": "memory"}, {"kind": "share"}])) == (
+        "the plan breaks memory, share"
+    )
+    assert not_held(replace(good, plan=None, reason="no room")) == "no room"
+    assert not_held(replace(good, sim_violation_rate=None)) == "the plan cannot be simulated"
+    assert not_held(replace(good, sim_violation_rate=0.0101)) == "1.0 % of the requests not in time"
+
+
+def test_the_question_needs_an_end_of_gpus(instance: Instance) -> None:
+    assert with_all_served(suite("gpulet-scen1").build()[0]).objective is Objective.COST
+    with pytest.raises(InputError, match="needs a count"):
+        with_all_served(instance)
+
+
+def test_elastic_partitioning_serves_more_than_spatial_sharing_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    command = ["max-rate", "--instances", "gpulet-scen3", "--schedulers", "greedy-best-fit,elastic-partitioning"]
+    options = ["--step", "0.5", "--ledger", str(ledger), "--format", "json"]
+
+    assert main([*command, *options]) == 0
+    greedy, elastic = json.loads(capsys.readouterr().out)
+
+    assert elastic["multiple"] > greedy["multiple"] > 0.0
+    assert greedy["failed_at"] > greedy["multiple"]
+    assert main([*command, *options]) == 0  # all of it is in the ledger
+    assert json.loads(capsys.readouterr().out) == [greedy, elastic]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--instances", "igniter-3", "--schedulers", "igniter"], "needs a count"),
+        (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--step", "0"], "--step"),
+        (["--instances", "gpulet-scen1", "--schedulers", "nobody"], "nobody"),
+        (["--instances", "gpulet-1023", "--schedulers", "sbp"], "scenario set"),
+        (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--arrivals", "regular"], "regular"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["max-rate", *options, "--ledger", str(tmp_path / "ledger.sqlite")]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1

@@ -1,0 +1,221 @@
+"""Scenario sets: one row for thousands of instances, in chunks, each of which is judged, limited and kept."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TaskFactory
+from hypothesis import given
+from hypothesis import strategies as st
+from rogue_schedulers import good_plan
+
+from bench.api import Run
+from bench.judge import judge
+from bench.ledger import Ledger
+from bench.row import Row
+from bench.runner import Listener, run_tasks
+from bench.scenarios import Tally, pack, unpack
+from bench.task import Stage, Task
+from bench.worker import CHUNK
+from heuristics.greedy_best_fit import GreedyBestFit
+from instances import Instance, Objective, ScenarioSet
+from instances.files import plan_to_json
+from instances.suites import scenario_suite
+
+COUNT = CHUNK + 44
+"""A whole chunk, and a part of another."""
+
+STUMBLE = CHUNK + 4
+
+
+@pytest.fixture(scope="module")
+def scenarios(make_instance: Callable[..., Instance]) -> ScenarioSet:
+    """Rates of w1, and for every third scenario of w2, too."""
+    rates = np.array([(10.0 + at, 20.0 if at % 3 == 0 else 0.0) for at in range(COUNT)])
+    return ScenarioSet(make_instance(), rates)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def make_set_task(make_task: TaskFactory, scenarios: ScenarioSet) -> TaskFactory:
+    def make(spec: str, *, on: ScenarioSet = scenarios, **terms: object) -> Task:
+        return make_task(spec, on.base, scenarios=on, **terms)
+
+    return make
+
+
+class Decided(Listener):
+    """Notes how far the sets are."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def advanced(self, task: Task, decided: int) -> None:
+        self.steps.append(decided)
+
+
+@given(st.lists(st.booleans()))
+def test_verdicts_survive_packing(verdicts: list[bool]) -> None:
+    assert unpack(pack(verdicts), len(verdicts)).tolist() == verdicts
+
+
+def test_verdicts_of_thousands_are_compact() -> None:
+    assert len(pack([number % 5 > 0 for number in range(20_000)])) < 100
+
+
+def test_a_set_is_one_row_that_counts(make_set_task: TaskFactory, scenarios: ScenarioSet, ledger: Ledger) -> None:
+    told = Decided()
+    (row,) = run_tasks([make_set_task("Stumbles", seed=7)], ledger, 1, told)
+    single = [at % 3 > 0 for at in range(COUNT)]
+    assert (row.instance, row.instance_hash, row.seed) == ("mix", scenarios.fingerprint, 7)
+    assert (row.objective, row.value, row.feasible, row.violations) == ("scenarios", sum(single), True, 0)
+    assert (row.status, row.termination, row.reason, row.plan) == ("unknown", "finished", "", None)
+    assert row.scenarios is not None
+    assert [row.scenarios[name] for name in ("count", "decided", "accepted", "served")] == [COUNT, COUNT, 200, 200]
+    assert unpack(row.scenarios["accepted_bits"], COUNT).tolist() == single
+    assert 0.0 < row.scenarios["decision_median_s"] <= row.scenarios["decision_max_s"] < row.decision_s < row.wall_s
+    assert told.steps == [CHUNK, COUNT]
+    assert ledger.rows() == [row]
+
+
+def test_a_set_with_a_plan_for_each_is_feasible(make_set_task: TaskFactory) -> None:
+    (row,) = run_tasks([make_set_task("Honest")], None)
+    assert (row.status, row.value, row.feasible) == ("feasible", COUNT, True)
+
+
+def test_the_judge_and_not_the_scheduler_says_what_is_served() -> None:
+    every = scenario_suite("gpulet-1023").build()
+    some = ScenarioSet(every.base, every.rates_rps[::40])
+    greedy = Stage("greedy-best-fit", "heuristics.greedy_best_fit:GreedyBestFit")
+    (row,) = run_tasks([Task(some.base, (greedy,), scenarios=some)], None)
+
+    plans = [GreedyBestFit().schedule(some.scenario(at), Run()).plan for at in range(len(some))]
+    served = [plan is not None and judge(plan, some.scenario(at)).feasible for at, plan in enumerate(plans)]
+    assert row.scenarios is not None
+    assert unpack(row.scenarios["accepted_bits"], len(some)).tolist() == [plan is not None for plan in plans]
+    assert unpack(row.scenarios["served_bits"], len(some)).tolist() == served
+    assert row.value == sum(served)
+    assert row.violations == sum(plan is not None for plan in plans) - sum(served) > 0
+    assert row.feasible is False
+
+
+@pytest.mark.parametrize(
+    ("how", "termination", "reason"),
+    [
+        ("raise", "exception", "LookupError: no such thing (mix#260)"),
+        ("die", "crashed", "died of SIGKILL while scheduling; not killed by the bench"),
+        ("exhaust", "memory_limit", "without a limit: MemoryError: as if (mix#260)"),
+        ("hang", "wall_limit", "into a time limit of 1 s"),
+    ],
+)
+def test_a_failing_chunk_ends_the_set_and_says_how_far_it_came(
+    make_set_task: TaskFactory, ledger: Ledger, how: str, termination: str, reason: str
+) -> None:
+    stumbling = make_set_task("Stumbles", parameters={"at": f"mix#{STUMBLE}", "how": how}, time_limit_s=1.0)
+    (row,) = run_tasks([stumbling], ledger, grace_s=0.2)
+    assert row.termination == termination
+    assert reason in row.reason
+    assert row.reason.endswith(f"; {CHUNK} of {COUNT} scenarios were decided")
+    assert row.scenarios is not None
+    assert row.scenarios["decided"] == CHUNK
+    assert row.value == row.scenarios["served"] == sum(at % 3 > 0 for at in range(CHUNK))
+    assert ledger.rows() == [row]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("other instance", 'mix#260: plan: instance: made for "another", judged against "mix#260"'),
+        ("no plan", 'status is "optimal" but there is no plan (mix#260)'),
+        ("text", "Garbage returned a str; expected an Outcome (mix#260)"),
+    ],
+)
+def test_what_is_no_plan_for_its_scenario_is_refused(make_set_task: TaskFactory, kind: str, reason: str) -> None:
+    task = make_set_task("HandsOver", parameters={"kind": kind, "at": f"mix#{STUMBLE}"})
+    (row,) = run_tasks([task], None)
+    assert row.termination == "invalid_plan"
+    assert row.reason.removeprefix("HandsOver").startswith(reason.removeprefix("Garbage"))
+    assert row.scenarios is not None
+    assert row.scenarios["decided"] == CHUNK
+
+
+def test_the_time_limit_is_of_each_chunk(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
+    few = ScenarioSet(scenarios.base, scenarios.rates_rps[:6])
+    told = Decided()
+    (row,) = run_tasks([make_set_task("UsesHalfTheTime", on=few, time_limit_s=0.2)], None, 1, told, grace_s=0.1)
+    assert (row.termination, row.value) == ("finished", 6)
+    assert row.decision_s is not None
+    assert row.decision_s > row.time_limit_s + 0.1
+    assert len(told.steps) > 2
+    assert row.overshoot_s == 0.0
+
+
+def test_an_interrupted_set_goes_on_behind_its_last_chunk(
+    make_set_task: TaskFactory, ledger: Ledger, tmp_path: Path
+) -> None:
+    class Interrupts(Listener):
+        def advanced(self, task: Task, decided: int) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    task = make_set_task("Stumbles", parameters={"at": f"mix#{STUMBLE}", "how": "wait", "log": log, "gate": gate})
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks([task], ledger, 1, Interrupts())
+    assert ledger.rows() == []
+    (kept,) = ledger.chunks(task.key)
+    assert (kept["first"], len(kept["accepted"])) == (0, CHUNK)
+
+    gate.touch()
+    log.unlink()
+    (row,) = run_tasks([task], ledger)
+    assert log.read_text().splitlines() == [f"mix#{at}" for at in range(CHUNK, COUNT)]
+    assert row.scenarios is not None
+    assert (row.termination, row.scenarios["decided"], row.value) == ("finished", COUNT, 200)
+    assert ledger.chunks(task.key) == []
+
+
+def test_chunks_that_do_not_join_on_are_left_out(scenarios: ScenarioSet) -> None:
+    def chunk(first: int, length: int) -> dict[str, object]:
+        return {"first": first, "accepted": [True] * length, "served": [False] * length, "decision_s": [0.1] * length}
+
+    tally = Tally(scenarios, [chunk(0, 10), chunk(5, 10), chunk(10, 2), chunk(20, 5)])
+    assert (tally.decided, tally.complete) == (12, False)
+    assert tally.decision_s == pytest.approx(1.2)
+
+
+def test_keys_tell_sets_from_their_base_and_from_each_other(
+    make_set_task: TaskFactory, make_task: TaskFactory, scenarios: ScenarioSet
+) -> None:
+    fewer = ScenarioSet(scenarios.base, scenarios.rates_rps[:-1])
+    again = ScenarioSet(scenarios.base, scenarios.rates_rps.copy())
+    tasks = [make_set_task("Honest"), make_set_task("Honest", on=fewer), make_task("Honest", scenarios.base)]
+    assert len({task.key for task in tasks}) == 3
+    assert make_set_task("Honest", on=again).key == tasks[0].key
+
+
+def test_what_a_scheduler_cannot_solve_is_skipped(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
+    scale = ScenarioSet(replace(scenarios.base, objective=Objective.SCALE), scenarios.rates_rps)
+    (row,) = run_tasks([make_set_task("Honest", on=scale)], None)
+    assert row.termination == "skipped"
+    assert row.reason.startswith("Honest does not solve scale")
+    assert row.value is None
+
+
+def test_rows_of_sets_survive_json(make_set_task: TaskFactory) -> None:
+    (row,) = run_tasks([make_set_task("Stumbles")], None)
+    assert Row.from_json(row.to_json()) == row
+
+
+def test_the_judge_pauses_for_others(scenarios: ScenarioSet) -> None:
+    plans = [plan_to_json(good_plan(scenarios.scenario(at))) for at in range(64)]
+    judging = Tally(scenarios).judge(plans, [0.1] * 64)
+    assert sum(1 for _ in judging) == 4

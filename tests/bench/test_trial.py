@@ -1,0 +1,139 @@
+"""Runs under headroom, in worlds that differ from the plan, with simulated columns."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from conftest import TaskFactory
+
+from bench.gap import gaps
+from bench.row import Row, Termination
+from bench.runner import run_tasks
+from bench.simulation.arrivals import Arrivals, Process
+from bench.task import Stage, Task
+from bench.trial import Trial
+from instances import InputError, Instance
+from instances.suites import suite
+
+FIRST_FIT = (Stage("ffd++", "heuristics.first_fit:FfdPlusPlus"),)
+
+
+@pytest.fixture(scope="module")
+def twelve() -> Instance:
+    return suite("igniter-12").build()[0]
+
+
+def run(instance: Instance, *trials: Trial, seed: int = 0) -> list[Row]:
+    return run_tasks([Task(instance, FIRST_FIT, seed, trial=trial) for trial in trials], None, 1)
+
+
+def test_every_condition_is_part_of_the_key(make_task: TaskFactory) -> None:
+    conditions = [
+        Trial(),
+        Trial(headroom=1.1),
+        Trial(truth="hybrid"),
+        Trial(error=0.1),
+        Trial(arrivals=Arrivals()),
+        Trial(arrivals=Arrivals(Process.CONSTANT)),
+        Trial(arrivals=Arrivals(Process.GAMMA, 2.0)),
+        Trial(arrivals=Arrivals(Process.GAMMA, 3.0)),
+        Trial(arrivals=Arrivals(), seconds=60.0),
+    ]
+
+    assert len({make_task("Honest", trial=trial).key for trial in conditions}) == len(conditions)
+    assert make_task("Honest", trial=Trial(seconds=60.0)).key == make_task("Honest").key  # nothing is simulated
+
+
+def test_rows_without_a_simulation_say_so(twelve: Instance) -> None:
+    (row,) = run(twelve, Trial())
+
+    assert row.simulation is None
+    assert row.sim_violation_rate is None
+    assert (row.headroom, row.truth) == (1.0, None)
+
+
+def test_simulated_columns_sum_up_what_is_kept(twelve: Instance) -> None:
+    constant, poisson = run(twelve, Trial(arrivals=Arrivals(Process.CONSTANT)), Trial(arrivals=Arrivals()))
+
+    assert constant.feasible
+    assert constant.sim_violation_rate == 0.0
+    assert constant.sim_goodput_rps == pytest.approx(5000.0)
+    assert poisson.sim_violation_rate is not None
+    assert poisson.sim_violation_rate > 0.01  # promises at full load do not survive chance
+    for row in (constant, poisson):
+        assert row.simulation is not None
+        workloads = row.simulation["workloads"]
+        assert [one["id"] for one in workloads] == [workload.id for workload in twelve.workloads]
+        assert sum(one["requests"] for one in workloads) == row.simulation["requests"]
+        assert sum(one["violating"] for one in workloads) == row.sim_violating
+        for one in workloads:
+            served = one["requests"] - one["dropped"] - one["unfinished"]
+            assert sum(one["histogram"]["requests"]) == served
+
+
+def test_schedulers_face_the_same_requests(twelve: Instance) -> None:
+    trial = Trial(arrivals=Arrivals())
+    other = Task(twelve, (Stage("igniter", "heuristics.igniter:IGniter"),), trial=trial)
+    first, second = run(twelve, trial)[0], run_tasks([other], None, 1)[0]
+
+    assert first.plan != second.plan
+    assert first.simulation is not None
+    assert second.simulation is not None
+    assert [w["requests"] for w in first.simulation["workloads"]] == [
+        w["requests"] for w in second.simulation["workloads"]
+    ]
+
+
+def test_headroom_costs_gpus_and_keeps_promises_to_slower_gpus(twelve: Instance) -> None:
+    tight, roomy = (
+        run(twelve, Trial(headroom=headroom, error=0.1, arrivals=Arrivals(Process.CONSTANT)))[0]
+        for headroom in (1.0, 1.3)
+    )
+
+    assert tight.value is not None
+    assert roomy.value is not None
+    assert roomy.value > tight.value
+    assert roomy.violations is not None
+    assert tight.violations is not None
+    assert roomy.violations < tight.violations
+    assert roomy.sim_violation_rate is not None
+    assert tight.sim_violation_rate is not None
+    assert roomy.sim_violation_rate < tight.sim_violation_rate
+
+
+def test_a_plan_is_judged_by_the_world_as_it_is(twelve: Instance) -> None:
+    planned, real = run(twelve, Trial(), Trial(truth="hybrid"))
+
+    assert planned.feasible
+    assert not real.feasible
+    assert real.truth == "hybrid"
+    assert planned.plan == real.plan
+    assert run(twelve, Trial(truth="hybrid", error=0.2))[0].truth == "hybrid, figures off by up to 20 %"
+
+
+def test_bounds_for_what_the_scheduler_saw_bound_nothing_else(twelve: Instance, make_row: Callable[..., Row]) -> None:
+    colgen = (Stage("colgen", "formulations.colgen:ColGen"),)
+    trials = (Trial(), Trial(headroom=1.05), Trial(error=0.1))
+    exact, roomy, wrong = run_tasks([Task(twelve, colgen, trial=trial) for trial in trials], None, 1)
+
+    assert exact.bound is not None
+    assert roomy.bound is None
+    assert wrong.bound is None
+    found = gaps([exact, roomy, replace(wrong, feasible=True)], [exact], twelve)
+    assert found[exact.key].gap == 0.0
+    assert found[roomy.key].gap is not None
+    assert found[wrong.key].gap is None
+
+
+def test_what_cannot_be_simulated_is_still_judged(make_task: TaskFactory) -> None:
+    trial = Trial(arrivals=Arrivals())
+    (row,) = run_tasks([make_task("Raiser", trial=trial)], None, 1)
+
+    assert row.termination is Termination.EXCEPTION
+    assert row.simulation is None
+
+
+@pytest.mark.parametrize("headroom", [0.0, -1.0, float("inf"), float("nan")])
+def test_headroom_is_a_positive_factor(headroom: float) -> None:
+    with pytest.raises(InputError, match="headroom"):
+        Trial(headroom=headroom)

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from types import FrameType
@@ -203,7 +203,8 @@ class _Bench:
         process = Worker(worker.main, warden)
         tally = None
         if task.scenarios is not None:
-            tally = Tally(task.scenarios, self.ledger.chunks(task.key) if self.ledger is not None else ())
+            real = replace(task.scenarios, base=task.trial.real(task.instance, task.seed))
+            tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
         record = Record(task, self.grace_s, tally)
         self.active.append(_Active(record, process, start, asked_at, self.startup_limit_s, asked_at))
         process.order(task)

@@ -30,7 +30,7 @@ class Tally:
     Parameters
     ----------
     scenarios
-        The set.
+        The set as its plans are judged.
     chunks
         What ``judge`` returned in an earlier session, by position; those that do not join on are left out.
     """
@@ -118,15 +118,15 @@ class Tally:
         }
 
 
-def row_of_set(row: Row, tally: Tally) -> Row:
-    """Return the row of a run on a scenario set: ``row``, which is about its base instance, with what was tallied."""
+def row_of_set(row: Row, tally: Tally, fingerprint: str) -> Row:
+    """Return the row of a run on the set with this fingerprint: ``row``, of its base instance, and what was tallied."""
     found = tally.to_json()
     accepted, served = found["accepted"], found["served"]
     whole = row.termination is Termination.FINISHED
     so_far = f"{row.reason}; {tally.decided:,} of {len(tally.scenarios):,} scenarios were decided"
     return replace(
         row,
-        instance_hash=tally.scenarios.fingerprint,
+        instance_hash=fingerprint,
         objective=OBJECTIVE,
         throughput_of=None,
         reason=row.reason if whole else so_far,

@@ -52,7 +52,7 @@ def score(record: Record, start: Start) -> Generator[None, None, Row]:
         record.log_tail = traceback.format_exc()
         record.end(Termination.EXCEPTION, f"judge: {type(error).__name__}: {error}", record.status)
     row = _row(record, start, figures, points)
-    return row if record.tally is None else row_of_set(row, record.tally)
+    return row if record.tally is None else row_of_set(row, record.tally, record.task.problem_hash)
 
 
 def judge_chunk(record: Record, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:

@@ -22,6 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from multiprocessing.connection import Connection
 
@@ -218,6 +219,7 @@ class _Latest:
 def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
     """Decide the chunks that the parent orders, until it closes its side or kills this process."""
     schedulers, import_s, warm_s = _prepared(task, report)
+    seen = replace(scenarios, base=task.trial.planned(task.instance))
     while True:
         try:
             first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
@@ -227,7 +229,7 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
         handed_over_at = start + CHUNK_PART * task.time_limit_s
         plans, decision_s = [], []
         for index in range(first, min(first + CHUNK, len(scenarios))):
-            scenario, latest = scenarios.scenario(index), _Latest()
+            scenario, latest = seen.scenario(index), _Latest()
             begin = time.monotonic()
             try:
                 outcome = _schedule(task, scenario, schedulers, start, latest)

@@ -8,7 +8,7 @@ from instances.errors import InputError
 from instances.instance import Instance
 from instances.suites import SUITES
 from reports.figure import Need
-from reports.variants import tried_like
+from reports.variants import made_for, tried_like
 
 if TYPE_CHECKING:
     from bench.row import Row
@@ -62,6 +62,17 @@ def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "li
         return named, row.scheduler, instances.index(row.instance), row.seed
 
     return sorted(latest.values(), key=place)
+
+
+def rows_by_label(rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[tuple[str, str], Row]":
+    """Return by label and instance the latest row of each need, of which several may name the same scheduler."""
+    known = instances_of(tuple(needs.values()))
+    return {
+        (label, row.instance): row
+        for label, need in needs.items()
+        for row in made_for(rows, need)
+        if row.instance in known and row.instance_hash == known[row.instance].fingerprint
+    }
 
 
 def nothing_to_draw(figure: str, needs: Sequence[Need]) -> InputError:

@@ -137,13 +137,13 @@ def online(
         raise typer.Exit(1) from None
     if run.periods:
         course = Course(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
-        if output is not None:
-            write_text(output, _csv(course))
         if form is Format.JSON:
             head = {"instance": instance.name, "scheduler": scheduler, "policy": policy, "seed": seed}
             print_json(head | course.to_json())
         else:
             _show(course, f"{instance.name}, {scheduler}, {policy}, seed {seed}")
+        if output is not None:
+            write_text(output, _csv(course))
     if interrupted:
         say(f"interrupted after {len(run.periods)} periods")
         raise typer.Exit(INTERRUPTED)

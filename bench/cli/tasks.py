@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.api import refusal
 from bench.inspection import SchedulerInfo, inspect_schedulers
@@ -43,7 +43,7 @@ class Limits:
             memory_limit_mb=self.memory_limit_gb * _MIB_PER_GB,
             threads=self.threads,
             scenarios=scenarios,
-            trial=trial,
+            trial=trial if scenarios is None else replace(trial, arrivals=None),  # thousands of plans are judged alone
         )
 
 

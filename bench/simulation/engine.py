@@ -93,7 +93,8 @@ def advance(
                     )  # fmt: skip
                 state[e].slot = NONE
                 _plan(executors, slots, arrivals_ms, queues, state, e)
-            if s != NONE and terms.dynamic:
+            # Alone on a GPU the time planned is the time it takes
+            if s != NONE and terms.dynamic and executors[e].end - executors[e].first > 1:
                 retime(tables, executors, slots, state, scratch, e, now_ms)
         first = end
 

@@ -7,8 +7,8 @@ def offered_rps(plan: Plan, instance: Instance) -> dict[str, float]:
     """Return the rate at which each workload's requests are let in, by id.
 
     All that come under ``cost`` and ``capacity``; under ``goodput`` what the plan undertakes to serve, the rest being
-    turned away at the door; under ``scale`` every rate times the scale that the plan reaches. A request of an application
-    visits all its stages: they see as many as the one of them that is offered least.
+    turned away at the door; under ``scale`` every rate times the scale that the plan reaches. A request of an
+    application visits all its stages: they see as many as the one of them that is offered least.
     """
     planned: dict[str, float] = {workload.id: 0.0 for workload in instance.workloads}
     for _, _, slot in plan.slots():

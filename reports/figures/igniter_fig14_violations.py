@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from bench.trial import Trial
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
+from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
 from reports.palette import ALARM, ALARM_EDGE, QUIET, scheduler_look
 from reports.selection import gaps, own_rows
@@ -45,11 +45,10 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
             _draw_bars(ax, found)
             counts = ", ".join(f"{scheduler} {row.sim_violating}" for scheduler, row in found.items())
             arrivals = "" if need.trial.arrivals is None else need.trial.arrivals.label
-            ax.set_title(f"{arrivals} arrivals")
+            ax.set_title(f"{arrivals.capitalize()} arrivals")
             ax.set_title(f"in violation: {counts or 'nothing simulated'}", loc="right", fontweight="normal")
-        handles, labels = axes[0].get_legend_handles_labels()
-        if handles:
-            sheet.legend(handles, labels, loc="outside upper center", ncols=len(handles))
+        handles = [swatch(scheduler_look(scheduler).colour, scheduler) for scheduler in SCHEDULERS]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         write_note(sheet, notes)
         return save(sheet, FIGURE.name, folder)
 
@@ -71,7 +70,6 @@ def _draw_bars(ax: "Axes", found: "dict[str, Row]") -> None:
             [max(_LEAST_PCT, rate) for rate in rates.values()],
             width,
             color=scheduler_look(scheduler).colour,
-            label=scheduler,
         )
         for bar, rate in zip(bars, rates.values(), strict=True):
             if rate > 100.0 * VIOLATIONS_ALLOWED:
@@ -87,8 +85,13 @@ FIGURE = Figure(
     name="igniter-fig14-violations",
     title="Requests not in time of iGniter's twelve workloads",
     paper="iGniter, Fig. 14",
-    shows="",
-    look_for="",
+    shows="Measured under constant arrivals, the P99 latency is above the SLO for none of iGniter's workloads, for "
+    "3 of gpu-lets+ (W7, W8, W12), 10 of FFD+ and 3 of GSLICE+.",
+    look_for="Constant arrivals are kind to plans of half the SLO: a batch that comes a little late finds the other "
+    "half. iGniter breaks none, as in the paper; FFD+ breaks fewer, because here nothing varies: with a "
+    "spread of 10 % on the times of batches it breaks 7. Random arrivals are not kind: at loads of mostly "
+    "more than 90 % nearly all workloads have 5 to 25 % of their requests not in time. gpu-lets+ does best, "
+    "on two GPUs more.",
     cost="8 runs, a few seconds",
     needs=NEEDS,
     draw=draw,

@@ -39,11 +39,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     (name, *others) = dict.fromkeys(row.instance for row in own)
     own = [row for row in own if row.instance == name]
     notes = gaps(own, [row for row in own if row.violations is None], NEEDS)
+    notes.append("GPUs are in the order of the legend.")
     if others:
         notes.append(f"Not drawn: {', '.join(others)}.")
     workloads = len(instances_of(NEEDS)[name].workloads)
     kinds: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (
-        (f"Budgets broken\n(% of {workloads})", lambda row: broken_pct(row, workloads), POISSON),
+        ("Constraints broken,\nper 100 workloads", lambda row: broken_per_100(row, workloads), POISSON),
         ("Not in time (%),\nconstant arrivals", not_in_time_pct, CONSTANT),
         ("Not in time (%),\nPoisson arrivals", not_in_time_pct, POISSON),
     )
@@ -71,11 +72,9 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def broken_pct(row: "Row", workloads: int) -> float | None:
-    """Return the percentage of the workloads that break a constraint of time, by the judge."""
-    if row.violations is None:
-        return None
-    return 100.0 * row.violations / workloads
+def broken_per_100(row: "Row", workloads: int) -> float | None:
+    """Return how many constraints the plan breaks by the judge, per 100 workloads."""
+    return None if row.violations is None else 100.0 * row.violations / workloads
 
 
 def not_in_time_pct(row: "Row") -> float | None:
@@ -121,8 +120,14 @@ FIGURE = Figure(
     title="Broken promises and late requests where the figures of the GPUs are wrong",
     paper="ours",
     shows="No paper asks what its plans are worth when the performance model is wrong; this figure is new.",
-    look_for="",
-    cost="",
+    look_for="Plans that are exact are exactly at their limits: without headroom, figures wrong by up to 10 % break "
+    "four in ten budgets of igniter and of local search. Headroom 1.1 costs a tenth more GPUs and absorbs "
+    "that error altogether, 1.25 costs three tenths and absorbs 20 %. Under random arrivals requests are "
+    "late even where every figure is right; headroom is what helps there, too. Local search with headroom "
+    "1.1 takes as many GPUs as igniter without. gpu-lets+ degrades most slowly, on half as many GPUs again; "
+    "gslice+ tunes itself back to its limits whatever the headroom. Lines are means over three seeds, bands "
+    "reach from the least to the most.",
+    cost="450 runs: about 7 minutes on two shared cores; as many runs of a second or less with --quick",
     needs=NEEDS,
     draw=draw,
 )

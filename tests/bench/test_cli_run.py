@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,57 +33,7 @@ ROW_FIELDS = (
     *("bound_certified", "gap", "gpus_used", "decision_s", "peak_memory_mb", "feasible", "violations", "plan"),
 )
 
-PLUGIN = '''
-import time
-from dataclasses import dataclass
-from typing import ClassVar
-
-from bench.api import Bound, Outcome, Status
-from instances import Objective, Plan, spatial_gpu
-
-
-def alone(instance):
-    return Plan(instance.name, tuple(spatial_gpu("v100", [(w.id, 40, 4, w.rate_rps)]) for w in instance.workloads))
-
-
-@dataclass(frozen=True)
-class Fails:
-    """Fails [bold]at once[/bold]."""
-
-    name: ClassVar[str] = "fails"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
-
-    def schedule(self, instance, run):
-        print("[red]about to fail[/red]")
-        raise RuntimeError("bad [red]luck[/red]")
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A GPU for each workload, and a bound."""
-
-    name: ClassVar[str] = "bounds"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
-    bound: float = 1.0
-
-    def schedule(self, instance, run):
-        run.report(alone(instance), Bound(self.bound, certified=True))
-        return Outcome(Status.FEASIBLE, alone(instance), Bound(self.bound, certified=True), {"nodes": 3})
-
-
-@dataclass(frozen=True)
-class Waits:
-    """Reports and waits."""
-
-    name: ClassVar[str] = "waits"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
-
-    def schedule(self, instance, run):
-        run.report(alone(instance))
-        if instance.name != "igniter-3":
-            time.sleep(run.remaining_s)
-        return Outcome(Status.FEASIBLE, alone(instance))
-'''
+PLUGIN = Path(__file__).with_name("command_line_plugin.py")
 
 ENTRY_POINTS = """
 [bench.schedulers]
@@ -97,7 +48,7 @@ waits = command_line_plugin:Waits
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Schedulers of another distribution, registered the way anyone's are."""
     folder = tmp_path_factory.mktemp("plugin")
-    (folder / "command_line_plugin.py").write_text(PLUGIN)
+    shutil.copy(PLUGIN, folder)
     metadata = folder / "command_line_plugin-2.5.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: command-line-plugin\nVersion: 2.5\n")

@@ -61,6 +61,11 @@ def test_the_row_says_which_scenarios(call: Call, capsys: pytest.CaptureFixture[
     assert (row["objective"], row["value"], row["gap"]) == ("scenarios", served.sum(), None)
 
 
+def test_how_single_plans_are_simulated_makes_no_other_row(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, *RUN, "--simulate", "on")
+    assert "1 run, 1 already in the ledger" in call(capsys, *RUN, "--simulate", "off").err
+
+
 def test_a_parameter_makes_another_row_beside_it(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, *RUN, "--param", "greedy-best-fit.interference=yes")
     shown = call(capsys, "show", "gpulet-1023")

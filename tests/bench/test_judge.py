@@ -1,62 +1,15 @@
 """The judge: every kind of violation by a plan made for it, every value by hand, and agreement with the model."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
-from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
-from bench.api import Run
-from bench.judge import Verdict, Violation, judge
-from heuristics.igniter import IGniter
-from instances import (
-    Gpulet,
-    GpuPool,
-    GpuType,
-    InputError,
-    Instance,
-    Objective,
-    PlacedGpu,
-    Plan,
-    SloRule,
-    Slot,
-    Workload,
-    spatial_gpu,
-)
-from instances.budget import latency_budget_ms
-from instances.catalogue import gpu_type
-from instances.generate import generate
-from tests.instances import reference
-from tests.instances.reference import TOY, Tenant
-
-V100 = gpu_type("v100")
-
-# "a" may take 5.12 / 2 less 0.15 ms of transfers = 2.41 ms of GPU time, "b" 24.2 / 2 - 0.3 = 11.8 ms.
-A = Workload("a", "small", 5.12, 200.0)
-B = Workload("b", "large", 24.2, 100.0)
-# Alone at 40 %, a x 1 takes 2 ms (L2 6 %, 60 W) and b x 2 10 ms (10 %, 90 W); together 2.4 and 11.6 ms of GPU time.
-ROWS = [("a", 4, 1, 200.0), ("b", 4, 2, 100.0)]
-
-
-def instance(
-    *workloads: Workload, objective: Objective = Objective.COST, gpus: int | None = None, gpu: GpuType = TOY
-) -> Instance:
-    return Instance("toys", objective, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, gpus),), workloads or (A, B))
-
-
-def plan(*gpus: list[tuple[str, int, int, float]]) -> Plan:
-    """A spatial plan of (workload, share units, batch, rate) rows per GPU."""
-    return Plan("toys", tuple(spatial_gpu("toy", rows) for rows in gpus))
-
-
-def shared(units: int, cycle_ms: float | None, *slots: tuple[str, int, float]) -> Gpulet:
-    """A gpulet whose (workload, batch, rate) slots take turns."""
-    return Gpulet(units, tuple(Slot(*slot) for slot in slots), cycle_ms)
-
+from bench.judge import Verdict, judge
+from instances import Gpulet, GpuPool, InputError, Objective, PlacedGpu, Plan, spatial_gpu
+from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan
+from tests.instances.reference import TOY
 
 # --- A feasible plan ---
 
@@ -155,12 +108,6 @@ def test_a_pool_of_two_types_is_priced_and_measured_by_type() -> None:
 
 
 # --- Every kind of violation, one at a time ---
-
-
-def only(verdict: Verdict) -> Violation:
-    assert not verdict.feasible
-    (violation,) = verdict.violations
-    return violation
 
 
 def test_latency() -> None:
@@ -318,123 +265,6 @@ def test_violations_add_up() -> None:
     ]
 
 
-# --- Gpulets whose slots take turns: D + t_inf <= SLO, r <= 1000 b / D, sum of t_inf <= D ---
-
-# Alone on the GPU at 40 %: a x 1 takes 2.1 ms of GPU time and 2.25 in all, b x 2 10.2 and 10.5.
-SLOW_A, SLOW_B = Workload("a", "small", 30.0, 50.0), Workload("b", "large", 40.0, 100.0)
-TURNS = shared(4, 20.0, ("a", 1, 50.0), ("b", 2, 100.0))
-
-
-def of(*gpulets: Gpulet) -> Plan:
-    return Plan("toys", (PlacedGpu("toy", gpulets),))
-
-
-def test_slots_that_take_turns_worked_by_hand() -> None:
-    verdict = judge(of(TURNS), instance(SLOW_A, SLOW_B))
-
-    assert verdict.feasible
-    a, b = verdict.slots
-    assert (a.t_gpu_ms, b.t_gpu_ms) == pytest.approx((2.1, 10.2))  # they neither delay nor slow each other
-    assert (a.t_inf_ms, b.t_inf_ms) == pytest.approx((2.25, 10.5))
-    assert (a.budget_ms, b.budget_ms) == pytest.approx((30 - 20 - 0.15, 40 - 20 - 0.3))
-    assert (a.throughput_rps, b.throughput_rps) == (50.0, 100.0)  # a batch per cycle
-    assert (a.busy, b.busy) == pytest.approx((2.25 / 20, 10.5 / 20))
-    assert verdict.utilisation_pct == pytest.approx(40 * 12.75 / 20)
-    assert verdict.fragments_pct == pytest.approx(60.0)
-
-
-def test_a_gpulet_is_busy_all_of_the_time_at_most() -> None:
-    overrun = shared(4, 20.0, ("a", 1, 50.0), ("b", 2, 180.0))  # 11.25 and 94.5 % of the time
-
-    assert judge(of(overrun), instance(SLOW_A, SLOW_B)).utilisation_pct == pytest.approx(40.0)
-
-
-def test_a_neighbour_sees_the_larger_demand_of_the_turns_and_one_resident() -> None:
-    neighbour = Workload("c", "small", 40.0, 100.0)
-
-    verdict = judge(of(TURNS, shared(4, None, ("c", 1, 100.0))), instance(SLOW_A, SLOW_B, neighbour))
-
-    assert verdict.feasible
-    a, b, c = verdict.slots
-    assert c.t_gpu_ms == pytest.approx(0.1 + 10 * 0.01 + 2 * 1.10)  # 10 % of b, not 16; two residents, not three
-    assert a.t_gpu_ms == pytest.approx(0.2 + 2 * 1.06)
-    assert b.t_gpu_ms == pytest.approx(0.4 + 10 * 1.12)
-
-
-def test_power_of_the_turns_is_the_larger_one_beside_others_and_its_own_in_its_turn() -> None:
-    # Idle 50 W; the neighbour 60, a 60, b 90: at a cap of 150 W a runs with 170 (f 0.98), b and c with 200 (f 0.95)
-    cool = replace(TOY, hardware=replace(TOY.hardware, max_power_w=150.0))
-    neighbour = Workload("c", "small", 40.0, 100.0)
-    problem = instance(SLOW_A, SLOW_B, neighbour, gpu=cool)
-
-    a, b, c = judge(of(TURNS, shared(4, None, ("c", 1, 100.0))), problem).slots
-
-    assert a.t_gpu_ms == pytest.approx((0.2 + 2 * 1.06) / 0.98)
-    assert b.t_gpu_ms == pytest.approx((0.4 + 10 * 1.12) / 0.95)
-    assert c.t_gpu_ms == pytest.approx((0.2 + 2 * 1.10) / 0.95)
-
-
-def test_duty_cycle_shorter_than_the_turns_take() -> None:
-    fast = shared(4, 12.0, ("a", 1, 50.0), ("b", 2, 100.0))  # 12.75 ms
-
-    violation = only(judge(of(fast), instance(SLOW_A, SLOW_B)))
-
-    assert (violation.kind, violation.gpu, violation.workload) == ("duty-cycle", 0, None)
-    assert (violation.actual, violation.limit) == pytest.approx((12.75, 12.0))
-    assert violation.message == "GPU 0: the slots of a gpulet take 12.750 ms of 12 ms"
-
-
-def test_duty_cycle_too_long_for_the_rate() -> None:
-    violation = only(judge(of(shared(4, 20.0, ("a", 1, 60.0))), instance(replace(SLOW_A, rate_rps=60.0))))
-
-    assert (violation.kind, violation.gpu, violation.workload) == ("rate", 0, "a")
-    assert (violation.actual, violation.limit) == (50.0, 60.0)
-    assert violation.message == "GPU 0, a: 60 req/s, the cycle serves 50"
-
-
-@pytest.mark.parametrize("rate_rps", [15.0, 29.0, 30.0])
-def test_a_cycle_of_exactly_a_batch_per_rate_serves_it(rate_rps: float) -> None:
-    """In floating point ``r (1000 b / r)`` is more than ``1000 b`` for these rates."""
-    problem = instance(Workload("a", "small", 100.0, rate_rps))
-
-    assert rate_rps * (1000.0 / rate_rps) > 1000.0
-    assert judge(of(shared(4, 1000.0 / rate_rps, ("a", 1, rate_rps))), problem).feasible
-
-
-@pytest.mark.parametrize(("slo_ms", "feasible"), [(22.251, True), (22.249, False)])
-def test_duty_cycle_too_long_for_the_slo(slo_ms: float, feasible: bool) -> None:
-    verdict = judge(of(shared(4, 20.0, ("a", 1, 50.0))), instance(replace(SLOW_A, slo_ms=slo_ms)))
-
-    assert verdict.feasible == feasible
-    if not feasible:
-        violation = only(verdict)
-        assert (violation.kind, violation.workload) == ("latency", "a")
-        assert (violation.actual, violation.limit) == pytest.approx((2.1, 2.099))
-
-
-@pytest.mark.parametrize(
-    ("cycle_ms", "kinds"),
-    [(16.0, []), (15.9, ["duty-cycle"])],
-    ids=["1.25 times 12.75 ms are 15.94", "longer than the cycle"],
-)
-def test_the_buffer_stretches_the_turns(cycle_ms: float, kinds: list[str]) -> None:
-    problem = replace(instance(SLOW_A, SLOW_B), latency_buffer=1.25)
-
-    verdict = judge(of(replace(TURNS, duty_cycle_ms=cycle_ms)), problem)
-
-    assert [violation.kind for violation in verdict.violations] == kinds
-    assert verdict.slots[0].budget_ms == pytest.approx((30 - cycle_ms) / 1.25 - 0.15)
-
-
-@pytest.mark.parametrize("rule", list(SloRule))
-def test_the_buffer_and_the_rule_are_the_instances(rule: SloRule) -> None:
-    problem = replace(instance(A), slo_rule=rule, latency_buffer=1.1)
-
-    (slot,) = judge(plan([ROWS[0]]), problem).slots
-
-    assert slot.budget_ms == pytest.approx(latency_budget_ms(rule, 5.12, 200.0, 1, 0.15, 0.05, 1.1), rel=1e-12)
-
-
 # --- What is no answer to the instance at all ---
 
 
@@ -489,69 +319,3 @@ def test_a_verdict_survives_as_json_even_where_times_are_infinite() -> None:
     assert [violation["kind"] for violation in content["violations"]] == ["latency", "latency"]
     assert content["slots"][0]["t_gpu_ms"] is None
     assert content["slots"][0]["budget_ms"] == pytest.approx(2.41)
-
-
-# --- Random plans ---
-
-
-def test_random_plans_are_judged_as_plain_python_judges_them() -> None:
-    random = Random(30)
-    late_seen = on_time_seen = 0
-    for _ in range(150):
-        problem = generate("igniter-mix", 4, random.randrange(10**9), name="toys")
-        rows = [(w.id, random.randint(4, 12), random.randint(1, 9), w.rate_rps) for w in problem.workloads]
-
-        verdict = judge(Plan("toys", (spatial_gpu("v100", rows),)), problem)
-
-        tenants = []
-        for workload, (_, _, batch, rate) in zip(problem.workloads, rows, strict=True):
-            model = V100.models[workload.model]
-            load_ms, feedback_ms = reference.transfers_ms(V100, model, batch)
-            budget_ms = min(workload.slo_ms / 2 - load_ms - feedback_ms, 1000 * batch / rate - feedback_ms)
-            tenants.append(Tenant(model, batch, budget_ms))
-        times = reference.gpu_times_ms(V100, tenants, [units for _, units, _, _ in rows])
-        late = {w.id for w, t, ms in zip(problem.workloads, tenants, times, strict=True) if ms > t.budget_ms}
-        assert [slot.t_gpu_ms for slot in verdict.slots] == pytest.approx(times, rel=1e-12)
-        assert {v.workload for v in verdict.violations if v.kind == "latency"} == late
-        assert verdict.feasible == (not late and sum(units for _, units, _, _ in rows) <= 40)
-        late_seen += bool(late)
-        on_time_seen += len(late) < 4
-    assert late_seen > 20
-    assert on_time_seen > 20
-
-
-def lowered(answer: Plan, gpu: int, gpulet: int) -> Plan:
-    """The same plan with one share a unit smaller."""
-    placed = answer.gpus[gpu]
-    smaller = replace(placed.gpulets[gpulet], share_units=placed.gpulets[gpulet].share_units - 1)
-    gpulets = (*placed.gpulets[:gpulet], smaller, *placed.gpulets[gpulet + 1 :])
-    return replace(answer, gpus=(*answer.gpus[:gpu], replace(placed, gpulets=gpulets), *answer.gpus[gpu + 1 :]))
-
-
-def without(answer: Plan, gpu: int, gpulet: int) -> Plan:
-    placed = answer.gpus[gpu]
-    gpulets = (*placed.gpulets[:gpulet], *placed.gpulets[gpulet + 1 :])
-    return replace(answer, gpus=(*answer.gpus[:gpu], replace(placed, gpulets=gpulets), *answer.gpus[gpu + 1 :]))
-
-
-@pytest.mark.parametrize(
-    ("mutate", "kind"), [(lowered, "latency"), (without, "rate")], ids=["a share is lowered", "a slot is lost"]
-)
-@given(st.integers(1, 12), st.integers(0, 10**6), st.data())
-@settings(deadline=None, max_examples=60)
-def test_a_feasible_plan_at_its_least_shares_survives_no_loss(
-    mutate: Callable[[Plan, int, int], Plan], kind: str, size: int, seed: int, data: st.DataObject
-) -> None:
-    problem = generate("igniter-mix", size, seed)
-    answer = IGniter().schedule(problem, Run()).plan
-    assert answer is not None
-    assume(judge(answer, problem).feasible)
-    places = [(g, p) for g, gpu in enumerate(answer.gpus) for p in range(len(gpu.gpulets))]
-    gpu, gpulet = data.draw(st.sampled_from(places))
-    assume(answer.gpus[gpu].gpulets[gpulet].share_units > 1)
-
-    verdict = judge(mutate(answer, gpu, gpulet), problem)
-
-    assert not verdict.feasible
-    lost = answer.gpus[gpu].gpulets[gpulet].slots[0].workload
-    assert (kind, lost) in {(v.kind, v.workload) for v in verdict.violations}

@@ -20,10 +20,12 @@ from bench.row import Row
 from bench.runner import Listener, run_tasks
 from bench.scenarios import Tally, pack, unpack
 from bench.task import Stage, Task
+from bench.trial import Trial
 from bench.worker import CHUNK
 from heuristics.greedy_best_fit import GreedyBestFit
 from instances import Instance, Objective, ScenarioSet
 from instances.files import plan_to_json
+from instances.misspecification import misspecified
 from instances.suites import scenario_suite
 
 COUNT = CHUNK + 44
@@ -106,6 +108,23 @@ def test_the_judge_and_not_the_scheduler_says_what_is_served() -> None:
     assert row.value == sum(served)
     assert row.violations == sum(plan is not None for plan in plans) - sum(served) > 0
     assert row.feasible is False
+
+
+def test_sets_are_planned_with_headroom_and_judged_by_the_truth() -> None:
+    every = scenario_suite("gpulet-1023").build()
+    some = ScenarioSet(every.base, every.rates_rps[::40])
+    greedy = Stage("greedy-best-fit", "heuristics.greedy_best_fit:GreedyBestFit")
+    trial = Trial(headroom=1.3, error=0.3)
+    (row,) = run_tasks([Task(some.base, (greedy,), scenarios=some, trial=trial)], None)
+
+    real = replace(some, base=misspecified(some.base, None, 0.3, seed=0))
+    careful = replace(some, base=replace(some.base, latency_buffer=1.3 * some.base.latency_buffer))
+    plans = [GreedyBestFit().schedule(careful.scenario(at), Run()).plan for at in range(len(some))]
+    served = [plan is not None and judge(plan, real.scenario(at)).feasible for at, plan in enumerate(plans)]
+    assert row.scenarios is not None
+    assert unpack(row.scenarios["accepted_bits"], len(some)).tolist() == [plan is not None for plan in plans]
+    assert unpack(row.scenarios["served_bits"], len(some)).tolist() == served
+    assert row.instance_hash == some.fingerprint
 
 
 @pytest.mark.parametrize(

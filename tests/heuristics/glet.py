@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from heuristics.gpulet_pools import terms_of
+from heuristics.gpulets import Terms
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
 from instances.profile import PairFactor, SoloProfile
+from instances.view import View
 
 FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures" / "glet_verdicts.json").read_text())
 MODELS: list[str] = FIXTURE["models"]
@@ -87,3 +90,9 @@ def serving(
     )
     pools = (GpuPool(gpu(interference), gpus),)
     return Instance("glet", objective, SloRule.DUTY_CYCLE, "gpulet", pools, workloads, latency_buffer=BUFFER)
+
+
+def view_of(problem: Instance) -> tuple[View, Terms]:
+    """The instance from its first GPU type, and what it asks for."""
+    view = View.of(problem, problem.gpus[0].type)
+    return view, terms_of(view, interference=True)

@@ -1,8 +1,7 @@
 """iGniter and its first-fit baselines: the published plans, Alg. 1 in plain Python, and what every plan keeps to."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -11,57 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
-from hypothesis import strategies as st
 
 from bench.api import Outcome, Run, Scheduler, Status
 from bench.judge import judge
 from heuristics.demand_items import appropriate_batch, lower_bound_share
 from heuristics.first_fit import FfdPlus, FfdPlusPlus
 from heuristics.igniter import IGniter
-from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Workload
-from instances.catalogue import gpu_type
+from instances import GpuPool, GpuType, Instance, Objective
 from instances.generate import FAMILIES
 from instances.suites import suite
 from instances.view import View
+from tests.heuristics.mixes import AWARE, EVERY, V100, Demand, by_name, contents, instance, planned
 from tests.instances import reference
 from tests.instances.reference import Tenant
 
-V100 = gpu_type("v100")
 CASES = json.loads((Path(__file__).parents[1] / "fixtures" / "igniter_plans.json").read_text())["cases"]
-EVERY = [IGniter(), FfdPlus(), FfdPlusPlus()]
-AWARE = [IGniter(), FfdPlusPlus()]
-
-Demand = tuple[str, float, float]
-
-
-def instance(
-    demands: Iterable[Demand],
-    objective: Objective = Objective.COST,
-    gpus: int | None = None,
-    pools: tuple[GpuPool, ...] | None = None,
-) -> Instance:
-    workloads = tuple(Workload(f"w{i}", model, slo, rate) for i, (model, slo, rate) in enumerate(demands))
-    return Instance("mix", objective, SloRule.HALF_SLO, "igniter", pools or (GpuPool(V100, gpus),), workloads)
-
-
-def planned(scheduler: Scheduler, problem: Instance) -> Plan:
-    outcome = scheduler.schedule(problem, Run())
-    assert outcome.status is Status.FEASIBLE, outcome.reason
-    assert outcome.plan is not None
-    return outcome.plan
-
-
-def contents(plan: Plan) -> list[list[tuple[str, int, int]]]:
-    """Per GPU, in order of placement: workload, share units, batch."""
-    return [
-        [(slot.workload, gpulet.share_units, slot.batch) for gpulet in gpu.gpulets for slot in gpulet.slots]
-        for gpu in plan.gpus
-    ]
-
-
-def by_name(scheduler: object) -> str:
-    return str(getattr(scheduler, "name", scheduler))
 
 
 # --- Known answers ---
@@ -424,146 +387,3 @@ def test_under_goodput_the_unservable_is_left_out() -> None:
 
     for scheduler in EVERY:
         assert [slot.workload for _, _, slot in planned(scheduler, problem).slots()] == ["w1"]
-
-
-# --- What every plan keeps to ---
-
-FAMILY = FAMILIES["heavy-mix"].demands
-HOT = ("vgg19", 20.0, 450.0)  # 97.5 % of a V100 would do, were it not that they then draw more power than it may
-
-
-@st.composite
-def demand_lists(draw: st.DrawFn, largest: int = 10) -> list[Demand]:
-    """Mixes about iGniter's own; some rates are beyond one GPU."""
-    found = []
-    for _ in range(draw(st.integers(1, largest))):
-        model = draw(st.sampled_from(sorted(FAMILY)))
-        slo_ms, rate_rps = FAMILY[model]
-        slo = draw(st.integers(slo_ms.low, slo_ms.high))
-        found.append((model, float(slo), draw(st.floats(1.0, 3.0 * rate_rps.high))))
-    return found
-
-
-def check_physics(plan: Plan) -> None:
-    """Shares are whole, positive and no more than the GPU has; memory suffices; one slot per gpulet."""
-    for gpu in plan.gpus:
-        assert gpu.gpulets
-        assert all(isinstance(gpulet.share_units, int) and gpulet.share_units >= 1 for gpulet in gpu.gpulets)
-        assert gpu.share_units <= V100.share_units
-        assert all(len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None for gpulet in gpu.gpulets)
-
-
-def check_memory(plan: Plan, problem: Instance) -> None:
-    models = {w.id: V100.models[w.model] for w in problem.workloads}
-    for gpu in plan.gpus:
-        resident = [models[slot.workload].memory_mib(slot.batch) for gpulet in gpu.gpulets for slot in gpulet.slots]
-        assert sum(resident) <= V100.memory_mib
-
-
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-@given(demand_lists())
-@settings(deadline=None, max_examples=60)
-def test_no_workload_is_lost_and_no_gpu_is_overfilled(scheduler: Scheduler, demands: list[Demand]) -> None:
-    problem = instance(demands)
-
-    plan = planned(scheduler, problem)
-
-    check_physics(plan)
-    check_memory(plan, problem)
-    parts = Counter(slot.workload for _, _, slot in plan.slots())
-    assert set(parts) == {w.id for w in problem.workloads}
-    for workload in problem.workloads:
-        rates = [slot.rate_rps for _, _, slot in plan.slots() if slot.workload == workload.id]
-        assert rates == pytest.approx([workload.rate_rps / len(rates)] * len(rates))
-    assert {v.kind for v in judge(plan, problem).violations} <= {"latency"}
-
-
-@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
-@given(demand_lists())
-@example([HOT])
-@settings(deadline=None, max_examples=60)
-def test_the_judge_objects_only_to_gpus_opened_unchecked(scheduler: Scheduler, demands: list[Demand]) -> None:
-    """A GPU that holds one resident stands at ``r_lower`` (Alg. 1, line 14), where only its own power is not looked at.
-
-    Every GPU with two residents or more has been through ``alloc_gpus`` and keeps every promise.
-    """
-    problem = instance(demands)
-    plan = planned(scheduler, problem)
-    verdict = judge(plan, problem)
-    models = {w.id: V100.models[w.model] for w in problem.workloads}
-
-    for violation in verdict.violations:
-        assert violation.gpu is not None
-        (gpulet,) = plan.gpus[violation.gpu].gpulets
-        (slot,) = gpulet.slots
-        model, share_pct = models[slot.workload], V100.share_pct(gpulet.share_units)
-        cool_ms = model.scheduling_alone_ms + reference.active_ms(model, slot.batch, share_pct)
-        demand_w = reference.power_w(model, slot.batch, share_pct)
-        assert V100.hardware.idle_power_w + demand_w > V100.hardware.max_power_w
-        assert cool_ms <= violation.limit < violation.actual
-
-
-@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
-def test_a_gpu_opened_unchecked_can_break_its_promise(scheduler: Scheduler) -> None:
-    problem = instance([HOT])
-
-    plan = planned(scheduler, problem)
-
-    (violation,) = judge(plan, problem).violations
-    assert contents(plan) == [[("w0", 39, 5)]]
-    assert (violation.kind, violation.gpu, violation.workload) == ("latency", 0, "w0")
-
-
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-@given(demand_lists(), st.integers(1, 5))
-@settings(deadline=None, max_examples=40)
-def test_goodput_plans_are_on_the_grid_and_within_the_pool(
-    scheduler: Scheduler, demands: list[Demand], gpus: int
-) -> None:
-    problem = instance(demands, Objective.GOODPUT, gpus)
-
-    plan = planned(scheduler, problem)
-
-    check_physics(plan)
-    check_memory(plan, problem)
-    assert len(plan.gpus) <= gpus
-    assert max(Counter(slot.workload for _, _, slot in plan.slots()).values(), default=1) == 1
-    asked = {w.id: w.rate_rps for w in problem.workloads}
-    for _, _, slot in plan.slots():
-        assert 20 * slot.rate_rps / asked[slot.workload] == pytest.approx(
-            round(20 * slot.rate_rps / asked[slot.workload]), rel=1e-9
-        )
-        assert 0 < slot.rate_rps <= asked[slot.workload]
-    assert {v.kind for v in judge(plan, problem).violations} <= {"latency"}
-
-
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-@given(demand_lists(largest=6), st.sampled_from([Objective.COST, Objective.CAPACITY, Objective.GOODPUT]))
-@settings(deadline=None, max_examples=30)
-def test_the_same_instance_gets_the_same_plan_whatever_the_seed(
-    scheduler: Scheduler, demands: list[Demand], objective: Objective
-) -> None:
-    problem = instance(demands, objective, gpus=30)
-
-    first = scheduler.schedule(problem, Run(seed=0))
-
-    assert scheduler.schedule(instance(demands, objective, gpus=30), Run(seed=1)) == first
-
-
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-@given(demand_lists(largest=6))
-@settings(deadline=None, max_examples=30)
-def test_a_pool_of_what_was_used_is_enough(scheduler: Scheduler, demands: list[Demand]) -> None:
-    free = planned(scheduler, instance(demands))
-    assume(free.gpus)
-
-    assert planned(scheduler, instance(demands, gpus=len(free.gpus))) == free
-    short = scheduler.schedule(instance(demands, gpus=len(free.gpus) - 1), Run())
-    assert (short.status, short.plan) == (Status.UNKNOWN, None)
-
-
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-def test_schedulers_keep_the_contract(scheduler: Scheduler) -> None:
-    assert isinstance(scheduler, Scheduler)
-    assert scheduler.objectives == {Objective.COST, Objective.CAPACITY, Objective.GOODPUT}
-    assert scheduler.warm() is None  # type: ignore[attr-defined]

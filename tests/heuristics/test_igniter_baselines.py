@@ -13,12 +13,13 @@ from bench.judge import judge
 from heuristics.gpu_lets_plus import GpuLetsPlus, most_efficient_share
 from heuristics.gslice_plus import GslicePlus, observed
 from heuristics.igniter import IGniter
-from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
+from instances import GpuPool, Instance, Objective, PlacedGpu, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES
 from instances.suites import suite
 from instances.view import View
 from tests.heuristics import glet
+from tests.heuristics.mixes import contents, planned
 
 V100 = gpu_type("v100")
 FAMILY = FAMILIES["heavy-mix"].demands
@@ -29,17 +30,6 @@ def instance(demands: list[tuple[str, float, float]], gpus: int | None = None, *
     workloads = tuple(Workload(f"w{n}", *demand) for n, demand in enumerate(demands))
     problem = Instance("mix", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100, gpus),), workloads)
     return replace(problem, **others)  # type: ignore[arg-type]
-
-
-def planned(scheduler: Scheduler, problem: Instance) -> Plan:
-    outcome = scheduler.schedule(problem, Run())
-    assert outcome.status is Status.FEASIBLE, outcome.reason
-    assert outcome.plan is not None
-    return outcome.plan
-
-
-def contents(plan: Plan) -> list[list[tuple[str, int, int]]]:
-    return [[(g.slots[0].workload, g.share_units, g.slots[0].batch) for g in gpu.gpulets] for gpu in plan.gpus]
 
 
 # --- gpu-lets+ ---

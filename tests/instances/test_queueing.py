@@ -4,11 +4,14 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from instances.queueing import (
     P99_REQUESTS,
     P99_SEED,
     batch_latencies_ms,
+    next_batch,
     p99_latency_ms,
     p99_service_budget_ms,
 )
@@ -81,6 +84,44 @@ def test_kernel_agrees_with_an_event_by_event_simulation() -> None:
             arrivals.append(now)
 
         assert latencies_ms(arrivals, batch, service, timeout) == served_latencies_ms(arrivals, batch, service, timeout)
+
+
+def batch_by_events(
+    arrivals_ms: list[float], first: int, free_ms: float, batch: int, timeout_ms: float
+) -> tuple[float, int]:
+    """When the next batch starts and who is not on board: try each moment at which anything happens."""
+    moments = sorted({free_ms, *arrivals_ms[first:], arrivals_ms[first] + timeout_ms})
+    for now in moments:
+        waiting = [k for k in range(first, len(arrivals_ms)) if arrivals_ms[k] <= now]
+        if now >= free_ms and waiting and (len(waiting) >= batch or now >= arrivals_ms[first] + timeout_ms):
+            return now, first + min(batch, len(waiting))
+    raise AssertionError("the timeout is one of the moments")
+
+
+@given(
+    quarters=st.lists(st.integers(0, 80), min_size=1, max_size=15).map(sorted),
+    place=st.floats(0.0, 1.0, exclude_max=True),
+    free=st.integers(0, 100),
+    batch=st.integers(1, 6),
+    timeout=st.integers(0, 60),
+)
+def test_the_next_batch_is_the_first_that_events_allow(
+    quarters: list[int], place: float, free: int, batch: int, timeout: int
+) -> None:
+    arrivals = [quarter / 4.0 for quarter in quarters]
+    first = int(place * len(arrivals))
+
+    found = next_batch(np.array(arrivals), first, len(arrivals), free / 4.0, batch, timeout / 4.0)
+
+    assert found == batch_by_events(arrivals, first, free / 4.0, batch, timeout / 4.0)
+
+
+def test_the_next_batch_sees_only_those_who_are_known() -> None:
+    arrivals = np.array([1.0, 2.0, 3.0, 4.0])
+
+    assert next_batch(arrivals, 0, 4, 0.0, 2, 5.0) == (2.0, 2)
+    assert next_batch(arrivals, 0, 1, 0.0, 2, 5.0) == (6.0, 1)
+    assert next_batch(arrivals, 1, 3, 9.0, 8, 5.0) == (9.0, 3)
 
 
 def test_everybody_is_served_first_come_first_served() -> None:

@@ -10,6 +10,7 @@ from instances import InputError
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.figure import Need
 from reports.figures import figure, figure_names
+from tests.reports.figure_names import OF_MODELS
 
 PAPERS = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
 VARIANTS = [
@@ -26,16 +27,6 @@ VARIANTS = [
 ]
 OF_SETS = ["gpulet-arxiv-fig15", "gpulet-arxiv-fig4", "gpulet-fig16", "gpulet-fig5"]
 DRAWN_FROM_RUNS = ["exact-gap", "exact-scaling", "mediator-fig8", "mediator-fig9", *PAPERS, *VARIANTS]
-OF_MODELS = [
-    "gpulet-fig10",
-    "gpulet-fig7",
-    "igniter-fig11",
-    "igniter-fig12",
-    "igniter-fig13",
-    "inss-table3",
-    "inss-table4",
-    "mediator-fig4",
-]
 NAMES = sorted([*DRAWN_FROM_RUNS, *OF_MODELS, *OF_SETS])
 INSTANCE = {
     "exact-gap": "64gpu-cost",

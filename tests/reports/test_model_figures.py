@@ -9,17 +9,8 @@ from instances import InputError
 from instances.calibration.a100_inss import TABLE_3
 from reports.figures import figure, gpulet_fig7
 from reports.measured import VARIABLE, measured_pairs, missing_note
+from tests.reports.figure_names import OF_MODELS
 
-OF_MODELS = [
-    "gpulet-fig10",
-    "gpulet-fig7",
-    "igniter-fig11",
-    "igniter-fig12",
-    "igniter-fig13",
-    "inss-table3",
-    "inss-table4",
-    "mediator-fig4",
-]
 HEAD = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms,std_a_ms,std_b_ms"
 
 

@@ -30,9 +30,7 @@ def problems(draw: st.DrawFn) -> tuple[Plan, Instance]:
         edges = (("w0", "w1"),) if draw(st.booleans()) else ()
         applications = (Application("app", ("w0", "w1"), edges, draw(st.floats(10.0, 120.0))),)
     pools = (GpuPool(TOY, None),) if applications else (GpuPool(TOY, None), GpuPool(OTHER, None))
-    instance = Instance(
-        "any", Objective.COST, draw(st.sampled_from(RULES)), "igniter", pools, workloads, applications
-    )
+    instance = Instance("any", Objective.COST, draw(st.sampled_from(RULES)), "igniter", pools, workloads, applications)
     gpus = draw(st.lists(placed(instance), min_size=1, max_size=3))
     return Plan("any", tuple(gpus)), instance
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import simpy
 
-from instances import Application, GpuType, Gpulet, Instance, PlacedGpu, Plan, SloRule, Slot
+from instances import Application, Gpulet, GpuType, Instance, PlacedGpu, Plan, SloRule, Slot
 from instances.tables import gpu_tables
 from tests.instances import reference as one_gpu
 
@@ -228,14 +228,13 @@ class World:
         self.credit: dict[str, list[float]] = {}
         self.application = {stage: one for one in instance.applications for stage in one.stages}
         self.journeys: dict[str, dict[int, Journey]] = {one.id: {} for one in instance.applications}
-        for gpu in plan.gpus:
-            self._set_up(gpu)
+        for pool in instance.gpus:
+            for gpu in plan.gpus:
+                if gpu.type == pool.type.name:
+                    self._set_up(gpu, pool.type)
 
-    def _set_up(self, placed: PlacedGpu) -> None:
-        pool = self.instance.pool(placed.type)
-        assert pool is not None
+    def _set_up(self, placed: PlacedGpu, gpu_type: GpuType) -> None:
         demand, beside_ms = MODELS[self.instance.performance_model]
-        gpu_type = pool.type
         shown = [self._shown(gpu_type, gpulet) for gpulet in placed.gpulets]
         gpu = Gpu(
             (lambda own, others: beside_ms(gpu_type, own, [demand(gpu_type, other) for other in others]))
@@ -315,7 +314,7 @@ class World:
                 self._send(stage, Request(number, at_ms))
 
     def _send(self, workload: str, request: Request) -> None:
-        """Choose the slot that is furthest behind what part of the requests it should have had."""
+        """Send to the slot that is furthest behind what part of the requests it should have had."""
         slots = self.slots[workload]
         if not slots:
             self.latencies_ms[workload][request.number] = inf
@@ -328,7 +327,10 @@ class World:
         chosen = credit.index(max(credit))
         credit[chosen] -= 1.0
         server, place = slots[chosen]
-        server.arrive(place, request)
+        if request.arrived_ms > self.env.now:
+            self._at(request.arrived_ms, lambda: server.arrive(place, request))
+        else:
+            server.arrive(place, request)
 
     def drop(self, place: Place, request: Request) -> None:
         self.latencies_ms[place.workload][request.number] = inf
@@ -358,5 +360,4 @@ class World:
                 journey.missing[after] -= 1
                 journey.ready_ms[after] = max(journey.ready_ms[after], done_ms)
                 if journey.missing[after] == 0:
-                    at_ms = journey.ready_ms[after]
-                    self._at(at_ms, lambda after=after, at_ms=at_ms: self._send(after, Request(number, at_ms)))
+                    self._send(after, Request(number, journey.ready_ms[after]))

@@ -1,6 +1,7 @@
 """One slot: batches, timeouts and drops, worked by hand and against a SimPy model."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -68,8 +69,8 @@ def test_every_single_request_agrees_with_simpy() -> None:
     expected = outcomes(plan, instance, arrivals, SECOND)["a"]
     assert len(expected) > 60
 
-    edges = [0.0, *((a + b) / 2 for (a, _), (b, _) in zip(expected, expected[1:], strict=False)), 200.0]
-    for (begin, end), one in zip(zip(edges, edges[1:], strict=False), expected, strict=True):
+    edges = [0.0, *((a + b) / 2 for (a, _), (b, _) in pairwise(expected)), 200.0]
+    for (begin, end), one in zip(pairwise(edges), expected, strict=True):
         only = Settings(seconds=(end - begin) / 1000.0, warmup_s=begin / 1000.0)
         found = simulated(plan, instance, arrivals, only).workloads[0]
         assert found.requests == 1

@@ -14,9 +14,7 @@ from tests.instances.reference import TOY
 
 # Without transfers: at 40 % a batch of one takes 2.1 ms alone (L2 6 %), one of two of the large 10.2 ms (10 %);
 # together 0.1 + 10 x 0.01 + 2 x 1.10 = 2.4 ms and 0.2 + 20 x 0.01 + 10 x 1.12 = 11.6 ms.
-GPU = replace(
-    TOY, models={name: replace(model, input_bytes=0, output_bytes=0) for name, model in TOY.models.items()}
-)
+GPU = replace(TOY, models={name: replace(model, input_bytes=0, output_bytes=0) for name, model in TOY.models.items()})
 DYNAMIC = Settings(seconds=1.0, warmup_s=0.0)
 STATIC = replace(DYNAMIC, interference=Interference.STATIC)
 
@@ -121,7 +119,8 @@ THIRDS = plan(
 def test_pairwise_growth_agrees_with_simpy(settings: Settings, residents: int) -> None:
     """gpulet's model: each pair adds its own slowdown, never less than none."""
     present = THREE[:residents]
-    rows = plan(*((s.workload, g.share_units, s.batch, s.rate_rps) for _, g, s in list(THIRDS.slots())[:residents]), gpu="rtx2080ti")
+    gpulets = THIRDS.gpus[0].gpulets[:residents]
+    rows = replace(THIRDS, gpus=(replace(THIRDS.gpus[0], gpulets=gpulets),))
     arrivals = {w.id: poisson_ms(w.rate_rps, 4.0, 40 + k) for k, w in enumerate(present)}
 
     agree(rows, problem(*present, gpu=RTX, model="gpulet"), arrivals, replace(settings, seconds=3.0))
@@ -129,7 +128,10 @@ def test_pairwise_growth_agrees_with_simpy(settings: Settings, residents: int) -
 
 def test_three_residents_pairwise_by_hand() -> None:
     """All start at once; the first to end leaves a pair, then one is alone."""
-    residents = {s.workload: Resident(w.model, s.batch, g.share_units) for w, (_, g, s) in zip(THREE, THIRDS.slots(), strict=True)}
+    residents = {
+        slot.workload: Resident(workload.model, slot.batch, gpulet.share_units)
+        for workload, (_, gpulet, slot) in zip(THREE, THIRDS.slots(), strict=True)
+    }
     arrivals = {s.workload: [0.0] * s.batch for _, _, s in THIRDS.slots()}
     transfers = {
         w.id: (RTX.models[w.model].input_bytes + RTX.models[w.model].output_bytes)
@@ -188,7 +190,8 @@ def test_whose_batches_always_meet_are_slowed_as_much_as_planned() -> None:
     asked = problem(replace(A, rate_rps=2000.0), replace(B, rate_rps=2000.0))
 
     dynamic, static = (
-        simulate(pair, asked, replace(settings, interference=kind)) for kind in (Interference.DYNAMIC, Interference.STATIC)
+        simulate(pair, asked, replace(settings, interference=kind))
+        for kind in (Interference.DYNAMIC, Interference.STATIC)
     )
 
     for one, other in zip(dynamic.workloads, static.workloads, strict=True):

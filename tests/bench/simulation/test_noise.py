@@ -58,9 +58,7 @@ def test_execution_times_are_noisy_around_what_they_were(interference: Interfere
         (Workload("a", "small", 90.0, 10.0),),
     )
     plan = Plan("noisy", (spatial_gpu("toy", [("a", 4, 1, 10.0)]),))
-    settings = Settings(
-        Arrivals(Process.CONSTANT), seconds=2000.0, warmup_s=0.0, noise=0.2, interference=interference
-    )
+    settings = Settings(Arrivals(Process.CONSTANT), seconds=2000.0, warmup_s=0.0, noise=0.2, interference=interference)
 
     found = simulate(plan, asked, settings).workloads[0]
 

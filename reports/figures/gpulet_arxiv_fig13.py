@@ -1,0 +1,40 @@
+"""gpulet arXiv'21, Fig. 13: requests not in time at the largest rates that are planned for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure, Need
+from reports.largest_rates import draw_late_at_largest_rates
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
+_INSTANCES = ",".join(NAMES)
+_ELASTIC = "elastic-partitioning"
+_VARIANT = f"{_ELASTIC}.variant=arxiv"
+
+NEEDS = {
+    "gpulet": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=false")),
+    "gpulet+int": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=true")),
+}
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
+    return draw_late_at_largest_rates(FIGURE, NEEDS, NAMES, rows, folder)
+
+
+FIGURE = Figure(
+    name="gpulet-arxiv-fig13",
+    title="Requests not in time at the largest schedulable rates, with interference and blind to it",
+    paper="gpulet arXiv'21, Fig. 13",
+    shows="Blind to interference, gpulet has more than 1 % of the requests not in time on equal and short-skew; "
+    "gpulet+int does not schedule such rates or serves them.",
+    look_for="Blind plans for the largest rates have more than 1 % of their requests not in time everywhere; "
+    "gpulet+int does not schedule these rates (N). On game both make the same plan.",
+    cost="10 runs, a few seconds",
+    needs=tuple(NEEDS.values()),
+    draw=draw,
+)

@@ -1,0 +1,41 @@
+"""gpulet ATC'22, Fig. 14: requests not in time at the largest rates that are planned for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure, Need
+from reports.largest_rates import draw_late_at_largest_rates
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
+_INSTANCES = ",".join(NAMES)
+_ELASTIC = "elastic-partitioning"
+_VARIANT = f"{_ELASTIC}.variant=atc22"
+
+NEEDS = {
+    "gpulet": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=false")),
+    "gpulet+int": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=true")),
+}
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
+    return draw_late_at_largest_rates(FIGURE, NEEDS, NAMES, rows, folder)
+
+
+FIGURE = Figure(
+    name="gpulet-fig14",
+    title="Requests not in time at the largest schedulable rates, with interference and blind to it",
+    paper="gpulet ATC'22, Fig. 14",
+    shows="Blind to interference, gpulet has more than 1 % of the requests not in time on scen2, scen3 and scen5; "
+    "gpulet+int does not schedule those rates (scen2, scen3) or serves them (scen5).",
+    look_for="Blind plans for the largest rates have more than 1 % of their requests not in time everywhere, not in "
+    "three of seven cases only: they are planned to the last request. gpulet+int does not schedule these "
+    "rates (N). On game both make the same plan.",
+    cost="14 runs, a few seconds",
+    needs=tuple(NEEDS.values()),
+    draw=draw,
+)

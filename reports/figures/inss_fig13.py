@@ -1,0 +1,40 @@
+"""InSS, Fig. 13: mean latency of ResNet-50's requests."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+from reports.inss_baselines import baselines
+from reports.requests import mean_latency_ms
+from reports.scheduler_bars import Part, draw_bars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bench.row import Row
+
+NEEDS = baselines("4gpu")
+PARTS = (Part("mean latency", lambda row: mean_latency_ms(row, "resnet50", NEEDS.values())),)
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
+    return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
+
+
+def _label(ax: "Axes") -> None:
+    ax.set(ylabel="Mean latency (ms)")
+
+
+FIGURE = Figure(
+    name="inss-fig13",
+    title="Mean latency of ResNet-50's requests on four GPUs, by simulation",
+    paper="InSS, Fig. 13",
+    shows="InSS has the lowest mean latency of the four.",
+    look_for="gpulet is the fastest, because its shares come from a coarse grid and are larger than needed; the "
+    "others fill their budgets. InSS's own agent is not drawn.",
+    cost="the 4 runs of inss-fig3",
+    needs=tuple(NEEDS.values()),
+    draw=draw,
+)

@@ -1,0 +1,56 @@
+"""Two workloads on a made-up GPU, and plans for them that are judged by hand."""
+
+from bench.judge import Verdict, Violation
+from instances import (
+    Gpulet,
+    GpuPool,
+    GpuType,
+    Instance,
+    Objective,
+    PlacedGpu,
+    Plan,
+    SloRule,
+    Slot,
+    Workload,
+    spatial_gpu,
+)
+from instances.catalogue import gpu_type
+from tests.instances.reference import TOY
+
+V100 = gpu_type("v100")
+
+# "a" may take 5.12 / 2 less 0.15 ms of transfers = 2.41 ms of GPU time, "b" 24.2 / 2 - 0.3 = 11.8 ms.
+A = Workload("a", "small", 5.12, 200.0)
+B = Workload("b", "large", 24.2, 100.0)
+# Alone at 40 %, a x 1 takes 2 ms (L2 6 %, 60 W) and b x 2 10 ms (10 %, 90 W); together 2.4 and 11.6 ms of GPU time.
+ROWS = [("a", 4, 1, 200.0), ("b", 4, 2, 100.0)]
+
+
+def instance(
+    *workloads: Workload, objective: Objective = Objective.COST, gpus: int | None = None, gpu: GpuType = TOY
+) -> Instance:
+    return Instance("toys", objective, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, gpus),), workloads or (A, B))
+
+
+def plan(*gpus: list[tuple[str, int, int, float]]) -> Plan:
+    """A spatial plan of (workload, share units, batch, rate) rows per GPU."""
+    return Plan("toys", tuple(spatial_gpu("toy", rows) for rows in gpus))
+
+
+def shared(units: int, cycle_ms: float | None, *slots: tuple[str, int, float]) -> Gpulet:
+    """A gpulet whose (workload, batch, rate) slots take turns."""
+    return Gpulet(units, tuple(Slot(*slot) for slot in slots), cycle_ms)
+
+
+TURNS = shared(4, 20.0, ("a", 1, 50.0), ("b", 2, 100.0))
+
+
+def of(*gpulets: Gpulet) -> Plan:
+    """A plan of one GPU with these gpulets."""
+    return Plan("toys", (PlacedGpu("toy", gpulets),))
+
+
+def only(verdict: Verdict) -> Violation:
+    assert not verdict.feasible
+    (violation,) = verdict.violations
+    return violation

@@ -1,0 +1,44 @@
+"""Mixes of iGniter's models, and what a scheduler makes of an instance: what tests of heuristics share."""
+
+from collections.abc import Iterable
+
+from bench.api import Run, Scheduler, Status
+from heuristics.first_fit import FfdPlus, FfdPlusPlus
+from heuristics.igniter import IGniter
+from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
+
+V100 = gpu_type("v100")
+EVERY = [IGniter(), FfdPlus(), FfdPlusPlus()]
+AWARE = [IGniter(), FfdPlusPlus()]
+
+Demand = tuple[str, float, float]
+
+
+def instance(
+    demands: Iterable[Demand],
+    objective: Objective = Objective.COST,
+    gpus: int | None = None,
+    pools: tuple[GpuPool, ...] | None = None,
+) -> Instance:
+    workloads = tuple(Workload(f"w{i}", model, slo, rate) for i, (model, slo, rate) in enumerate(demands))
+    return Instance("mix", objective, SloRule.HALF_SLO, "igniter", pools or (GpuPool(V100, gpus),), workloads)
+
+
+def planned(scheduler: Scheduler, problem: Instance) -> Plan:
+    outcome = scheduler.schedule(problem, Run())
+    assert outcome.status is Status.FEASIBLE, outcome.reason
+    assert outcome.plan is not None
+    return outcome.plan
+
+
+def contents(plan: Plan) -> list[list[tuple[str, int, int]]]:
+    """Per GPU, in order of placement: workload, share units, batch."""
+    return [
+        [(slot.workload, gpulet.share_units, slot.batch) for gpulet in gpu.gpulets for slot in gpulet.slots]
+        for gpu in plan.gpus
+    ]
+
+
+def by_name(scheduler: object) -> str:
+    return str(getattr(scheduler, "name", scheduler))

@@ -1,0 +1,211 @@
+"""Gpulets and the steps of their schedulers: duty cycles by brute force, each step by hand."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heuristics.elastic_partitioning import (
+    find_best_fit,
+    max_efficient_partition,
+    min_required_partition,
+    temporal_merge,
+)
+from heuristics.gpulet_moves import give, put, split
+from heuristics.gpulets import ALONE, Gpulets, capacity_rps, duty_cycle_ms, inference_ms, settle
+from heuristics.greedy_best_fit import GreedyBestFit
+from heuristics.guided_self_tuning import GuidedSelfTuning
+from heuristics.ideal import layouts
+from heuristics.sbp import SquishyBinPacking, _Node, merge, residual
+from instances import PlanClass
+from instances.catalogue import gpu_type
+from tests.heuristics import glet
+from tests.heuristics.mixes import planned
+
+V100 = gpu_type("v100")
+
+
+# --- Duty cycles ---
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(range(4)), st.floats(5.0, 900.0)), min_size=1, max_size=3, unique_by=lambda t: t[0]
+    ),
+    st.sampled_from([2, 4, 5, 6, 8, 10]),
+)
+@settings(deadline=None, max_examples=60)
+def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) -> None:
+    view, terms = glet.view_of(glet.serving([1.0] * 4, 1))
+    workload, rates = np.array([w for w, _ in slots]), np.array([rate for _, rate in slots])
+    batch = np.zeros(8, dtype=np.int64)
+
+    cycle = duty_cycle_ms(view.tables, terms, workload, rates, len(slots), units, ALONE, batch)
+
+    def fits(d: float, margin: float) -> bool:
+        sizes = [max(1, math.ceil(rate * d / 1000.0 - 1e-9)) for rate in rates]
+        times = [inference_ms(view.tables, terms, w, b, units, ALONE) for w, b in zip(workload, sizes, strict=True)]
+        lasts = all(d + t <= terms.slo_ms[w] * margin for w, t in zip(workload, times, strict=True))
+        return lasts and sum(times) <= d * margin
+
+    on_a_grid = [d for d in np.linspace(0.5, 60.0, 1191) if fits(d, 1.0 - 1e-6)]
+    if on_a_grid:
+        assert cycle > 0.0
+    if cycle > 0.0:
+        times = [
+            inference_ms(view.tables, terms, w, int(b), units, ALONE) for w, b in zip(workload, batch, strict=False)
+        ]
+        assert sum(times) <= cycle
+        assert all(cycle + t <= terms.slo_ms[w] for w, t in zip(workload, times, strict=True))
+        assert all(rate * cycle <= 1000.0 * b * (1 + 1e-9) for rate, b in zip(rates, batch, strict=False))
+
+
+def test_capacity_is_the_largest_rate_with_a_cycle() -> None:
+    view, terms = glet.view_of(glet.serving([1.0] * 4, 1))
+    batch = np.zeros(8, dtype=np.int64)
+    for w in range(4):
+        for units in view.tables.permitted.tolist():
+            most = capacity_rps(view.tables, terms, w, units, ALONE)
+            for part, possible in [(1.0, True), (0.4, True), (1.001, False)]:
+                cycle = duty_cycle_ms(
+                    view.tables, terms, np.array([w]), np.array([part * most]), 1, units, ALONE, batch
+                )
+                assert (cycle > 0.0) is possible
+            assert terms.alone_rps[w, units] == most
+
+
+# --- Each step by hand ---
+
+
+def test_least_and_most_efficient_shares() -> None:
+    view, terms = glet.view_of(glet.serving([1.0] * 4, 1))
+    for w in range(4):
+        rate = {u: capacity_rps(view.tables, terms, w, u, ALONE) for u in view.tables.permitted.tolist()}
+        assert list(rate.values()) == sorted(rate.values())
+        for fewer, more in pairwise(rate):
+            assert min_required_partition(view.tables, terms, w, rate[more]) == more
+            assert min_required_partition(view.tables, terms, w, rate[fewer] * 1.0001) == more
+        assert min_required_partition(view.tables, terms, w, 2.0 * rate[10]) == 10
+        bends = {}
+        for a, b, c in zip(rate, list(rate)[1:], list(rate)[2:], strict=False):
+            points = [(u / 10, rate[u] / rate[10]) for u in (a, b, c)]
+            area = abs(np.linalg.det([[x, y, 1.0] for x, y in points])) / 2
+            sides = math.prod(
+                math.dist(p, q) for p, q in [(points[0], points[1]), (points[1], points[2]), (points[0], points[2])]
+            )
+            bends[b] = 4 * area / sides
+        assert max_efficient_partition(view, terms, w) == max(bends, key=lambda u: bends[u])
+
+
+def test_the_best_fit_is_the_smallest_that_is_large_enough() -> None:
+    view, _ = glet.view_of(glet.serving([1.0] * 4, 4))
+    gpulets = Gpulets.undivided(4, 10)
+    split(view.tables, gpulets, 2, 4)
+    split(view.tables, gpulets, 4, 2)
+    split(view.tables, gpulets, 6, 5)
+    nobody = np.zeros(8, dtype=np.bool_)
+    assert gpulets.units.tolist() == [10, 0, 4, 6, 2, 8, 5, 5]
+
+    assert [find_best_fit(gpulets, ideal, nobody) for ideal in (1, 2, 3, 5, 6, 7, 9)] == [4, 4, 2, 6, 3, 5, 0]
+    put(gpulets, 6, 0, 1.0)
+    assert find_best_fit(gpulets, 5, nobody) == 7
+    assert find_best_fit(gpulets, 9, np.array([True] + [False] * 7)) == 5  # none is large enough: the largest
+    assert find_best_fit(gpulets, 1, ~nobody) == -1
+
+
+def test_a_newcomer_takes_turns_or_moves_everyone_to_the_larger_gpulet() -> None:
+    view, terms = glet.view_of(glet.serving([100.0, 100.0, 40.0, 20.0], 2))
+    gpulets = Gpulets.undivided(2, 10)
+    split(view.tables, gpulets, 0, 2)
+    rest = np.array([100.0, 100.0, 0.0, 0.0])
+    assert give(view.tables, terms, gpulets, 0, 0, 100.0, rest)
+    assert temporal_merge(view.tables, terms, gpulets, 1, 1, rest)
+    assert gpulets.slots.tolist() == [2, 0, 0, 0]
+    assert rest.tolist() == [0.0, 0.0, 0.0, 0.0]
+
+    rest[3] = 60.0  # too much for a fifth of the GPU beside the two others
+    assert temporal_merge(view.tables, terms, gpulets, 1, 3, rest)
+    assert gpulets.slots.tolist() == [0, 3, 0, 0]
+    assert gpulets.rate_rps[1, :3].tolist() == [100.0, 100.0, 60.0]
+
+    rest[2] = 5000.0
+    assert not temporal_merge(view.tables, terms, gpulets, -1, 2, rest)
+    assert rest[2] == 5000.0
+    assert gpulets.slots.tolist() == [0, 3, 0, 0]
+
+
+def test_what_a_newcomer_costs_its_neighbour_is_served_elsewhere() -> None:
+    view, terms = glet.view_of(glet.serving([1.0, 1.0, 1.0, 400.0], 1))
+    gpulets = Gpulets.undivided(1, 10)
+    split(view.tables, gpulets, 0, 5)
+    rest = np.array([0.0, 0.0, 0.0, 400.0])
+    most = capacity_rps(view.tables, terms, 3, 5, ALONE)
+
+    assert give(view.tables, terms, gpulets, 0, 3, most, rest)
+    assert give(view.tables, terms, gpulets, 1, 3, 0.8 * most, rest)
+
+    assert gpulets.rate_rps[0, 0] < most
+    assert gpulets.rate_rps[:, 0].sum() + rest[3] == pytest.approx(400.0)
+    assert settle(view.tables, terms, gpulets, 0)
+
+
+def test_nexus_own_example() -> None:
+    """Shen et al., SOSP 2019: rests of 64, 32 and 32 requests/s; A and B share a GPU, C does not fit.
+
+    There B takes 50 ms, which fills the cycle to the last; rounding needs a hair less.
+    """
+    latency_ms = {"A": {4: 50, 8: 75, 16: 100}, "B": {4: 49.99, 8: 90, 16: 125}, "C": {4: 60, 8: 95, 16: 125}}
+    times = []
+    for batches in latency_ms.values():
+        column = np.full(17, np.inf)
+        column[list(batches)] = list(batches.values())
+        times.append(column)
+    nodes = [residual(times[w], w, slo, rate) for w, (slo, rate) in enumerate([(200, 64), (250, 32), (250, 32)])]
+    a, b, c = (node for node in nodes if node is not None)
+    view, _ = glet.view_of(glet.serving([1.0] * 3 + [0.0], 1))
+
+    assert [(node.sessions[0][1], round(node.cycle_ms)) for node in (a, b, c)] == [(8, 125), (4, 125), (4, 125)]
+    together = merge(view, times, a, b)
+    assert together == _Node(a.cycle_ms, [(0, 8, 64), (1, 4, 32)])
+    assert merge(view, times, a, c) is None
+
+
+def test_squishy_bin_packing_takes_halves_for_gpus() -> None:
+    rates, few = [200.0, 100.0, 60.0, 40.0], 3
+    whole = planned(SquishyBinPacking(), glet.serving(rates, few))
+    halved = planned(SquishyBinPacking(halves=True), glet.serving(rates, few))
+    assert {gpulet.share_units for gpu in whole.gpus for gpulet in gpu.gpulets} == {10}
+    assert {gpulet.share_units for gpu in halved.gpus for gpulet in gpu.gpulets} == {5}
+    assert max(len(gpu.gpulets) for gpu in halved.gpus) == 2
+    assert {slot.workload for _, _, slot in halved.slots()} == {slot.workload for _, _, slot in whole.slots()}
+    assert sum(slot.rate_rps for _, _, slot in halved.slots()) == pytest.approx(sum(rates))
+
+
+def test_the_last_share_of_squishy_bin_packing_is_never_cut() -> None:
+    plan = planned(SquishyBinPacking(), glet.serving([900.0, 700.0, 300.0, 350.0], 8))
+
+    assert {gpulet.share_units for gpu in plan.gpus for gpulet in gpu.gpulets} == {10}
+    assert plan.plan_class is PlanClass.SPATIO_TEMPORAL
+
+
+def test_spatial_baselines_never_take_turns() -> None:
+    problem = glet.serving([200.0, 100.0, 80.0, 60.0], 4)
+    greedy, tuned = planned(GreedyBestFit(), problem), planned(GuidedSelfTuning(), problem)
+
+    for plan in (greedy, tuned):
+        assert all(
+            len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None for gpu in plan.gpus for gpulet in gpu.gpulets
+        )
+    assert sum(gpu.share_units for gpu in greedy.gpus) <= sum(gpu.share_units for gpu in tuned.gpus)
+
+
+def test_all_layouts_of_two_gpus() -> None:
+    view, _ = glet.view_of(glet.serving([1.0] * 4, 2))
+
+    seen = [tuple(gpulets.units.tolist()) for gpulets in layouts(view, 2)]
+
+    assert len(seen) == len(set(seen)) == 10
+    assert (2, 8, 5, 5) in seen

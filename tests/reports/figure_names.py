@@ -1,0 +1,13 @@
+"""Names of figures that several tests speak of."""
+
+OF_MODELS = (
+    "gpulet-fig10",
+    "gpulet-fig7",
+    "igniter-fig11",
+    "igniter-fig12",
+    "igniter-fig13",
+    "inss-table3",
+    "inss-table4",
+    "mediator-fig4",
+)
+"""Those of performance models: they need no runs."""

@@ -11,12 +11,20 @@ SAFETY = 1e-9
 """Relative room for the rounding of the sums behind a bound."""
 
 
-def cost_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, price: Floats, count: Floats) -> float:
+def cost_bound(
+    workload_dual: Floats,
+    copies: Floats,
+    best_worth: Floats,
+    price: Floats,
+    count: Floats,
+    least: Floats | float = 0.0,
+) -> float:
     """Lower bound on the cost of covering every workload.
 
     For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible, so
     ``f sum(pi) - sum(count_t sigma_t)`` bounds the cost; it is concave and piecewise linear in f, with its corners
-    where a type's ``f v_t`` meets its price. Types without a limit admit no ``sigma``.
+    where a type's ``f v_t`` meets its price. Types without a limit admit no ``sigma``. A GPU that has to be used costs
+    what its price exceeds ``f v_t`` by on top.
 
     Parameters
     ----------
@@ -28,6 +36,8 @@ def cost_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, price:
         ``v_t``: no pattern of type t has a larger sum of duals, shape (types,).
     price, count
         Of each type; ``inf`` for as many as needed.
+    least
+        GPUs of each type that have to be used.
     """
     total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
     unlimited = np.isinf(count)
@@ -43,7 +53,8 @@ def cost_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, price:
             continue
         sigma = np.maximum(0.0, factor * best_worth - price)
         limited = math.fsum(c * s for c, s in zip(count, sigma, strict=True) if s > 0.0 and not math.isinf(c))
-        best = max(best, factor * total - limited)
+        idle = math.fsum(least * np.maximum(0.0, price - factor * best_worth))
+        best = max(best, factor * total - limited + idle)
     return best * (1.0 - SAFETY)
 
 

@@ -34,6 +34,11 @@ class Choices(NamedTuple):
     copy_of
         The workload before, where it is identical to this one, else -1, shape (workloads,). Patterns take copies in
         order.
+    apart
+        Whether no pattern may hold both workloads, shape (workloads, workloads).
+    mate_before, mate_after
+        The nearest workloads before and after that a pattern holds too if it holds this one; -1 and the number of
+        workloads where there is none, shape (workloads,).
     """
 
     first: Ints
@@ -45,6 +50,9 @@ class Choices(NamedTuple):
     budget_ms: Floats
     lower_units: Ints
     copy_of: Ints
+    apart: NDArray[np.bool_]
+    mate_before: Ints
+    mate_after: Ints
 
 
 @njit(cache=True)
@@ -198,4 +206,7 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
         np.array(budget, dtype=np.float64),
         np.array(lower, dtype=np.int64),
         copy_of,
+        np.zeros((len(workloads), len(workloads)), dtype=np.bool_),
+        np.full(len(workloads), -1, dtype=np.int64),
+        np.full(len(workloads), len(workloads), dtype=np.int64),
     )

@@ -1,16 +1,18 @@
 """Column generation: the linear relaxation over all patterns, with a certified bound at every step."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.master import Cover, Master, Relaxation
+from formulations.colgen.plans import plan_of
 from formulations.colgen.pricer import Pattern, Priced
-from instances import Instance, PlacedGpu
+from instances import Instance, PlacedGpu, Plan, PlanClass
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 
@@ -20,6 +22,9 @@ Ints = NDArray[np.int64]
 WEAKEST_PULL = 0.2
 """Weight of the best bound's duals below which they are dropped."""
 
+
+COVER_ROOM = 1e-10
+"""Relative room for the rounding of sums of parts of workloads."""
 
 CLOSING_ROOM = 1e-6
 """Relative room for rounding when patterns are told apart by their reduced costs."""
@@ -43,6 +48,9 @@ class Generation:
     run
         Its terms.
     """
+
+    plan_class: ClassVar[PlanClass] = PlanClass.SPATIAL
+    """Of all the plans that the bound holds for."""
 
     first_tolerance, last_tolerance = 0.02, 1e-6
     """A pattern is looked for when it gains at least this fraction of a GPU's worth; halved whenever none does."""
@@ -113,7 +121,16 @@ class Generation:
 
     def add(self, patterns: list[Pattern]) -> int:
         """Add patterns to the master; how many were new, or of lower cost than known."""
-        return sum(self.master.add(pattern, self.cost_of(pattern)) for pattern in patterns)
+        return sum(self.master.add(p, self.cost_of(p), self.amounts(p)) for p in patterns)
+
+    def amounts(self, pattern: Pattern) -> Floats:
+        """How many workloads of each class a pattern covers, shape (classes,)."""
+        held = np.bincount([self.class_of[w] for w, _, _ in pattern.members], minlength=len(self.copies))
+        return held.astype(np.float64)
+
+    def obstacle(self) -> str:
+        """One line on why no plan exists, as far as the first patterns tell; empty if one may."""
+        return ""
 
     def solve(self, finished: Callable[[], bool]) -> None:
         """Generate patterns until none gains, time is up or ``finished()`` says that the bound is good enough.
@@ -193,13 +210,29 @@ class Generation:
 
     def complete(self, patterns: list[Pattern]) -> bool:
         """Whether these patterns together are a plan: everyone covered as asked, the pools large enough."""
-        covered = np.bincount(
-            [self.class_of[w] for p in patterns for w, _, _ in p.members], minlength=len(self.copies)
-        ).astype(np.float64)
+        covered = np.sum([self.amounts(p) for p in patterns], axis=0) if patterns else np.zeros_like(self.copies)
         used = np.bincount([p.pool for p in patterns], minlength=len(self.count)).astype(np.float64)
-        return bool(
-            np.all(covered >= self.asked.least) and np.all(covered <= self.asked.most) and np.all(used <= self.count)
-        )
+        least = self.asked.least * (1.0 - COVER_ROOM)
+        return bool(np.all(covered >= least) and np.all(covered <= self.asked.most) and np.all(used <= self.count))
+
+    def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
+        """Make a plan of a solution of the master.
+
+        Parameters
+        ----------
+        counts
+            GPUs by pattern.
+
+        Returns
+        -------
+        tuple or None
+            Its value, as the master counts it, and the plan; ``None`` if it is none after all: solvers round.
+        """
+        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
+        if not self.complete(patterns):
+            return None
+        value = math.fsum(self.master.costs[c] * n for c, n in counts.items())
+        return value, plan_of(self.instance.name, self.class_of, patterns, self.placed)
 
     def _pulled(self, relaxation: Relaxation, pull: float) -> Relaxation:
         if self.centre is None or pull == 0.0:
@@ -215,11 +248,11 @@ class Generation:
 
     def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
         """What a pattern costs beyond what its workloads and its pool pay for it."""
-        paid = math.fsum(relaxation.workload_dual[self.class_of[w]] for w, _, _ in pattern.members)
+        paid = float(relaxation.workload_dual @ self.amounts(pattern))
         return self.cost_of(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
 
     def _improve_bound(self, duals: Relaxation, best_worth: Floats) -> None:
-        found = self.dual_bound(duals, best_worth)
+        found = float(self.dual_bound(duals, best_worth))
         if (found > self.bound) if self.minimised else (found < self.bound):
             self.bound, self.centre = found, duals
 

@@ -28,7 +28,8 @@ class Relaxation:
     workload_dual
         Of each coverage row, shape (classes,).
     pool_dual
-        Of each pool row, shape (GPU types,); at most 0, and 0 for types without a limit.
+        Of each pool row, shape (GPU types,); at most 0, and 0 for types without a limit, unless ``restrict`` demands
+        some of them.
     weight
         Of each pattern, in the order they were added.
     """
@@ -53,6 +54,8 @@ class Cover:
         GPUs of each type, ``inf`` for as many as needed, shape (GPU types,).
     artificial_cost
         Cost of leaving a workload uncovered; far above any real cost.
+    surplus_cost
+        Cost of covering a workload of each class once more than ``most``, shape (classes,); ``None``: not possible.
     """
 
     class_of: NDArray[np.int64]
@@ -60,6 +63,7 @@ class Cover:
     most: Floats
     pool_count: Floats
     artificial_cost: float
+    surplus_cost: Floats | None = None
 
 
 class Master:
@@ -71,8 +75,10 @@ class Master:
         # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
         highspy.Highs.resetGlobalScheduler(True)
         self._cover = cover
+        self._pool_least = np.zeros(len(cover.pool_count))
         self.patterns: list[Pattern] = []
         self.costs: list[float] = []
+        self._amounts: list[Floats] = []
         self._known: dict[Pattern, int] = {}
         self._solver = highspy.Highs()
         self._set(self._solver, output_flag=False, threads=threads, solver="simplex")
@@ -86,28 +92,42 @@ class Master:
         for row in required:
             index = np.array([row], dtype=np.int32)
             self._solver.addCol(cover.artificial_cost, 0.0, float(cover.least[row]), 1, index, np.ones(1))
-        self._artificial = len(required)
+        self._artificial = self._first = len(required)
+        if cover.surplus_cost is not None:
+            for group, cost in enumerate(cover.surplus_cost):
+                index = np.array([group], dtype=np.int32)
+                self._solver.addCol(float(cost), 0.0, np.inf, 1, index, -np.ones(1))
+            self._first += len(cover.surplus_cost)
 
     @staticmethod
     def _set(target: Any, /, **options: object) -> None:
         for name, value in options.items():
             target.setOptionValue(name, value)
 
-    def add(self, pattern: Pattern, cost: float) -> bool:
-        """Add a pattern, or lower the cost of one that is known; whether it was new, or that changed much."""
+    def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
+        """Add a pattern, or lower the cost of one that is known; whether it was new, or that changed much.
+
+        Parameters
+        ----------
+        pattern, cost
+            What is added.
+        amounts
+            How many workloads of each class it covers, shape (classes,).
+        """
         known = self._known.get(pattern)
         if known is not None:
             before = self.costs[known]
             if cost < before:
                 self.costs[known] = cost
-                self._solver.changeColCost(self._artificial + known, cost)
+                self._solver.changeColCost(self._first + known, cost)
             return cost < before - MUCH * abs(before)
         self._known[pattern] = len(self.patterns)
         self.patterns.append(pattern)
         self.costs.append(cost)
-        rows, counts = np.unique([self._cover.class_of[w] for w, _, _ in pattern.members], return_counts=True)
+        self._amounts.append(amounts)
+        rows = np.flatnonzero(amounts)
         index = np.append(rows, len(self._cover.least) + pattern.pool).astype(np.int32)
-        self._solver.addCol(cost, 0.0, np.inf, len(index), index, np.append(counts, 1).astype(np.float64))
+        self._solver.addCol(cost, 0.0, np.inf, len(index), index, np.append(amounts[rows], 1.0))
         return True
 
     def counts(self, patterns: Iterable[Pattern]) -> dict[int, int]:
@@ -126,24 +146,36 @@ class Master:
         # Signs that only rounding can produce would make a bound invalid.
         workload_dual = np.where(np.isinf(self._cover.most), np.maximum(dual[:classes], 0.0), dual[:classes])
         workload_dual = np.where(np.isinf(self._cover.least), np.minimum(workload_dual, 0.0), workload_dual)
+        pool_dual = dual[classes:]
         return Relaxation(
             float(self._solver.getInfo().objective_function_value),
             workload_dual,
-            np.minimum(dual[classes:], 0.0),
-            np.array(solution.col_value)[self._artificial :],
+            np.where(self._pool_least > 0.0, pool_dual, np.minimum(pool_dual, 0.0)),
+            np.array(solution.col_value)[self._first :],
         )
 
     def complete(self) -> bool:
         """Whether the last relaxation leaves no workload uncovered."""
         return bool(np.all(np.array(self._solver.getSolution().col_value)[: self._artificial] < 1e-6))
 
+    def restrict(self, banned: Iterable[int], pool_least: Floats, pool_most: Floats) -> None:
+        """Allow all patterns but ``banned`` ones, and so many GPUs of each type (branching)."""
+        columns = np.arange(self._first, self._first + len(self.patterns), dtype=np.int32)
+        most = np.full(len(columns), np.inf)
+        most[list(banned)] = 0.0
+        self._solver.changeColsBounds(len(columns), columns, np.zeros(len(columns)), most)
+        self._pool_least = pool_least
+        for pool, (least, count) in enumerate(zip(pool_least, pool_most, strict=True)):
+            least_row = float(least) if least > 0.0 else -np.inf
+            self._solver.changeRowBounds(len(self._cover.least) + pool, least_row, float(count))
+
     def fix(self, column: int, count: float) -> None:
         """Demand at least ``count`` GPUs of a pattern (diving)."""
-        self._solver.changeColBounds(self._artificial + column, count, np.inf)
+        self._solver.changeColBounds(self._first + column, count, np.inf)
 
     def release(self, column: int) -> None:
         """Take back what ``fix`` demanded."""
-        self._solver.changeColBounds(self._artificial + column, 0.0, np.inf)
+        self._solver.changeColBounds(self._first + column, 0.0, np.inf)
 
     def integer(
         self, time_limit_s: float, threads: int, seed: int, start: dict[int, float] | None, stop_at: float
@@ -179,15 +211,19 @@ class Master:
             objective_target=float(stop_at),
         )
         solver.passModel(self._solver.getModel())
-        columns = solver.getNumCol()
+        columns, patterns = solver.getNumCol(), len(self.patterns)
         index = np.arange(columns, dtype=np.int32)
-        solver.changeColsIntegrality(columns, index, np.full(columns, highspy.HighsVarType.kInteger))
+        whole = np.full(patterns, highspy.HighsVarType.kInteger)
+        solver.changeColsIntegrality(patterns, index[self._first :], whole)
         nothing = np.zeros(self._artificial)
         solver.changeColsBounds(self._artificial, index[: self._artificial], nothing, nothing)
         if start:
             value = np.zeros(columns)
             for column, count in start.items():
-                value[self._artificial + column] = count
+                value[self._first + column] = count
+            if self._cover.surplus_cost is not None:
+                covered = sum((count * self._amounts[column] for column, count in start.items()), start=0.0)
+                value[self._artificial : self._first] = np.maximum(0.0, covered - self._cover.most)
             solver.setSolution(columns, index, value)
         solver.run()
         status = solver.getModelStatus()
@@ -195,4 +231,4 @@ class Master:
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return None, proven
         counts = np.round(solver.getSolution().col_value).astype(int)
-        return {int(c): int(counts[self._artificial + c]) for c in np.flatnonzero(counts[self._artificial :])}, proven
+        return {int(c): int(counts[self._first + c]) for c in np.flatnonzero(counts[self._first :])}, proven

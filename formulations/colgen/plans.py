@@ -1,38 +1,47 @@
-"""From counts of patterns to a plan."""
+"""From patterns to a plan in which every workload has one place."""
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 
-from formulations.colgen.generation import Generation
-from instances import Plan
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.colgen.pricer import Pattern
+from instances import PlacedGpu, Plan
 from instances.one_gpu import Resident
 
 
-def plan_of(generation: Generation, counts: Mapping[int, int]) -> Plan:
-    """Build the plan that uses each pattern ``counts`` times; a workload covered twice is placed once.
+def plan_of(
+    instance: str,
+    class_of: NDArray[np.int64],
+    patterns: Iterable[Pattern],
+    placed: Callable[[Pattern, list[Resident]], PlacedGpu | None],
+) -> Plan:
+    """Build the plan of these patterns, one GPU each; a workload covered twice is placed once.
 
     Parameters
     ----------
-    generation
-        Whose master knows the patterns.
-    counts
-        GPUs by pattern.
+    instance
+        Its name.
+    class_of
+        Class of identical workloads that each workload belongs to, shape (workloads,).
+    patterns
+        Whose members stand for anyone of their class.
+    placed
+        Makes a GPU of a pattern, or of what is left of its members.
     """
-    class_of = generation.class_of
     waiting: dict[int, deque[int]] = defaultdict(deque)
     for workload, group in enumerate(class_of):
         waiting[int(group)].append(workload)
     gpus = []
-    for column in sorted(counts):
-        pattern = generation.master.patterns[column]
-        for _ in range(counts[column]):
-            residents = [
-                Resident(waiting[int(class_of[w])].popleft(), batch, rate)
-                for w, batch, rate in pattern.members
-                if waiting[int(class_of[w])]
-            ]
-            if residents:
-                gpu = generation.placed(pattern, residents)
-                assert gpu is not None, "a pattern stays feasible when residents leave it"
-                gpus.append(gpu)
-    return Plan(generation.instance.name, tuple(gpus))
+    for pattern in patterns:
+        residents = [
+            Resident(waiting[int(class_of[w])].popleft(), batch, rate)
+            for w, batch, rate in pattern.members
+            if waiting[int(class_of[w])]
+        ]
+        if residents:
+            gpu = placed(pattern, residents)
+            assert gpu is not None, "a pattern stays feasible when residents leave it"
+            gpus.append(gpu)
+    return Plan(instance, tuple(gpus))

@@ -148,6 +148,7 @@ class Pricer:
         stop_after: int = 500,
         deadline: float = math.inf,
         bonus: float = 0.0,
+        choices: Choices | None = None,
     ) -> Priced:
         """Search the boxes for patterns worth more than ``threshold``.
 
@@ -166,7 +167,10 @@ class Pricer:
         bonus
             Residents whose profit and ``bonus`` together are not above 0 are left out: a pattern is worth no less
             without them. It does not count otherwise.
+        choices
+            Its own, with workloads apart or mates of each other.
         """
+        choices = self.choices if choices is None else choices
         most = max(self.most_residents, 1)
         found = Found(
             np.zeros(1, dtype=np.int64),
@@ -184,7 +188,7 @@ class Pricer:
                 break
             nodes += _search_boxes(
                 self.tables,
-                self.choices,
+                choices,
                 self.takes,
                 part,
                 profit,

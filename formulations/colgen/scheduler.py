@@ -6,7 +6,10 @@ from typing import ClassVar
 from bench.api import Outcome, Run, Status
 from formulations.colgen.scale import largest_scale
 from formulations.colgen.solution import GENERATIONS, Solution
-from instances import Instance, Objective
+from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
+from formulations.colgen.split.solution import SplitSolution
+from formulations.colgen.temporal.answer import bound_on_turns, turns_obstacle
+from instances import Instance, Objective, PlanClass
 from instances.least_shares import premises_hold
 from instances.tables import gpu_tables
 
@@ -15,10 +18,12 @@ PREMISE = "a demand falls with the share, or interference helps somebody: no bou
 
 @dataclass(frozen=True, slots=True)
 class ColGen:
-    """Column generation over GPU patterns (class ``spatial``).
+    """Column generation over GPU patterns.
 
     Attributes
     ----------
+    plan_class
+        Of the plans that are looked for, and of those that the bound holds for. ``spatio-temporal``: a bound alone.
     integer_fraction
         Fraction of the remaining time that one solution of the restricted master over whole GPUs may take.
     """
@@ -26,6 +31,7 @@ class ColGen:
     name: ClassVar[str] = "colgen"
     objectives: ClassVar[frozenset[Objective]] = frozenset({*GENERATIONS, Objective.SCALE})
 
+    plan_class: PlanClass = PlanClass.SPATIAL
     integer_fraction: float = 0.5
 
     def __post_init__(self) -> None:
@@ -45,6 +51,14 @@ class ColGen:
         for pool in instance.gpus:
             if not premises_hold(gpu_tables(pool.type, instance.performance_model)):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {PREMISE}")
+        if self.plan_class is PlanClass.SPLIT:
+            obstacle = split_obstacle(instance)
+            if obstacle:
+                return Outcome(Status.UNKNOWN, reason=obstacle)
+            return SplitSolution(SPLIT_GENERATIONS[instance.objective](instance, run), self.integer_fraction).solve()
+        if self.plan_class is PlanClass.SPATIO_TEMPORAL:
+            obstacle = turns_obstacle(instance)
+            return Outcome(Status.UNKNOWN, reason=obstacle) if obstacle else bound_on_turns(instance, run)
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.integer_fraction)
         return Solution(GENERATIONS[instance.objective](instance, run), self.integer_fraction).solve()

@@ -149,6 +149,30 @@ def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints
 
 
 @njit(cache=True)
+def _agrees(choices: Choices, chosen: Ints, depth: int, w: int, last: bool) -> bool:
+    """Whether workload ``w`` may follow those chosen before: nobody to be apart from, nobody without a mate."""
+    workloads = len(choices.mate_after)
+    mate_met = choices.mate_before[w] < 0
+    for d in range(depth):
+        other = choices.workload[chosen[d]]
+        mate = choices.mate_after[other]
+        if choices.apart[w, other] or (last and w < mate < workloads):
+            return False
+        if mate < w and not _holds(choices, chosen, depth, mate):
+            return False
+        mate_met = mate_met or other == choices.mate_before[w]
+    return mate_met and not (last and choices.mate_after[w] < workloads)
+
+
+@njit(cache=True)
+def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
+    for d in range(depth):
+        if choices.workload[chosen[d]] == workload:
+            return True
+    return False
+
+
+@njit(cache=True)
 def search_box(
     tables: Tables,
     choices: Choices,
@@ -239,6 +263,8 @@ def search_box(
             continue
         previous = choices.copy_of[w]
         if previous >= 0 and (depth == 0 or choices.workload[chosen[depth - 1]] != previous):
+            continue
+        if not _agrees(choices, chosen, depth, w, need == 1):
             continue
         nodes += 1
         if nodes > node_limit:

@@ -1,19 +1,24 @@
 """One run of column generation: bound, round to whole GPUs, close the gap."""
 
 import math
+import time
+from typing import ClassVar
 
 from bench.api import Bound, Outcome, Status
+from formulations.colgen.branching import Tree
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.generation import Generation
-from formulations.colgen.plans import plan_of
 from formulations.colgen.rounding import dive
 from formulations.colgen.spatial import CostGeneration, GoodputGeneration
 from formulations.problem import TOO_FEW
-from instances import Objective, Plan, PlanClass
+from instances import Objective, Plan
 from instances.costs import cost_step, next_cost
 
 GOOD_ENOUGH = 1e-4
 """Relative gap between bound and relaxation at which a throughput goes on to whole GPUs."""
+
+ROUNDING_PART = 0.2
+"""Of the time for branching: looks for whole GPUs among the known patterns begin while they took less."""
 
 GENERATIONS: dict[Objective, type[Generation]] = {
     Objective.COST: CostGeneration,
@@ -33,6 +38,9 @@ class Solution:
         See ``ColGen``.
     """
 
+    agreement: ClassVar[float] = 1e-9
+    """Relative room in which a throughput and its bound are the same."""
+
     def __init__(self, generation: Generation, integer_fraction: float) -> None:
         self.instance = generation.instance
         self.run = generation.run
@@ -47,12 +55,9 @@ class Solution:
     def solve(self) -> Outcome:
         """Run until the plan is proven optimal or time is up."""
         generation, run = self.generation, self.run
-        if isinstance(generation, CostGeneration):
-            unservable = generation.unservable()
-            if unservable:
-                asked = self.instance.workloads[unservable[0]]
-                reason = f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"
-                return Outcome(Status.INFEASIBLE, reason=reason)
+        obstacle = generation.obstacle()
+        if obstacle:
+            return Outcome(Status.INFEASIBLE, reason=obstacle)
         for patterns in generation.starts():
             self._accept(generation.master.counts(patterns))
         self._report_bound()
@@ -85,6 +90,25 @@ class Solution:
             cost = math.inf if self.plan is None else self.value
             self.generation.bound = cost if self.minimised else -cost
             self._report_bound()
+        elif isinstance(self.generation, CostGeneration) and not self.proven():
+            self._branch(self.generation)
+
+    def _branch(self, generation: CostGeneration) -> None:
+        """Branch and price until no better plan is left, or time."""
+        tree = Tree(
+            generation, lambda bound: next_cost(bound, self.instance) > self._worst_of_interest() * (1.0 + 1e-9)
+        )
+        began, rounding_s = time.monotonic(), 0.0
+        while tree.open and self.run.remaining_s > 0.0:
+            split, before = tree.step(), self.value
+            generation.bound = max(generation.bound, min(tree.bound, self.value))
+            self._report_bound()
+            now = time.monotonic()
+            if not split or rounding_s < ROUNDING_PART * (now - began):
+                self._round(1e6 if not split else now - began)
+                rounding_s += time.monotonic() - now
+            if not split and self.value == before:
+                return
 
     def _worst_of_interest(self) -> float:
         """Cost, as the master counts it, above which a plan is no better than the best so far, or than none."""
@@ -96,12 +120,12 @@ class Solution:
         prices = zip(self.generation.price, self.generation.count, strict=True)
         return math.fsum(price * count for price, count in prices if price > 0.0)
 
-    def _round(self) -> bool:
-        """Solve the restricted master over whole GPUs; whether to optimality."""
+    def _round(self, most_s: float = 1e6) -> bool:
+        """Solve the restricted master over whole GPUs, within ``most_s``; whether to optimality."""
         if self.proven() or self.run.remaining_s <= 0.0:
             return False
         known = None if self.counts is None else {c: float(n) for c, n in self.counts.items()}
-        limit_s = min(self.integer_fraction * self.run.remaining_s, 1e6)
+        limit_s = min(self.integer_fraction * self.run.remaining_s, most_s)
         target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
         counts, proven = self.generation.master.integer(limit_s, self.run.threads, self.run.seed, known, target)
         self._accept(counts)
@@ -134,18 +158,14 @@ class Solution:
 
     def _bound(self) -> Bound | None:
         bound = self.generation.bound
-        return Bound(bound, True, PlanClass.SPATIAL) if math.isfinite(bound) else None
+        return Bound(bound, True, self.generation.plan_class) if math.isfinite(bound) else None
 
     def _accept(self, counts: dict[int, int] | None) -> None:
         """Keep a solution of the master if it is the best so far."""
-        patterns = self.generation.master.patterns
-        # Solvers round: what they call whole and complete is looked at again.
-        if counts is None or not self.generation.complete([patterns[c] for c, n in counts.items() for _ in range(n)]):
-            return
-        value = math.fsum(self.generation.master.costs[c] * n for c, n in counts.items())
-        if value < self.value:
-            self.value, self.counts = value, counts
-            self.plan = plan_of(self.generation, counts)
+        realised = None if counts is None else self.generation.realise(counts)
+        if realised is not None and realised[0] < self.value:
+            self.value, self.plan = realised
+            self.counts = counts
             self.run.report(plan=self.plan)
 
     def proven(self) -> bool:
@@ -154,7 +174,7 @@ class Solution:
             return False
         if self.minimised:
             return self.value <= next_cost(self.generation.bound, self.instance) * (1.0 + 1e-9)
-        return -self.value >= self.generation.bound * (1.0 - 1e-9)
+        return -self.value >= self.generation.bound * (1.0 - self.agreement)
 
     def impossible(self) -> bool:
         """Whether the bound exceeds what the whole pool costs, or is below no throughput at all: no plan exists."""

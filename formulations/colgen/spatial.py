@@ -180,11 +180,14 @@ class CostGeneration(_SpatialGeneration):
                     gpus.append(([member], float(fraction[place])))
         return [Pattern(pricer.pool, tuple(sorted(members))) for members, _ in gpus]
 
-    def unservable(self) -> list[int]:
-        """Workloads that no GPU type serves at their full rate, ascending positions."""
+    def obstacle(self) -> str:
+        """Name the first workload that no GPU type serves at its full rate."""
         served = {pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1}
         classes = {int(self.class_of[w]) for w in served}
-        return [w for w in range(len(self.class_of)) if int(self.class_of[w]) not in classes]
+        for w, asked in enumerate(self.instance.workloads):
+            if int(self.class_of[w]) not in classes:
+                return f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"
+        return ""
 
 
 class FitGeneration(CostGeneration):

@@ -9,7 +9,7 @@ import pytest
 from conftest import TaskFactory
 
 from bench.cli.app import main
-from bench.max_rate import LEAST, climb, not_held, with_all_served
+from bench.max_rate import LEAST, climb, not_held, retraced, with_all_served
 from bench.row import Row
 from bench.task import Task
 from instances import InputError, Instance, Objective
@@ -74,6 +74,27 @@ def test_climbs_go_side_by_side_until_the_last_has_ended(make_task: TaskFactory,
 
     assert [one.reached for one in climbs] == pytest.approx([1.0, 8.0])
     assert made[:2] == [("Honest", 1.0), ("Raiser", 1.0)]
+
+
+def test_a_climb_is_followed_from_its_rows(make_task: TaskFactory, good: Row) -> None:
+    rows: list[Row] = []
+
+    def run(tasks: list[Task]) -> list[Row]:
+        made = ladder(good, {"Honest": 3.0}, [])(tasks)
+        rows.extend(
+            replace(row, instance_hash=task.instance.fingerprint) for task, row in zip(tasks, made, strict=True)
+        )
+        return rows[-len(tasks) :]
+
+    task = make_task("Honest")
+    (one,) = climb([task], run, step=0.25)
+
+    again = retraced(task.instance, rows, step=0.25)
+    assert (again.reached, again.failed, again.next) == (one.reached, one.failed, None)
+    assert list(again.rows) == list(one.rows)
+    part = retraced(task.instance, rows[:2], step=0.25)
+    assert (part.reached, part.next) == (2.0, 4.0)
+    assert retraced(task.instance.scaled(1.5), rows, step=0.25).rows == {}
 
 
 def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.simulation.arrivals import Arrivals, Process
+from bench.trial import Trial
 from instances import InputError
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.figure import Need
@@ -26,7 +28,26 @@ VARIANTS = [
     "inss-fig4",
 ]
 OF_SETS = ["gpulet-arxiv-fig15", "gpulet-arxiv-fig4", "gpulet-fig16", "gpulet-fig5"]
-DRAWN_FROM_RUNS = ["exact-gap", "exact-scaling", "mediator-fig8", "mediator-fig9", *PAPERS, *VARIANTS]
+OF_SIMULATIONS = [
+    "gpulet-arxiv-fig12",
+    "gpulet-arxiv-fig13",
+    "gpulet-fig13",
+    "gpulet-fig14",
+    "igniter-fig14-violations",
+    "inss-fig10",
+    "inss-fig12",
+    "inss-fig13",
+    "inss-fig14",
+    "inss-fig16",
+    "inss-fig17",
+    "robustness",
+]
+DRAWN_FROM_RUNS = [
+    *("exact-gap", "exact-scaling", "mediator-fig8", "mediator-fig9"),
+    *PAPERS,
+    *VARIANTS,
+    *OF_SIMULATIONS,
+]
 NAMES = sorted([*DRAWN_FROM_RUNS, *OF_MODELS, *OF_SETS])
 INSTANCE = {
     "exact-gap": "64gpu-cost",
@@ -41,6 +62,18 @@ INSTANCE = {
     "gpulet-fig6": "gpulet-pair1",
     "igniter-fig19": "igniter-12",
     "igniter-fig20": "igniter-12-t4",
+    "gpulet-arxiv-fig12": "gpulet-equal",
+    "gpulet-arxiv-fig13": "gpulet-equal",
+    "gpulet-fig13": "gpulet-scen1",
+    "gpulet-fig14": "gpulet-scen1",
+    "igniter-fig14-violations": "igniter-12",
+    "inss-fig10": "4gpu",
+    "inss-fig12": "4gpu",
+    "inss-fig13": "4gpu",
+    "inss-fig14": "4gpu",
+    "inss-fig16": "64gpu-capacity",
+    "inss-fig17": "64gpu-capacity",
+    "robustness": "64gpu-cost",
     "inss-fig15": "4gpu",
     "inss-fig18": "64gpu-capacity",
     "inss-fig19": "exact-10-s0",
@@ -155,6 +188,12 @@ def test_a_folder_that_is_a_file_is_refused(make_row, tmp_path):
 def test_a_need_names_its_command():
     need = Need("smoke", ("igniter", "ffd+"), (0, 1))
     assert need.command == "bench run --instances smoke --schedulers igniter,ffd+ --seeds 0,1"
+    tried = Need("smoke", ("igniter",), trial=Trial(1.1, "hybrid", 0.2, Arrivals(Process.CONSTANT)))
+    options = "--arrivals constant --headroom 1.1 --truth hybrid --error 0.2"
+    assert tried.command == f"bench run --instances smoke --schedulers igniter --seeds 0 {options}"
+    climb = Need("4gpu", ("igniter",), parameters=("igniter.spend_spare=false",), climb=True)
+    options = "--seed 0 --param igniter.spend_spare=false"
+    assert climb.command == f"bench max-rate --instances 4gpu --schedulers igniter {options}"
 
 
 def test_the_style_ships_with_the_package():

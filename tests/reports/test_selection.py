@@ -1,7 +1,9 @@
 """Which rows a figure draws."""
 
+from bench.simulation.arrivals import Arrivals
+from bench.trial import Trial
 from reports.figure import Need
-from reports.selection import gaps, instances_of, own_rows, plans_and_notes
+from reports.selection import gaps, instances_of, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
 
 NEEDS = (
     Need("igniter-scaling", ("igniter", "ffd+"), quick="igniter-mix-10-s0,64gpu-cost"),
@@ -60,3 +62,33 @@ def test_gaps_are_gathered_by_scheduler_and_cause(make_row):
         " cpsat (infeasible) on igniter-12.",
     ]
     assert gaps(rows, [], NEEDS[1:]) == []
+
+
+def test_rows_that_were_tried_otherwise_do_not_count(make_row):
+    rows = [
+        make_row("ffd+", "igniter-mix-10-s0", value=1.0, headroom=1.0, simulation={"arrivals": "poisson"}),
+        make_row("ffd+", "igniter-mix-10-s0", value=2.0, headroom=1.1, simulation={"arrivals": "poisson"}),
+        make_row("ffd+", "igniter-mix-10-s0", value=3.0, truth="hybrid", simulation={"arrivals": "poisson"}),
+        make_row("ffd+", "igniter-mix-10-s0", value=4.0, simulation={"arrivals": "gamma:3"}),
+    ]
+    assert [row.value for row in own_rows("name", rows, NEEDS)] == [1.0]
+    wide = (*NEEDS, Need("igniter-scaling", ("ffd+",), trial=Trial(1.1, arrivals=Arrivals())))
+    assert [row.value for row in own_rows("name", rows, wide)] == [1.0, 2.0]
+
+
+def test_variants_of_a_scheduler_are_kept_apart_by_label(make_row):
+    needs = {
+        "on": Need("igniter-12", ("a",), parameters=("a.fast=true",)),
+        "off": Need("igniter-12", ("a",), parameters=("a.fast=false",)),
+    }
+    rows = [make_row("a", value=value, parameters={"a": {"fast": value > 2.0}}) for value in (1.0, 2.0, 3.0)]
+    found = rows_by_label([*rows, make_row("a", "igniter-mix-10-s0", parameters={"a": {"fast": True}})], needs)
+    assert {key: row.value for key, row in found.items()} == {("on", "igniter-12"): 3.0, ("off", "igniter-12"): 2.0}
+
+
+def test_of_many_commands_the_first_are_told():
+    many = tuple(Need("igniter-12", (f"s{number}",)) for number in range(6))
+    told = str(nothing_to_draw("name", many))
+    assert "`bench figures name`" in told
+    assert told.endswith("--schedulers s3 --seeds 0` and 2 more like these")
+    assert "more like" not in str(nothing_to_draw("name", many[:4]))

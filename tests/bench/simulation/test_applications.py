@@ -105,6 +105,24 @@ def test_applications_agree_with_simpy(application: Application, rate_rps: float
     assert found.applications[0].requests > 0.8 * 3.0 * rate_rps
 
 
+def test_results_that_overtake_each_other_agree_with_simpy() -> None:
+    """A request's upload is hidden by other batches: a large batch that ends first may be the last to be answered."""
+    uploads = {name: replace(model, input_bytes=3_000_000) for name, model in GPU.models.items()}
+    asked = instance(DIAMOND, dict.fromkeys("xyzw", 80.0), 150.0)
+    asked = replace(asked, gpus=(GpuPool(replace(GPU, models=uploads), None),))
+    placed = plan(x=6, y=4, z=6, w=3)
+    replica = PlacedGpu("toy", (Gpulet(4, (Slot("x", 1, 60.0),)),))
+
+    found = agree(
+        replace(placed, gpus=(*placed.gpus, replica)),
+        asked,
+        {"app": poisson_ms(150.0, 5.0, 60)},
+        Settings(seconds=3.0, warmup_s=0.5),
+    )
+
+    assert found.applications[0].throughput_rps > 100.0
+
+
 @pytest.mark.parametrize("interference", list(Interference))
 def test_stages_on_one_gpu_agree_with_simpy(interference: Interference) -> None:
     """They slow each other, and a workload outside the application slows both."""
@@ -114,7 +132,12 @@ def test_stages_on_one_gpu_agree_with_simpy(interference: Interference) -> None:
     gpulets = tuple(Gpulet(3, (Slot(w.id, 2, w.rate_rps),)) for w in asked.workloads)
     arrivals = {"app": poisson_ms(100.0, 4.0, 51), "z": poisson_ms(120.0, 4.0, 52)}
 
-    agree(Plan("apps", (PlacedGpu("toy", gpulets),)), asked, arrivals, Settings(3.0, 0.5, interference=interference))
+    agree(
+        Plan("apps", (PlacedGpu("toy", gpulets),)),
+        asked,
+        arrivals,
+        Settings(seconds=3.0, warmup_s=0.5, interference=interference),
+    )
 
 
 def test_stages_that_take_turns_agree_with_simpy() -> None:

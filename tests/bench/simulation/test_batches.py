@@ -124,3 +124,13 @@ def test_those_left_after_a_drop_wait_for_company_again() -> None:
 
     assert (found.dropped, found.late) == (2, 0)
     assert found.mean_ms == (2 * 3.5 + 2.5 + 2.3125) / 3
+
+
+def test_who_comes_as_another_is_dropped_takes_the_place() -> None:
+    """At 3.25 the third is hopeless; the fourth leaves with the fifth, who comes then."""
+    plan, instance = alone(2, 6.0)
+
+    found = agree(plan, instance, {"a": [0.0, 0.0, 0.0, 1.0, 3.25]}, SECOND).workloads[0]
+
+    assert (found.dropped, found.late) == (1, 0)
+    assert found.mean_ms == (2 * 3.5 + (3.25 + 3.5 - 1.0) + 3.5) / 4

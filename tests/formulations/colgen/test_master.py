@@ -14,11 +14,11 @@ def test_a_pattern_found_again_at_a_lower_cost_costs_less() -> None:
     master = Master(cover, threads=1)
     alone = Pattern(0, ((0, 1, 10.0),))
 
-    assert master.add(alone, 5.0)
-    assert not master.add(alone, 5.0)
-    assert not master.add(alone, 6.0)
+    assert master.add(alone, 5.0, np.ones(1))
+    assert not master.add(alone, 5.0, np.ones(1))
+    assert not master.add(alone, 6.0, np.ones(1))
     assert master.relax().value == pytest.approx(5.0)
-    assert master.add(alone, 3.0)
+    assert master.add(alone, 3.0, np.ones(1))
 
     assert master.relax().value == pytest.approx(3.0)
     assert master.costs == [3.0]

@@ -1,0 +1,164 @@
+"""The content of one GPU, evaluated exactly, and improved slot by slot."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.split.serving import Market, part_served
+from instances.interference import gpu_time_ms, gpu_times_ms
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SWEEPS = 4
+"""Rounds of improvement at most."""
+
+LEAST_GAIN = 1e-9
+"""Relative gain for which a slot is changed."""
+
+
+class Contents(NamedTuple):
+    """Slots of one GPU: class, batch and share of each, what part of a workload it serves, and its GPU time."""
+
+    group: Ints
+    batch: Ints
+    units: Ints
+    part: Floats
+    time_ms: Floats
+
+
+def empty_contents(slots: int) -> Contents:
+    """Return room for so many slots."""
+    return Contents(
+        np.zeros(slots, dtype=np.int64),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros(slots),
+        np.zeros(slots),
+    )
+
+
+@njit(cache=True)
+def worth_of(market: Market, weight: Floats, contents: Contents, count: int) -> float:
+    """Return the worth of the first ``count`` slots: parts times weights, no class above its copies.
+
+    Parts and times are written. -inf where a slot breaks its SLO, or shares or memory do not suffice.
+    """
+    tables = market.tables
+    model = market.model[contents.group[:count]]
+    memory, total_units = 0.0, 0
+    for i in range(count):
+        memory += tables.memory_mib[model[i], contents.batch[i]]
+        total_units += contents.units[i]
+    if memory > tables.memory_limit_mib or total_units > tables.share_units or count > tables.most_residents:
+        return -np.inf
+    gpu_times_ms(tables, model, contents.batch, contents.units, count, contents.time_ms)
+    worth = 0.0
+    for i in range(count):
+        contents.part[i] = part_served(market, contents.group[i], contents.batch[i], contents.time_ms[i])
+        if contents.part[i] <= 0.0:
+            return -np.inf
+        before = 0.0
+        for j in range(i):
+            if contents.group[j] == contents.group[i]:
+                before += contents.part[j]
+        counted = min(contents.part[i], max(0.0, market.copies[contents.group[i]] - before))
+        worth += weight[contents.group[i]] * counted
+    return worth
+
+
+@njit(cache=True)
+def settle(market: Market, contents: Contents, count: int) -> int:
+    """Give slots that break their SLO the largest batch that does not, or drop them; how many slots are left."""
+    while count > 0 and not np.isfinite(worth_of(market, market.copies, contents, count)):
+        broken = 0
+        while broken < count and _serves(market, contents, count, broken):
+            broken += 1
+        if broken == count:  # all keep their SLO: it is shares or memory that do not suffice
+            count -= 1
+            continue
+        while contents.batch[broken] > 0 and not _serves(market, contents, count, broken):
+            contents.batch[broken] -= 1
+        if contents.batch[broken] == 0:
+            count -= 1
+            contents.group[broken], contents.batch[broken] = contents.group[count], contents.batch[count]
+            contents.units[broken] = contents.units[count]
+    return count
+
+
+@njit(cache=True)
+def _serves(market: Market, contents: Contents, count: int, slot: int) -> bool:
+    """Whether one slot serves anything beside the others."""
+    model = market.model[contents.group[:count]]
+    gpu_times_ms(market.tables, model, contents.batch, contents.units, count, contents.time_ms)
+    return part_served(market, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
+
+
+@njit(cache=True)
+def improve(market: Market, weight: Floats, contents: Contents, count: int) -> float:
+    """Change one batch, or move one step of share, as long as that adds worth; return the worth."""
+    best = worth_of(market, weight, contents, count)
+    for _ in range(SWEEPS):
+        before = best
+        for slot in range(count):
+            best = _improve_batch(market, weight, contents, count, slot, best)
+            for giver in range(-1, count):
+                if giver != slot:
+                    best = _improve_shares(market, weight, contents, count, slot, giver, best)
+        if best <= before:
+            break
+    return worth_of(market, weight, contents, count)
+
+
+@njit(cache=True)
+def _improve_batch(market: Market, weight: Floats, contents: Contents, count: int, slot: int, best: float) -> float:
+    kept = contents.batch[slot]
+    for b in range(1, market.tables.max_batch[market.model[contents.group[slot]]] + 1):
+        contents.batch[slot] = b
+        worth = worth_of(market, weight, contents, count)
+        if worth > best * (1.0 + LEAST_GAIN):
+            best, kept = worth, b
+    contents.batch[slot] = kept
+    return best
+
+
+@njit(cache=True)
+def _improve_shares(
+    market: Market, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
+) -> float:
+    """Move a step of share to one slot from another, or from what is free where ``giver`` is -1, if that adds worth."""
+    tables, units = market.tables, contents.units
+    grown, shrunk = tables.next_share[units[taker]], 0
+    if giver >= 0:
+        place = np.searchsorted(tables.permitted, units[giver])
+        shrunk = tables.permitted[place - 1] if place > 0 else 0
+    if grown > tables.share_units or (giver >= 0 and shrunk == 0):
+        return best
+    before, before_giver = units[taker], units[giver]
+    units[taker] = grown
+    if giver >= 0:
+        units[giver] = shrunk
+    worth = worth_of(market, weight, contents, count)
+    if worth > best * (1.0 + LEAST_GAIN):
+        return worth
+    units[taker] = before
+    if giver >= 0:
+        units[giver] = before_giver
+    return best
+
+
+@njit(cache=True)
+def least_fractions(market: Market) -> Floats:
+    """Least part of the GPU that one workload of each class takes, by its best slot alone; inf where it has none."""
+    tables, least = market.tables, np.full(len(market.model), np.inf)
+    for w in range(len(least)):
+        m = market.model[w]
+        for u in tables.permitted:
+            for b in range(1, tables.max_batch[m] + 1):
+                time_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
+                part = part_served(market, w, b, time_ms)
+                if part > 0.0:
+                    least[w] = min(least[w], u / (tables.share_units * part))
+    return least

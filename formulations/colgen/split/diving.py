@@ -1,0 +1,113 @@
+"""Whole GPUs one after another: each covers what those before it leave open."""
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.colgen.master import Master, Relaxation
+from formulations.colgen.pricer import Pattern
+from formulations.colgen.split.generation import SplitGeneration
+
+Floats = NDArray[np.float64]
+
+NOTHING = 1e-9
+"""Parts of a workload that are not worth a slot."""
+
+SURE = 0.999
+"""Weights at or above this are taken as whole."""
+
+ROUNDS, REGIONS = 3, 40
+"""Pricing calls between two GPUs, and regions halved in each."""
+
+DISTURBANCE = (0.5, 1.5)
+"""Range of the factors on duals that are disturbed."""
+
+
+def dive(generation: SplitGeneration, random: np.random.Generator | None = None) -> list[Pattern] | None:
+    """Fix the largest weights step by step, generating patterns for what is left of every workload.
+
+    Parameters
+    ----------
+    generation
+        Its master learns the patterns found.
+    random
+        Disturbs the duals that patterns are priced at, and the weights, for other patterns than last time.
+
+    Returns
+    -------
+    list or None
+        A pattern for each GPU; ``None`` if time ran out or the pool did.
+    """
+    run = generation.run
+    left, free = generation.copies.copy(), generation.count.copy()
+    chosen: list[Pattern] = []
+    while run.remaining_s > 0.0:
+        began = time.monotonic()
+        master = _residual(generation, left, free)
+        relaxation = master.relax()
+        for _ in range(ROUNDS):
+            new = _price(generation, master, _disturbed(relaxation, random), left)
+            if not new:
+                break
+            relaxation = master.relax()
+        weight = relaxation.weight
+        order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
+        step_s = time.monotonic() - began
+        at_once = math.ceil(weight.sum() * step_s / max(run.remaining_s / 2.0, step_s))
+        taken = 0
+        for column in order.tolist():
+            if weight[column] < NOTHING or (taken >= at_once and weight[column] < SURE):
+                break
+            pattern = master.patterns[column]
+            useful = np.minimum(generation.amounts(pattern), left)
+            # What was taken in the same step may leave little for this one.
+            if taken and useful.sum() < 0.9 * np.minimum(generation.amounts(pattern), left + useful).sum():
+                continue
+            for _ in range(max(1, int(weight[column] + 1.0 - SURE))):
+                if free[pattern.pool] < 1.0:
+                    break
+                chosen.append(pattern)
+                free[pattern.pool] -= 1.0
+                left = np.maximum(0.0, left - generation.amounts(pattern))
+            taken += 1
+        left[left < NOTHING] = 0.0
+        if not left.any():
+            return chosen
+        if not taken:
+            return None if generation.minimised else chosen
+    return None
+
+
+def _disturbed(relaxation: Relaxation, random: np.random.Generator | None) -> Relaxation:
+    if random is None:
+        return relaxation
+    factor = random.uniform(*DISTURBANCE, len(relaxation.workload_dual))
+    return replace(relaxation, workload_dual=relaxation.workload_dual * factor)
+
+
+def _residual(generation: SplitGeneration, left: Floats, free: Floats) -> Master:
+    """Return the master of what is left, with the patterns known so far."""
+    asked = generation.asked
+    least = np.minimum(asked.least, left) if generation.minimised else asked.least
+    most = asked.most if generation.minimised else left
+    master = Master(replace(asked, least=least, most=most, pool_count=free), generation.run.threads)
+    for pattern in generation.master.patterns:
+        _add(generation, master, pattern, left)
+    return master
+
+
+def _add(generation: SplitGeneration, master: Master, pattern: Pattern, left: Floats) -> bool:
+    amounts = np.minimum(generation.amounts(pattern), left)
+    return bool(amounts.any()) and master.add(pattern, generation.cost_of_amounts(pattern.pool, amounts), amounts)
+
+
+def _price(generation: SplitGeneration, master: Master, relaxation: Relaxation, left: Floats) -> int:
+    """Add patterns that gain to both masters; how many."""
+    added = 0
+    for priced in generation.price_left(relaxation, left, REGIONS):
+        generation.add(priced.patterns)
+        added += sum(_add(generation, master, pattern, left) for pattern in priced.patterns)
+    return added

@@ -1,0 +1,353 @@
+"""Column generation for ``split``: patterns whose slots serve parts of workloads."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.api import Run
+from formulations.colgen.bounds import cost_bound, value_bound
+from formulations.colgen.generation import Generation
+from formulations.colgen.master import Cover, Relaxation
+from formulations.colgen.pricer import Pattern, Priced
+from formulations.colgen.solution import GENERATIONS, Solution
+from formulations.colgen.split.contents import least_fractions
+from formulations.colgen.split.plans import shared_out
+from formulations.colgen.split.pricer import Gpu, SplitPriced, SplitPricer
+from formulations.colgen.split.serving import Market, market
+from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
+from instances.one_gpu import Resident, fit_gpu
+from instances.plan import Gpulet
+
+Floats = NDArray[np.float64]
+
+CUSHION = 1e-12
+"""Relative room between the rate that a slot keeps up with and the one it is planned for."""
+
+SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
+
+
+class SplitGeneration(Generation):
+    """What ``cost`` and ``goodput`` share when workloads may be split."""
+
+    plan_class: ClassVar[PlanClass] = PlanClass.SPLIT
+    diving_tolerance: float = 1e-3
+    first_node_limit, last_node_limit = 50, 500  # regions halved in a pricing call
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        super().__init__(instance, run)
+        self.pricers = [SplitPricer(each) for each in self.markets]
+        self._whole: list[list[Pattern]] = []
+        self.seed()
+
+    @cached_property
+    def markets(self) -> list[Market]:
+        """The classes of workloads from each GPU type."""
+        _, first_of_class = np.unique(self.class_of, return_index=True)
+        return [market(self.instance, view, first_of_class, self.copies) for view in self.views]
+
+    @cached_property
+    def asked_rps(self) -> Floats:
+        """Rate of one workload of each class, shape (classes,)."""
+        return self.markets[0].asked_rps
+
+    # Patterns ---------------------------------------------------------------------------------------------------
+
+    def amounts(self, pattern: Pattern) -> Floats:
+        """How many workloads of each class a pattern covers, shape (classes,): a slot one at most."""
+        covered = np.zeros(len(self.copies))
+        for w, _, rate in pattern.members:
+            group = self.class_of[w]
+            covered[group] += min(1.0, rate / float(self.asked_rps[group]))
+        return np.minimum(covered, self.copies)
+
+    def cost_of(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        return self.cost_of_amounts(pattern.pool, self.amounts(pattern))
+
+    def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
+        """Cost of a GPU of a pool that covers so many workloads of each class, as the master counts it."""
+        raise NotImplementedError
+
+    def pattern_of_contents(self, pool: int, gpu: Gpu) -> Pattern | None:
+        """Return the pattern of a GPU at the rates that its slots keep up with; ``None`` if one serves nothing."""
+        times_ms = self.pricers[pool].times_ms(gpu)
+        if times_ms is None:
+            return None
+        members = []
+        for (group, batch, _), time_ms in zip(gpu, times_ms.tolist(), strict=True):
+            w = int(np.flatnonzero(self.class_of == group)[0])
+            rate = self._rate_rps(pool, w, batch, time_ms)
+            if rate <= 0.0:
+                return None
+            members.append((w, batch, rate))
+        members.sort()
+        residents = [Resident(*member) for member in members]
+        return None if fit_gpu(self.views[pool], residents) is None else Pattern(pool, tuple(members))
+
+    def _rate_rps(self, pool: int, workload: int, batch: int, time_ms: float) -> float:
+        """What a slot is planned for: what its workload asks for if it keeps up with that, or the most it can."""
+        seen, view = self.markets[pool], self.views[pool]
+        own = float(view.rate_rps[workload])
+        overhead_ms = float(seen.overhead_ms[view.model[workload], batch])
+        most = 1000.0 * batch / (seen.buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
+        if seen.steps:
+            most = own * (GOODPUT_STEP * min(seen.steps, math.floor(most / own * seen.steps + 1e-9)))
+        # Under ``assembly`` a batch may fill too slowly at the lower rate.
+        return own if most >= own and float(view.budget_ms(workload, batch, own)) >= time_ms else most
+
+    def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
+        """Contents of a placed GPU as a pattern, each slot at the rate that it keeps up with."""
+        pools = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
+        where = self.instance.workload_index
+        if gpu.type not in pools or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
+            return None
+        pool = pools[gpu.type]
+        if any(self._out_of_range(pool, gpulet) for gpulet in gpu.gpulets):
+            return None
+        slots = [(gpulet.slots[0], gpulet.share_units) for gpulet in gpu.gpulets]
+        content = tuple(sorted((int(self.class_of[where[s.workload]]), s.batch, units) for s, units in slots))
+        return self.pattern_of_contents(pool, content)
+
+    def _out_of_range(self, pool: int, gpulet: Gpulet) -> bool:
+        view, slot = self.views[pool], gpulet.slots[0]
+        known = self.instance.workload_index.get(slot.workload)
+        return (
+            known is None
+            or not 1 <= slot.batch <= view.tables.max_batch[view.model[known]]
+            or gpulet.share_units not in view.tables.permitted
+        )
+
+    # Pricing ----------------------------------------------------------------------------------------------------
+
+    def weight(self, relaxation: Relaxation) -> Floats:
+        """Worth of one whole workload of each class at the duals, shape (classes,)."""
+        raise NotImplementedError
+
+    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
+        """Look for patterns that gain."""
+        weight, deadline = self.weight(relaxation), self.run.deadline
+        least = [self._least_worth(pool, relaxation, tolerance) for pool in range(len(self.pricers))]
+        return [
+            self._priced(pool, pricer.price(weight, least[pool], node_limit, deadline))
+            for pool, pricer in enumerate(self.pricers)
+        ]
+
+    def price_left(self, relaxation: Relaxation, left: Floats, region_limit: int) -> list[Priced]:
+        """Look for patterns that gain where only ``left`` workloads of each class are to be served."""
+        weight, deadline = self.weight(relaxation), self.run.deadline
+        least = [self._least_worth(pool, relaxation, self.diving_tolerance) for pool in range(len(self.pricers))]
+        return [
+            self._priced(pool, pricer.price_left(left, weight, least[pool], region_limit, deadline))
+            for pool, pricer in enumerate(self.pricers)
+        ]
+
+    def _least_worth(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        return max(0.0, self.threshold(pool, relaxation, tolerance))
+
+    def _priced(self, pool: int, found: SplitPriced) -> Priced:
+        patterns = [self.pattern_of_contents(pool, gpu) for gpu in found.contents]
+        return Priced(found.bound, [p for p in patterns if p is not None], found.regions, cut_short=False)
+
+    def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
+        """There are too many: every share of every batch makes another."""
+        return None
+
+    # Beginning --------------------------------------------------------------------------------------------------
+
+    def seed(self) -> None:
+        """Start with each class alone on a whole GPU, and with what column generation without splitting finds.
+
+        There, workloads that no GPU serves alone stand in equal parts.
+        """
+        served = np.zeros(len(self.copies))
+        for pool, pricer in enumerate(self.pricers):
+            for group in range(len(self.copies)):
+                gpu = pricer.best_alone(group)
+                pattern = None if gpu is None else self.pattern_of_contents(pool, gpu)
+                if pattern is not None:
+                    self.add([pattern])
+                    served[group] = max(served[group], self.amounts(pattern)[group] / min(1.0, self.copies[group]))
+        self._servable = served > 0.0
+        if not self._servable.all() and self.minimised:
+            return
+        parts = [
+            (w, math.ceil(1.0 / served[group] - 1e-9) if 0.0 < served[group] < 1.0 and self.minimised else 1)
+            for w, group in enumerate(self.class_of.tolist())
+        ]
+        apart = [
+            replace(self.instance.workloads[w], id=f"{w}:{k}", rate_rps=self.instance.workloads[w].rate_rps / many)
+            for w, many in parts
+            for k in range(many)
+        ]
+        self._seed_from(replace(self.instance, workloads=tuple(apart)))
+
+    def _seed_from(self, apart: Instance) -> None:
+        allowed_s = SEED_TIME_FRACTION * self.run.remaining_s
+        deadline = time.monotonic() + allowed_s
+        unheard = Run(deadline, self.run.seed, self.run.threads, self.run.memory_limit_mb)
+        generation = GENERATIONS[apart.objective](apart, unheard)
+        outcome = Solution(generation, 0.5).solve()
+        relaxation = generation.master.relax()
+        names = {w.id: self.instance.workloads[int(w.id.partition(":")[0])].id for w in apart.workloads}
+        if outcome.plan is not None:
+            self._seed_plan(outcome.plan, names)
+        near = sorted(generation.master.patterns, key=lambda p: generation.reduced_cost(p, relaxation))
+        for pattern in near[:SEED_PATTERNS]:
+            placed = generation.placed(pattern, [Resident(*member) for member in pattern.members])
+            if placed is not None and time.monotonic() < deadline + allowed_s:
+                found = self._pattern_of(_renamed(placed, names))
+                self.add([] if found is None else [found])
+
+    def _seed_plan(self, plan: Plan, names: Mapping[str, str]) -> None:
+        found = [self._pattern_of(_renamed(gpu, names)) for gpu in plan.gpus]
+        kept = [pattern for pattern in found if pattern is not None]
+        self.add(kept)
+        self._whole.append(kept)
+
+    def starts(self) -> list[list[Pattern]]:
+        """Whole plans to begin with: the one without splitting, and the one handed over."""
+        return [*(p for p in self._whole if self.complete(p)), *super().starts()]
+
+    # Plans ------------------------------------------------------------------------------------------------------
+
+    def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
+        """Share the slots of a solution out among the workloads and take back what nobody needs."""
+        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
+        if not self.complete(patterns):
+            return None
+        shared = shared_out(self.instance, self.class_of, patterns, self.views)
+        if shared is None:
+            return None
+        gpus = []
+        for pattern, residents in zip(patterns, shared, strict=True):
+            if residents:
+                gpu = self.placed(pattern, residents)
+                if gpu is None:
+                    return None
+                gpus.append(gpu)
+        plan = Plan(self.instance.name, tuple(gpus))
+        return self.value(plan), plan
+
+    def value(self, plan: Plan) -> float:
+        """Value of a plan as the master counts it."""
+        raise NotImplementedError
+
+
+class SplitCostGeneration(SplitGeneration):
+    """``cost``: cover every workload with the cheapest GPUs, in parts where that helps."""
+
+    trivial_bound = 0.0
+
+    def cover(self) -> Cover:
+        """Return what the master asks for."""
+        free = np.full_like(self.copies, np.inf)
+        return Cover(self.class_of, self.copies, free, self.count, artificial_cost=100.0 * float(self.price.max()))
+
+    def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
+        """Return the cost of a GPU."""
+        return float(self.price[pool])
+
+    def seed(self) -> None:
+        """Also add the patterns that gain if everyone pays for the least part of a GPU that it takes."""
+        super().seed()
+        parts = np.array([least_fractions(each) * price for each, price in zip(self.markets, self.price, strict=True)])
+        fair = parts.min(axis=0)
+        if np.isfinite(fair).all():
+            duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
+            for _ in range(SEED_CALLS):
+                priced = self.price_at(duals, self.first_tolerance, self.first_node_limit)
+                for each in priced:
+                    self.add(each.patterns)
+                self._improve_bound(duals, np.array([each.bound for each in priced]))
+
+    def obstacle(self) -> str:
+        """Name the first workload that no GPU type serves at any rate."""
+        for w, asked in enumerate(self.instance.workloads):
+            if not self._servable[self.class_of[w]]:
+                return f"{asked.id}: no GPU of the pool serves {asked.model} within {asked.slo_ms:g} ms"
+        return ""
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Return the worth above which a pattern gains."""
+        return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
+
+    def weight(self, relaxation: Relaxation) -> Floats:
+        """Worth of one whole workload of each class at the duals, shape (classes,)."""
+        return relaxation.workload_dual
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        """Return the bound that duals and the best worth give."""
+        return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
+
+    def value(self, plan: Plan) -> float:
+        """Cost of a plan."""
+        price = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
+        return math.fsum(price[gpu.type] for gpu in plan.gpus)
+
+
+class SplitGoodputGeneration(SplitGeneration):
+    """``goodput``: serve the most requests; what patterns serve beyond a workload's rate counts for nothing."""
+
+    trivial_bound = math.inf
+    last_tolerance = 5e-10
+
+    def cover(self) -> Cover:
+        """Return what the master asks for."""
+        free = np.full_like(self.copies, -np.inf)
+        return Cover(self.class_of, free, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
+
+    def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
+        """Return what a GPU that covers so much serves, negated."""
+        return -float(amounts @ self.asked_rps)
+
+    def complete(self, patterns: list[Pattern]) -> bool:
+        """Whether the pools are large enough: surplus is taken back."""
+        used = np.bincount([p.pool for p in patterns], minlength=len(self.count))
+        return bool(np.all(used <= self.count))
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Return the worth above which a pattern gains."""
+        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
+        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
+
+    def weight(self, relaxation: Relaxation) -> Floats:
+        """Worth of one whole workload of each class at the duals, shape (classes,)."""
+        return np.maximum(0.0, self.asked_rps + relaxation.workload_dual)
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        """Return the bound that duals and the best worth give."""
+        charge = self.asked_rps - self.weight(relaxation)
+        return value_bound(charge, self.copies, best_worth, self.count)
+
+    def value(self, plan: Plan) -> float:
+        """Requests per second not served, up to a constant."""
+        return -math.fsum(slot.rate_rps for _, _, slot in plan.slots())
+
+
+def _renamed(gpu: PlacedGpu, names: Mapping[str, str]) -> PlacedGpu:
+    gpulets = [
+        replace(gpulet, slots=tuple(replace(slot, workload=names[slot.workload]) for slot in gpulet.slots))
+        for gpulet in gpu.gpulets
+    ]
+    return replace(gpu, gpulets=tuple(gpulets))
+
+
+SPLIT_GENERATIONS: dict[Objective, type[SplitGeneration]] = {
+    Objective.COST: SplitCostGeneration,
+    Objective.GOODPUT: SplitGoodputGeneration,
+}
+
+
+def split_obstacle(instance: Instance) -> str:
+    """One line on why splitting is not decided for an instance; empty where it is."""
+    if instance.objective not in SPLIT_GENERATIONS:
+        return f"no bound on split plans is known for {instance.objective}"
+    if instance.slo_rule is SloRule.P99:
+        return "no bound on split plans is known under p99: what rate a slot keeps up with is only simulated"
+    return ""

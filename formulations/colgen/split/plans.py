@@ -1,0 +1,106 @@
+"""Share the slots of patterns out among identical workloads, and take back what nobody needs."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.colgen.pricer import Pattern
+from instances import GOODPUT_STEP, Instance, Objective
+from instances.one_gpu import Resident
+from instances.view import View
+
+ROUNDING = 1e-10
+"""Part of a rate that may be missing."""
+
+
+@dataclass(slots=True)
+class _Served:
+    """A slot: its GPU, pattern member and the rate that it is to serve; 0 once it is not needed."""
+
+    gpu: int
+    pool: int
+    workload: int
+    batch: int
+    rate_rps: float
+
+
+def shared_out(
+    instance: Instance, class_of: NDArray[np.int64], patterns: Sequence[Pattern], views: Sequence[View]
+) -> list[list[Resident]] | None:
+    """Give every slot of ``patterns`` to one workload of its class.
+
+    Returns
+    -------
+    list or None
+        Residents of each pattern's GPU, surplus taken back; ``None`` where ``cost`` asks for more than this way of
+        sharing out serves.
+    """
+    slots: dict[int, list[_Served]] = defaultdict(list)
+    for g, pattern in enumerate(patterns):
+        for w, batch, rate in pattern.members:
+            slots[int(class_of[w])].append(_Served(g, pattern.pool, w, batch, rate))
+    for group, of_class in slots.items():
+        members = np.flatnonzero(class_of == group).tolist()
+        asked = instance.workloads[members[0]].rate_rps
+        shares = [of_class] if len(members) == 1 else _by_copy(of_class, len(members), asked)
+        for w, share in zip(members, shares, strict=True):
+            for slot in share:
+                slot.workload = w
+            short = asked * (1.0 - ROUNDING) > sum(slot.rate_rps for slot in share)
+            if short and instance.objective is Objective.COST:
+                return None
+            _take_back(instance, views, share, asked)
+    residents: list[list[Resident]] = [[] for _ in patterns]
+    for of_class in slots.values():
+        for slot in of_class:
+            if slot.rate_rps > 0.0:
+                residents[slot.gpu].append(Resident(slot.workload, slot.batch, slot.rate_rps))
+    return [sorted(each, key=lambda r: (r.workload, r.batch, r.rate_rps)) for each in residents]
+
+
+def _by_copy(slots: list[_Served], copies: int, asked_rps: float) -> list[list[_Served]]:
+    """Cover copy after copy: the largest slot left, then the smallest that completes it; drop the others."""
+    left = sorted(slots, key=lambda slot: slot.rate_rps)
+    shares: list[list[_Served]] = []
+    for _ in range(copies):
+        share: list[_Served] = []
+        missing = asked_rps * (1.0 - ROUNDING)
+        while left and missing > 0.0:
+            enough = [i for i, slot in enumerate(left) if slot.rate_rps >= missing]
+            slot = left.pop(enough[0] if share and enough else -1)
+            share.append(slot)
+            missing -= slot.rate_rps
+        shares.append(share)
+    for slot in left:
+        slot.rate_rps = 0.0
+    return shares
+
+
+def _take_back(instance: Instance, views: Sequence[View], share: list[_Served], asked_rps: float) -> None:
+    """Lower or drop slots, the smallest first, until they serve no more than is asked."""
+    surplus = sum(slot.rate_rps for slot in share) - asked_rps
+    for slot in sorted(share, key=lambda slot: slot.rate_rps):
+        if surplus <= ROUNDING * asked_rps:
+            return
+        if slot.rate_rps <= surplus * (1.0 + ROUNDING):
+            surplus -= slot.rate_rps
+            slot.rate_rps = 0.0
+            continue
+        lower = slot.rate_rps - surplus
+        if instance.objective is Objective.GOODPUT:
+            lower = asked_rps * (GOODPUT_STEP * round(lower / (asked_rps * GOODPUT_STEP)))
+        view = views[slot.pool]
+        # Under ``assembly`` a batch that fills more slowly may break the SLO: the slot then serves what it can.
+        keeps = view.budget_ms(slot.workload, slot.batch, lower) >= view.budget_ms(
+            slot.workload, slot.batch, slot.rate_rps
+        )
+        if keeps:
+            surplus -= slot.rate_rps - lower
+            slot.rate_rps = lower
+    while instance.objective is Objective.GOODPUT and surplus > ROUNDING * asked_rps:
+        smallest = min((slot for slot in share if slot.rate_rps > 0.0), key=lambda slot: slot.rate_rps)
+        surplus -= smallest.rate_rps
+        smallest.rate_rps = 0.0

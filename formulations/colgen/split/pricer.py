@@ -1,0 +1,244 @@
+"""Pricing for ``split`` on one GPU type: boxes of total interference, halved where that matters most."""
+
+import heapq
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.split.contents import Contents, empty_contents, improve, settle, worth_of
+from formulations.colgen.split.relaxation import L2, POWER, RESIDENTS, empty_relaxed, relax, trace
+from formulations.colgen.split.serving import Market, part_served
+from instances.interference import gpu_time_ms
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ENOUGH = 200
+"""GPUs found that are worth another look at the master."""
+
+FINEST = 1e-3
+"""Boxes that overrate the worth of a GPU by no more, relatively, are not halved."""
+
+FINEST_L2_PCT, FINEST_POWER_W = 0.2, 1.0
+"""Nor are narrower ones: where only steps of a rate count, a worth may jump in the narrowest box."""
+
+SUFFIXES = 20
+"""Solutions of one region that are looked at."""
+
+PROMISING = 0.9
+"""Of the threshold: GPUs worth less are not improved."""
+
+Gpu = tuple[tuple[int, int, int], ...]
+"""Content of one GPU: (class, batch, share) of each slot, ascending."""
+
+
+@dataclass(slots=True)
+class Region:
+    """A box, the multipliers that served it best, and what it was worth at the weights of the last call.
+
+    Attributes
+    ----------
+    box
+        Least and most residents, floor and ceiling of L2 and of power.
+    multipliers
+        Of L2 and power.
+    bound
+        No GPU of the box is worth more.
+    losses
+        How far the relaxed solution is overrated for want of knowing residents, L2 and power.
+    """
+
+    box: Floats
+    multipliers: Floats
+    bound: float = math.inf
+    losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def __lt__(self, other: "Region") -> bool:
+        """The region with the larger bound comes first."""
+        return self.bound > other.bound
+
+    def halves(self) -> list["Region"]:
+        """Return the two halves along the axis that loses most."""
+        axis = 2 * int(np.argmax(self.losses))
+        middle = (self.box[axis] + self.box[axis + 1]) / 2.0
+        lower, upper = self.box.copy(), self.box.copy()
+        lower[axis + 1] = upper[axis] = middle
+        if axis == RESIDENTS:
+            lower[axis + 1] = math.floor(middle)
+            upper[axis] = lower[axis + 1] + 1.0
+        return [Region(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPriced:
+    """Result of one pricing call.
+
+    Attributes
+    ----------
+    bound
+        No GPU is worth more.
+    contents
+        GPUs worth more than the threshold.
+    regions
+        Visited.
+    """
+
+    bound: float
+    contents: list[Gpu]
+    regions: int
+
+
+class SplitPricer:
+    """Pricing on one GPU type; keeps its regions between calls.
+
+    Parameters
+    ----------
+    market
+        Classes of workloads from the GPU type.
+    """
+
+    def __init__(self, market: Market) -> None:
+        self.market = market
+        self.most_residents = market.tables.most_residents
+        self._regions = [self._everything()]
+        self._relaxed = empty_relaxed(market, self.most_residents)
+        self._best = empty_contents(self.most_residents)
+
+    def _everything(self) -> Region:
+        tables = self.market.tables
+        l2_pct, power_w = float(tables.l2_pct.max()), float(tables.power_w.max())
+        most = float(self.most_residents)
+        return Region(np.array([1.0, most, 0.0, most * l2_pct, 0.0, most * power_w]), np.zeros(2))
+
+    def price(self, weight: Floats, threshold: float, region_limit: int, deadline: float) -> SplitPriced:
+        """Look for GPUs worth more than ``threshold``.
+
+        Parameters
+        ----------
+        weight
+            Worth of one whole workload of each class, shape (classes,).
+        threshold
+            At least 0.
+        region_limit
+            Regions to halve at most.
+        deadline
+            ``time.monotonic()`` value at which to stop; the bound is infinite unless all regions were looked at.
+        """
+        priced, self._regions = self._price(self.market, self._regions, weight, threshold, region_limit, deadline)
+        return priced
+
+    def price_left(
+        self, left: Floats, weight: Floats, threshold: float, region_limit: int, deadline: float
+    ) -> SplitPriced:
+        """Look for GPUs where only ``left`` of the workloads of each class are to be served, shape (classes,)."""
+        market = self.market._replace(copies=left)
+        return self._price(market, [self._everything()], weight, threshold, region_limit, deadline)[0]
+
+    def _price(
+        self,
+        market: Market,
+        regions: list[Region],
+        weight: Floats,
+        threshold: float,
+        region_limit: int,
+        deadline: float,
+    ) -> tuple[SplitPriced, list[Region]]:
+        found: dict[Gpu, float] = {}
+        waiting: list[Region] = []
+        settled: list[Region] = []
+        visited = 0
+
+        def file(region: Region) -> None:
+            if time.monotonic() >= deadline:
+                region.bound = math.inf
+                settled.append(region)
+                return
+            region.bound, count = relax(
+                market, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
+            )
+            region.losses = losses(market, weight, region.box, self._best, count)
+            if region.bound > threshold and max(region.losses) > FINEST * region.bound:
+                heapq.heappush(waiting, region)
+            else:
+                settled.append(region)
+            if region.bound > threshold:
+                self._collect(market, weight, region, threshold, found)
+
+        for region in regions:
+            file(region)
+            visited += 1
+        for _ in range(region_limit):
+            if not waiting or len(found) >= ENOUGH or time.monotonic() >= deadline:
+                break
+            for half in heapq.heappop(waiting).halves():
+                file(half)
+                visited += 1
+        kept = settled + waiting
+        bound = max([threshold, *(region.bound for region in kept)])
+        return SplitPriced(bound, list(found), visited), kept
+
+    def _collect(
+        self, market: Market, weight: Floats, region: Region, threshold: float, found: dict[Gpu, float]
+    ) -> None:
+        """Evaluate the relaxed solution of a region; where it gains, those without the first classes as well."""
+        residents, units = int(region.box[RESIDENTS + 1]), market.tables.share_units
+        most = self._relaxed.table[:, residents, units]
+        # Without the classes up to the first of a solution there is another one.
+        for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
+            count = trace(market, region.box, self._relaxed, first, self._best)
+            count = settle(market, self._best, count)
+            if count == 0 or worth_of(market, weight, self._best, count) < PROMISING * threshold:
+                return
+            worth = improve(market, weight, self._best, count)
+            if worth <= threshold:
+                return
+            found[self._contents(count)] = worth
+
+    def _contents(self, count: int) -> Gpu:
+        best = self._best
+        return tuple(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
+
+    def times_ms(self, gpu: Gpu) -> Floats | None:
+        """GPU time of each slot of a GPU; ``None`` where a slot breaks its SLO, or shares or memory do not suffice."""
+        best, count = self._best, len(gpu)
+        if count > self.most_residents:
+            return None
+        for i, (group, batch, units) in enumerate(gpu):
+            best.group[i], best.batch[i], best.units[i] = group, batch, units
+        worth = worth_of(self.market, self.market.copies, best, count)
+        return best.time_ms[:count].copy() if math.isfinite(worth) else None
+
+    def best_alone(self, group: int) -> Gpu | None:
+        """The batch of a class that serves most on a whole GPU, or ``None``."""
+        weight = np.zeros(len(self.market.model))
+        weight[group] = 1.0
+        best = self._best
+        best.group[0], best.batch[0], best.units[0] = group, 1, self.market.tables.permitted[-1]
+        return self._contents(1) if improve(self.market, weight, best, 1) > 0.0 else None
+
+
+@njit(cache=True)
+def losses(market: Market, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
+    """How far slots at the floors of a box are overrated, for each axis against its ceiling; 0 where it is narrow."""
+    tables = market.tables
+    lost, widths = np.zeros(3), box[1::2] - box[::2]
+    for i in range(count):
+        w, b, u = best.group[i], best.batch[i], best.units[i]
+        m = market.model[w]
+        l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+        for axis in range(-1, 3):
+            residents = int(box[RESIDENTS + (axis == 0)])
+            others_l2 = max(0.0, box[L2 + (axis == 1)] - l2)
+            total_power = max(box[POWER + (axis == 2)], power)
+            time_ms = gpu_time_ms(tables, m, b, u, residents, others_l2, 0.0, total_power)
+            part = weight[w] * part_served(market, w, b, time_ms)
+            if axis < 0:
+                lost += part
+            else:
+                lost[axis] -= part
+    lost = np.where(widths > np.array([0.0, FINEST_L2_PCT, FINEST_POWER_W]), lost, 0.0)
+    return lost[0], lost[1], lost[2]

@@ -1,0 +1,279 @@
+"""Bound the worth of the GPUs in one box of total interference, at any rates.
+
+The times at the floors of a box are the least that a slot can take on a GPU inside it, so each (batch, share) serves at
+most the part of its workload that follows from them. Ceilings are charged by multipliers; shares and slots go by
+dynamic programming, first among the slots of one class, whose parts together count for no more than its copies, then
+over the classes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.boxes import MARGIN
+from formulations.colgen.relaxation import step_multipliers
+from formulations.colgen.split.contents import Contents
+from formulations.colgen.split.serving import Market, part_served
+from instances.interference import gpu_time_ms
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROUNDS = 10
+"""Steps of the multipliers in one relaxation."""
+
+RESIDENTS, L2, POWER = 0, 2, 4
+"""Where the floors of a box are; the ceiling of each follows."""
+
+
+class Relaxed(NamedTuple):
+    """The relaxation of one box, rewritten for each.
+
+    Attributes
+    ----------
+    time_ms
+        Least GPU time, shape (models, permitted shares, largest batch + 1); infinite where it does not fit the box.
+    part
+        Part of a workload served at most, shape (classes, permitted shares, largest batch + 1).
+    net, batch
+        Most worth of a slot after the charges, and its batch, shape (classes, permitted shares).
+    slots
+        Most net of exactly n slots of a class within s units, shape (classes, most residents + 1, share units + 1).
+    offer_first, offer_slots, offer_units, offer_worth
+        Undominated (slots, units, worth) of class w are those from ``offer_first[w]`` to ``offer_first[w + 1] - 1``.
+    table
+        Most worth of at most n slots of the classes w.. within s units, shape (classes + 1, ...).
+    """
+
+    time_ms: Floats
+    part: Floats
+    net: Floats
+    batch: Ints
+    slots: Floats
+    offer_first: Ints
+    offer_slots: Ints
+    offer_units: Ints
+    offer_worth: Floats
+    table: Floats
+
+
+def empty_relaxed(market: Market, most_residents: int) -> Relaxed:
+    """Return buffers of the right shape."""
+    tables, classes = market.tables, len(market.model)
+    models, batches = tables.transfer_ms.shape
+    shares, units = len(tables.permitted), tables.share_units
+    offers = classes * most_residents * units
+    return Relaxed(
+        np.full((models, shares, batches), np.inf),
+        np.zeros((classes, shares, batches)),
+        np.zeros((classes, shares)),
+        np.zeros((classes, shares), dtype=np.int64),
+        np.zeros((classes, most_residents + 1, units + 1)),
+        np.zeros(classes + 1, dtype=np.int64),
+        np.zeros(offers, dtype=np.int64),
+        np.zeros(offers, dtype=np.int64),
+        np.zeros(offers),
+        np.zeros((classes + 1, most_residents + 1, units + 1)),
+    )
+
+
+@njit(cache=True)
+def relax(
+    market: Market, weight: Floats, box: Floats, threshold: float, multipliers: Floats, relaxed: Relaxed, best: Contents
+) -> tuple[float, int]:
+    """Bound what GPUs in a box are worth, until at most ``threshold``.
+
+    Parameters
+    ----------
+    market
+        The classes of workloads.
+    weight
+        Worth of one whole workload of each class, shape (classes,).
+    box
+        Least and most residents, floor and ceiling of L2 and of power, shape (6,); all finite.
+    threshold
+        A bound at or below it is good enough.
+    multipliers
+        Of L2 and power, shape (2,): where to start; overwritten with those of the best bound.
+    relaxed
+        Written.
+    best
+        Written: the relaxed solution of the last step.
+
+    Returns
+    -------
+    bound : float
+        At least 0: a GPU may be empty.
+    count : int
+        Slots of the relaxed solution.
+    """
+    tables = market.tables
+    # Own demands on their own exceed no ceiling; beyond those of so many residents a ceiling says nothing.
+    l2_most, power_most = _parts_at_floors(market, weight, box, relaxed)
+    l2_cap = min(box[L2 + 1], box[RESIDENTS + 1] * l2_most) * (1.0 + MARGIN)
+    power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * power_most) * (1.0 + MARGIN)
+    bound, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
+    count = 0
+    for step in range(ROUNDS + 1):
+        if step == ROUNDS:
+            multipliers[0], multipliers[1] = best_l2, best_power
+        _offers(market, weight, box, multipliers, relaxed)
+        _complete(relaxed, len(weight), int(box[RESIDENTS + 1]), tables.share_units)
+        top = relaxed.table[0, int(box[RESIDENTS + 1]), tables.share_units]
+        here = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
+        if here < bound:
+            bound, best_l2, best_power = here, multipliers[0], multipliers[1]
+        count = trace(market, box, relaxed, 0, best)
+        if bound <= threshold or step == ROUNDS:
+            break
+        over_l2, over_power = -l2_cap, -power_cap
+        for i in range(count):
+            m = market.model[best.group[i]]
+            over_l2 += tables.l2_pct[m, best.batch[i], best.units[i]]
+            over_power += tables.power_w[m, best.batch[i], best.units[i]]
+        if not step_multipliers(multipliers, over_l2, over_power, here - threshold):
+            break
+    multipliers[0], multipliers[1] = best_l2, best_power
+    return bound, count
+
+
+@njit(cache=True)
+def _parts_at_floors(market: Market, weight: Floats, box: Floats, relaxed: Relaxed) -> tuple[float, float]:
+    """Write times and parts at the floors; return the largest L2 and power demand among them."""
+    tables = market.tables
+    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
+    known = np.zeros(len(tables.kernels), dtype=np.bool_)
+    l2_most, power_most = 0.0, 0.0
+    for w in range(len(weight)):
+        m = market.model[w]
+        if weight[w] <= 0.0:
+            continue
+        for j in range(len(tables.permitted)):
+            u = tables.permitted[j]
+            for b in range(1, tables.max_batch[m] + 1):
+                l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+                if not known[m]:
+                    fits = l2 <= l2_cap and power <= power_cap and tables.memory_mib[m, b] <= tables.memory_limit_mib
+                    others_l2 = max(0.0, box[L2] - l2)
+                    relaxed.time_ms[m, j, b] = (
+                        gpu_time_ms(tables, m, b, u, int(box[RESIDENTS]), others_l2, 0.0, max(box[POWER], power))
+                        * (1.0 - MARGIN)
+                        if fits
+                        else np.inf
+                    )
+                time_ms = relaxed.time_ms[m, j, b]
+                relaxed.part[w, j, b] = part_served(market, w, b, time_ms) if time_ms < np.inf else 0.0
+                if relaxed.part[w, j, b] > 0.0:
+                    l2_most, power_most = max(l2_most, l2), max(power_most, power)
+        known[m] = True
+    return l2_most, power_most
+
+
+@njit(cache=True)
+def _offers(market: Market, weight: Floats, box: Floats, multipliers: Floats, relaxed: Relaxed) -> None:
+    """Write what each class offers: the most worth of its slots together, by their number and their units."""
+    tables, capacity = market.tables, market.tables.share_units
+    residents, shares = int(box[RESIDENTS + 1]), len(market.tables.permitted)
+    charge = np.empty(shares)
+    charged = np.empty((residents + 1, capacity + 1))
+    gained = np.empty((residents + 1, capacity + 1))
+    offers = 0
+    for w in range(len(weight)):
+        relaxed.offer_first[w] = offers
+        if weight[w] <= 0.0:
+            continue
+        m = market.model[w]
+        usable = np.zeros(shares, dtype=np.bool_)
+        best_so_far, least_so_far, least_units = 0.0, np.inf, capacity + 1
+        for j in range(shares):
+            u, net, batch, least = tables.permitted[j], -np.inf, 0, np.inf
+            for b in range(1, tables.max_batch[m] + 1):
+                if relaxed.part[w, j, b] > 0.0:
+                    price = multipliers[0] * tables.l2_pct[m, b, u] + multipliers[1] * tables.power_w[m, b, u]
+                    least = min(least, price)
+                    if weight[w] * relaxed.part[w, j, b] - price > net:
+                        net, batch = weight[w] * relaxed.part[w, j, b] - price, b
+            relaxed.net[w, j], relaxed.batch[w, j], charge[j] = net, batch, least
+            # A slot at a loss is never needed, nor a larger share that neither gains more nor is charged less.
+            usable[j] = net > 0.0 and (net > best_so_far or least < least_so_far)
+            if usable[j]:
+                least_units = min(least_units, u)
+                best_so_far, least_so_far = max(best_so_far, net), min(least_so_far, least)
+        most, slots = weight[w] * market.copies[w], relaxed.slots[w]
+        slots[0], charged[0], gained[0] = 0.0, 0.0, 0.0
+        for n in range(1, residents + 1):
+            if n * least_units > capacity:
+                break
+            settled = True
+            for s in range(capacity + 1):
+                slots[n, s], charged[n, s] = -np.inf, np.inf
+            for j in range(shares):
+                if usable[j]:
+                    u = tables.permitted[j]
+                    for s in range(u, capacity + 1):
+                        slots[n, s] = max(slots[n, s], relaxed.net[w, j] + slots[n - 1, s - u])
+                        charged[n, s] = min(charged[n, s], charge[j] + charged[n - 1, s - u])
+            for s in range(capacity + 1):
+                worth = min(slots[n, s], most - charged[n, s])
+                fewer = max(gained[n - 1, s], gained[n, s - 1] if s > 0 else 0.0)
+                gained[n, s] = max(worth, fewer)
+                if worth > fewer:
+                    relaxed.offer_slots[offers], relaxed.offer_units[offers] = n, s
+                    relaxed.offer_worth[offers] = worth
+                    offers += 1
+                # More slots are charged more: where fewer make as much as is possible after that, they are not needed.
+                settled = settled and (charged[n, s] == np.inf or gained[n, s] >= most - charged[n, s])
+            if settled:
+                break
+    relaxed.offer_first[len(weight)] = offers
+
+
+@njit(cache=True)
+def _complete(relaxed: Relaxed, classes: int, residents: int, capacity: int) -> None:
+    """Write ``table``, from the last class to the first."""
+    table = relaxed.table
+    table[classes, : residents + 1] = 0.0
+    for w in range(classes - 1, -1, -1):
+        for n in range(residents + 1):
+            for s in range(capacity + 1):
+                table[w, n, s] = table[w + 1, n, s]
+        for o in range(relaxed.offer_first[w], relaxed.offer_first[w + 1]):
+            slots, u, worth = relaxed.offer_slots[o], relaxed.offer_units[o], relaxed.offer_worth[o]
+            for n in range(slots, residents + 1):
+                for s in range(u, capacity + 1):
+                    table[w, n, s] = max(table[w, n, s], worth + table[w + 1, n - slots, s - u])
+
+
+@njit(cache=True)
+def trace(market: Market, box: Floats, relaxed: Relaxed, first: int, best: Contents) -> int:
+    """Write the slots of the relaxed solution without the classes before ``first``; how many they are."""
+    tables, table = market.tables, relaxed.table
+    n, s, count = int(box[RESIDENTS + 1]), tables.share_units, 0
+    for w in range(first, len(relaxed.offer_first) - 1):
+        if table[w, n, s] == table[w + 1, n, s]:
+            continue
+        for o in range(relaxed.offer_first[w], relaxed.offer_first[w + 1]):
+            slots, u = relaxed.offer_slots[o], relaxed.offer_units[o]
+            if slots <= n and u <= s and table[w, n, s] == relaxed.offer_worth[o] + table[w + 1, n - slots, s - u]:
+                count = _trace_class(market, relaxed, w, slots, u, best, count)
+                n -= slots
+                s -= u
+                break
+    return count
+
+
+@njit(cache=True)
+def _trace_class(market: Market, relaxed: Relaxed, w: int, slots: int, units: int, best: Contents, count: int) -> int:
+    made = relaxed.slots[w]
+    while slots > 0:
+        for j in range(len(market.tables.permitted)):
+            u = market.tables.permitted[j]
+            if u <= units and made[slots, units] == relaxed.net[w, j] + made[slots - 1, units - u]:
+                best.group[count], best.batch[count], best.units[count] = w, relaxed.batch[w, j], u
+                count += 1
+                slots -= 1
+                units -= u
+                break
+    return count

@@ -1,0 +1,177 @@
+"""The GPU that is worth most on one GPU type: a relaxation of every content that a plan may give it."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.temporal.places import Asked, Place, first_look
+from formulations.colgen.temporal.seats import seating
+from formulations.colgen.temporal.turns import SLOTS, most_in_turns
+from instances import SloRule
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Result of one pricing call.
+
+    Attributes
+    ----------
+    bound
+        No content of a GPU is worth more.
+    served_rps
+        Of contents worth much: the rate at which each workload is served, shape (workloads,) each.
+    """
+
+    bound: float
+    served_rps: list[Floats]
+
+
+def asked_of(view: View) -> Asked:
+    """Return what the instance of ``view`` asks for."""
+    batch = np.arange(view.tables.active_ms.shape[1], dtype=np.float64)
+    longest_part = np.full(len(batch), 0.5)
+    if view.instance.slo_rule is SloRule.ASSEMBLY:
+        # SLO - 1000 (b - 1) / r >= t and 1000 b / r >= t have a common rate r up to this t.
+        longest_part = batch / np.maximum(2.0 * batch - 1.0, 1.0)
+    overlaps = view.instance.slo_rule is SloRule.HALF_SLO
+    return Asked(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps)
+
+
+@njit(cache=True)
+def _place(row: Floats) -> Place:
+    return Place(int(row[0]), row[1], int(row[2]), row[3], row[4], row[5])
+
+
+@njit(cache=True)
+def _look_everywhere(
+    tables: Tables,
+    asked: Asked,
+    places: Floats,
+    worth: Floats,
+    most_rps: Floats,
+    value: Floats,
+    limit: Floats,
+    workload: Ints,
+    rate_rps: Floats,
+) -> None:
+    """Write the first look at every place."""
+    for p in range(len(places)):
+        value[p], workload[p, 0], rate_rps[p, 0], limit[p] = first_look(
+            tables, asked, _place(places[p]), worth, most_rps
+        )
+
+
+@njit(cache=True)
+def _fill(units: Ints, value: Floats, share_units: int, most: int, chosen: Ints) -> float:
+    """Return the most worth of at most ``most`` gpulets on one GPU, and write how often each share is chosen."""
+    best = np.zeros((most + 1, share_units + 1))
+    last = np.full((most + 1, share_units + 1), -1, dtype=np.int64)
+    for n in range(1, most + 1):
+        for total in range(share_units + 1):
+            best[n, total] = best[n - 1, total]
+            for k in range(len(units)):
+                if units[k] <= total and best[n - 1, total - units[k]] + value[k] > best[n, total]:
+                    best[n, total], last[n, total] = best[n - 1, total - units[k]] + value[k], k
+    total = share_units
+    for n in range(most, 0, -1):
+        k = last[n, total]
+        if k >= 0:
+            chosen[k] += 1
+            total -= units[k]
+    return float(best[most, share_units])
+
+
+class Pricer:
+    """Pricing on one GPU type.
+
+    Parameters
+    ----------
+    view
+        The instance from the GPU type; its rule is not ``p99``.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.tables = view.tables
+        self.asked = asked_of(view)
+        self.seating = seating(self.tables, self.asked)
+        self._places = np.array(self.seating.places, dtype=np.float64).reshape(-1, len(Place._fields))
+        self._together = (self.seating.beside >= 0) & (self.seating.beside.T >= 0)
+
+    def alone(self, workload: int, most_rps: Floats) -> float:
+        """Return the most that a GPU serves of one workload in a gpulet of its own, in requests per second."""
+        worth = np.zeros(len(most_rps))
+        worth[workload] = 1.0
+        places = (self.seating.places[p] for p in self.seating.alone)
+        looks = (first_look(self.tables, self.asked, place, worth, most_rps) for place in places)
+        return max((float(look.worth) for look in looks), default=0.0)
+
+    def price(self, worth: Floats, most_rps: Floats, closely: bool = True, deadline: float = math.inf) -> Priced:
+        """Bound the worth of a GPU.
+
+        Every gpulet is first taken for the better of one workload alone and a limit on turns. Where the best GPU
+        contains such limits, turns are looked at there, until it contains none or time is up: the bound is valid then,
+        too.
+
+        Parameters
+        ----------
+        worth
+            Of a unit of rate of each workload, shape (workloads,); where not above 0 a workload is left out.
+        most_rps
+            Largest rate of each workload that counts, shape (workloads,).
+        closely
+            ``False`` to leave it at the limits.
+        deadline
+            ``time.monotonic()`` value.
+        """
+        count = len(self._places)
+        value, limit = np.zeros(count), np.zeros(count)
+        workload, rate_rps = np.full((count, SLOTS), -1, dtype=np.int64), np.zeros((count, SLOTS))
+        terms = (self.tables, self.asked)
+        _look_everywhere(*terms, self._places, worth, most_rps, value, limit, workload, rate_rps)
+        unsure = limit > value
+        alone, value = value, np.maximum(value, limit)
+        while True:
+            fullest = list(self._fullest(value))
+            bound, parts = max(fullest, key=lambda each: each[0], default=(0.0, []))
+            looked_at = [p for p in set(parts) if unsure[p]]
+            if not (closely and looked_at) or time.monotonic() >= deadline:
+                break
+            for p in looked_at:
+                place = self.seating.places[p]
+                turns = most_in_turns(*terms, place, worth, most_rps, alone[p], workload[p], rate_rps[p])
+                value[p], unsure[p] = min(limit[p], turns), False
+                if turns > limit[p]:
+                    rate_rps[p] *= limit[p] / turns
+        return Priced(float(bound), [self._served(parts, workload, rate_rps, len(worth)) for _, parts in fullest])
+
+    def _fullest(self, value: Floats) -> Iterator[tuple[float, list[int]]]:
+        """Yield the GPUs worth most with one gpulet, with two and with every crowd: worth and places."""
+        seats = self.seating
+        if len(seats.alone):
+            p = int(seats.alone[np.argmax(value[seats.alone])])
+            yield float(value[p]), [p]
+        if self._together.any():
+            beside = np.where(self._together, value[seats.beside], -math.inf)
+            i, j = divmod(int(np.argmax(beside + beside.T)), len(beside))
+            yield float(beside[i, j] + beside[j, i]), [int(seats.beside[i, j]), int(seats.beside[j, i])]
+        units = self._places[seats.alone, 0].astype(np.int64)
+        for crowd, most in zip(seats.crowd, seats.most_in_crowd, strict=True):
+            chosen = np.zeros(len(units), dtype=np.int64)
+            worth = _fill(units, value[crowd], self.tables.share_units, int(most), chosen)
+            yield worth, np.repeat(crowd, chosen).tolist()
+
+    def _served(self, parts: list[int], workload: Ints, rate_rps: Floats, workloads: int) -> Floats:
+        served = np.zeros(workloads)
+        who = workload[parts].ravel()
+        np.add.at(served, who[who >= 0], rate_rps[parts].ravel()[who >= 0])
+        return served

@@ -1,0 +1,272 @@
+"""The most that slots which take turns in one gpulet can be worth.
+
+In a cycle of D ms every slot runs one batch and so serves at most ``1000 b / D``; all of them take at most D together,
+and a request that just missed its batch still meets its SLO: ``D + t_inf <= SLO``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.temporal.places import Asked, Place, all_times_ms
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SLOTS = 3
+"""Slots of a gpulet, at most."""
+
+CYCLE_STEP = 0.01
+"""Width of a range of duty cycles, as a part of its lower end."""
+
+RANGES_AT_ONCE = 8
+"""Neighbouring ranges that are bounded together first."""
+
+PRICE_ROUNDS = 6
+"""Halvings of the price that bounds the worth of a range of duty cycles."""
+
+
+class Slots(NamedTuple):
+    """What one range of duty cycles has room for: one or two slots of a workload, by rising time and worth.
+
+    Attributes
+    ----------
+    first
+        Those of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
+    time_ms, worth
+        Least time and most worth of each.
+    """
+
+    first: Ints
+    time_ms: Floats
+    worth: Floats
+
+
+class Price(NamedTuple):
+    """A price for the time of a cycle, and the limit that it proves on the worth of turns.
+
+    Attributes
+    ----------
+    per_ms, limit
+        The price, and the limit.
+    first, second
+        The two largest surpluses of any workload's slot beyond the price of its time, at least 0.
+    """
+
+    per_ms: float
+    limit: float
+    first: float
+    second: float
+
+
+@njit(cache=True)
+def _slots(
+    asked: Asked, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
+) -> None:
+    """Write what cycles from ``low_ms`` to ``high_ms`` have room for; nothing that takes longer for no more worth."""
+    count = 0
+    for w in range(len(worth)):
+        slots.first[w] = count
+        if worth[w] <= 0.0:
+            continue
+        m, most = asked.model[w], worth[w] * most_rps[w]
+        last = 0  # the largest batch that there is room for
+        for b in range(1, times_ms.shape[1]):
+            time_ms = times_ms[m, b]
+            if time_ms <= high_ms and low_ms + time_ms <= asked.slo_ms[w]:
+                count = _insert(slots, w, count, time_ms, worth[w] * min(most_rps[w], 1000.0 * b / low_ms))
+                last = b
+        # A workload may have two slots of a cycle: where one batch as large as both is not possible, or takes longer.
+        # Three are no better than one alone.
+        for b in range(1, last + 1):
+            for other in range(b, last + 1):
+                time_ms = times_ms[m, b] + times_ms[m, other]
+                if time_ms > high_ms:
+                    break
+                if b + other > last or times_ms[m, b + other] > time_ms:
+                    count = _insert(slots, w, count, time_ms, min(most, worth[w] * 1000.0 * (b + other) / low_ms))
+                    if worth[w] * 1000.0 * (b + other) / low_ms >= most:
+                        break
+    slots.first[len(worth)] = count
+
+
+@njit(cache=True)
+def _insert(slots: Slots, workload: int, count: int, time_ms: float, value: float) -> int:
+    """Insert a slot in its place unless another of the workload is as good; return the new number of all slots."""
+    first = int(slots.first[workload])
+    at = first + int(np.searchsorted(slots.time_ms[first:count], time_ms, side="right"))
+    if at > first and slots.worth[at - 1] >= value:
+        return count
+    end = at  # slots from ``at`` to ``end`` take longer and are worth no more
+    while end < count and slots.worth[end] <= value:
+        end += 1
+    if at > first and slots.time_ms[at - 1] == time_ms:
+        at -= 1
+    moved = at + 1 - end  # at most 1: from the back then, else from the front
+    for k in range(count - 1, end - 1, -1) if moved > 0 else range(end, count):
+        slots.time_ms[k + moved], slots.worth[k + moved] = slots.time_ms[k], slots.worth[k]
+    slots.time_ms[at], slots.worth[at] = time_ms, value
+    return count + moved
+
+
+@njit(cache=True)
+def _priced(slots: Slots, high_ms: float) -> Price:
+    """Bound the worth of turns by a price for the time of the cycle."""
+    low, high = 0.0, 0.0
+    for k in range(slots.first[-1]):
+        high = max(high, slots.worth[k] / slots.time_ms[k])
+    best = Price(high, high * high_ms, 0.0, 0.0)
+    for _ in range(PRICE_ROUNDS):
+        per_ms = (low + high) / 2.0
+        top, took_ms = np.zeros(SLOTS), np.zeros(SLOTS)
+        for w in range(len(slots.first) - 1):
+            value, time_ms = 0.0, 0.0
+            for k in range(slots.first[w], slots.first[w + 1]):
+                if slots.worth[k] - per_ms * slots.time_ms[k] > value:
+                    value, time_ms = slots.worth[k] - per_ms * slots.time_ms[k], slots.time_ms[k]
+            for s in range(SLOTS):
+                if value > top[s]:
+                    top[s], value = value, top[s]
+                    took_ms[s], time_ms = time_ms, took_ms[s]
+        if per_ms * high_ms + top.sum() < best.limit:
+            best = Price(per_ms, per_ms * high_ms + top.sum(), top[0], top[1])
+        if took_ms.sum() > high_ms:
+            low = per_ms
+        else:
+            high = per_ms
+    return best
+
+
+@njit(cache=True)
+def _best_three(slots: Slots, high_ms: float, price: Price, enough: float, chosen: Ints) -> float:
+    """Write the best slots of up to three workloads that fit into ``high_ms``, if they are worth more than ``enough``.
+
+    At any price for the time, slots are worth no more than the price of the whole cycle and what each is worth beyond
+    the price of its own time.
+    """
+    best = enough
+    workloads = len(slots.first) - 1
+    surplus = slots.worth[: slots.first[-1]] - price.per_ms * slots.time_ms[: slots.first[-1]]
+    paid = price.per_ms * high_ms
+    # Slots of all later workloads by time, each worth more than those before it.
+    stairs_ms, stairs_slot = np.empty(len(surplus)), np.empty(len(surplus), dtype=np.int64)
+    steps = 0
+    for j in range(workloads - 1, -1, -1):
+        for second in range(slots.first[j], slots.first[j + 1]):
+            if paid + surplus[second] + price.first + price.second <= best:
+                continue
+            for first in range(-1, slots.first[j]):
+                left_ms, value = high_ms - slots.time_ms[second], slots.worth[second]
+                if first >= 0:
+                    if paid + surplus[second] + surplus[first] + price.first <= best:
+                        continue
+                    left_ms, value = left_ms - slots.time_ms[first], value + slots.worth[first]
+                if left_ms < 0.0:
+                    continue
+                third = -1
+                if steps > 0:
+                    at = np.searchsorted(stairs_ms[:steps], left_ms, side="right") - 1
+                    if at >= 0:
+                        third = stairs_slot[at]
+                        value += slots.worth[third]
+                if value > best:
+                    best = value
+                    chosen[0], chosen[1], chosen[2] = second, first, third
+        steps = _add_steps(slots, j, stairs_slot[:steps].copy(), stairs_ms, stairs_slot)
+    return best
+
+
+@njit(cache=True)
+def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stairs_slot: Ints) -> int:
+    """Merge a workload's slots into the stairs of the best slot by time; return their number."""
+    i, k, steps = 0, slots.first[workload], 0
+    last = slots.first[workload + 1]
+    while i < len(known) or k < last:
+        if k >= last or (i < len(known) and slots.time_ms[known[i]] <= slots.time_ms[k]):
+            slot = known[i]
+            i += 1
+        else:
+            slot = k
+            k += 1
+        if steps == 0 or slots.worth[slot] > slots.worth[stairs_slot[steps - 1]]:
+            stairs_ms[steps], stairs_slot[steps] = slots.time_ms[slot], slot
+            steps += 1
+    return steps
+
+
+@njit(cache=True)
+def most_in_turns(
+    tables: Tables,
+    asked: Asked,
+    place: Place,
+    worth: Floats,
+    most_rps: Floats,
+    enough: float,
+    workload: Ints,
+    rate_rps: Floats,
+) -> float:
+    """Bound the worth of slots that take turns, and write the slots that reach it.
+
+    Duty cycles are looked at in ranges: a slot serves what it would in the shortest cycle of its range, and all slots
+    have the time of the longest.
+
+    Parameters
+    ----------
+    tables, asked, place, worth, most_rps
+        See ``first_look``.
+    enough
+        Turns worth no more are of no interest.
+    workload, rate_rps
+        Overwritten with whose the slots are (-1: none) and their rates, shape (3,); as they were if turns are worth no
+        more than ``enough``.
+
+    Returns
+    -------
+    float
+        At least ``enough``.
+    """
+    times_ms, _ = all_times_ms(tables, asked, place)
+    for b in range(times_ms.shape[1] - 2, 0, -1):  # a larger batch that is done sooner serves as much
+        times_ms[:, b] = np.minimum(times_ms[:, b], times_ms[:, b + 1])
+    shortest_ms, longest_ms = np.inf, 0.0
+    for w in range(len(worth)):
+        if worth[w] > 0.0:
+            shortest_ms = min(shortest_ms, times_ms[asked.model[w]].min())
+            longest_ms = max(longest_ms, asked.slo_ms[w])
+    if not 2.0 * shortest_ms <= longest_ms:
+        return enough
+    ranges = int(np.ceil(np.log(longest_ms / shortest_ms) / np.log(1.0 + CYCLE_STEP) / RANGES_AT_ONCE))
+    most = len(worth) * times_ms.shape[1] * (times_ms.shape[1] + 1) // 2
+    slots = Slots(np.empty(len(worth) + 1, dtype=np.int64), np.empty(most), np.empty(most))
+    limits = np.empty(ranges)
+    for r in range(ranges):
+        low_ms, high_ms = _range_ms(shortest_ms, r * RANGES_AT_ONCE, RANGES_AT_ONCE)
+        _slots(asked, times_ms, worth, most_rps, low_ms, high_ms, slots)
+        limits[r] = _priced(slots, high_ms).limit
+    best = enough
+    chosen = np.full(SLOTS, -1, dtype=np.int64)
+    for r in np.argsort(-limits):
+        if limits[r] <= best:
+            break
+        for part in range(r * RANGES_AT_ONCE, (r + 1) * RANGES_AT_ONCE):
+            low_ms, high_ms = _range_ms(shortest_ms, part, 1)
+            _slots(asked, times_ms, worth, most_rps, low_ms, high_ms, slots)
+            price = _priced(slots, high_ms)
+            value = _best_three(slots, high_ms, price, best, chosen) if price.limit > best else best
+            if value > best:
+                best = value
+                workload[:], rate_rps[:] = -1, 0.0
+                for s in range(SLOTS):
+                    if chosen[s] >= 0:
+                        w = np.searchsorted(slots.first, chosen[s], side="right") - 1
+                        workload[s], rate_rps[s] = w, slots.worth[chosen[s]] / worth[w]
+    return best
+
+
+@njit(cache=True)
+def _range_ms(shortest_ms: float, first: int, count: int) -> tuple[float, float]:
+    """Return the ends of ``count`` ranges of duty cycles from number ``first`` on."""
+    return shortest_ms * (1.0 + CYCLE_STEP) ** first, shortest_ms * (1.0 + CYCLE_STEP) ** (first + count)

@@ -1,0 +1,57 @@
+"""``bench figures`` for needs other than plain runs: plans that are tried otherwise, and rates that grow."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.cli.app import main
+from bench.ledger import Ledger
+from bench.max_rate import retraced, with_all_served
+from bench.row import Row
+from bench.trial import Trial
+from instances.suites import suite
+from reports.figure import Figure, Need
+
+TRIED = Need("igniter-3", ("igniter",), trial=Trial(1.1, error=0.2))
+CLIMB = Need("gpulet-scen4", ("sbp",), climb=True)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+    """Return the rows that the only figure was given, once it was drawn."""
+    kept: list[Row] = []
+
+    def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
+        kept[:] = rows
+        return [folder / "drawn"]
+
+    figure = Figure("both", "title", "paper", "shows", "look", "seconds", (TRIED, CLIMB), draw)
+    monkeypatch.setattr("reports.figures.figure_names", lambda: ["both"])
+    monkeypatch.setattr("reports.figures.figure", lambda name, where: figure)
+    return kept
+
+
+def test_what_figures_need_is_run_once(drawn: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "ledger.sqlite"
+    figures = ["figures", "--ledger", str(file), "--out", str(tmp_path / "out")]
+    assert main([*figures, "--no-run"]) == 2
+    assert "lacks 2 runs: igniter on igniter-3, sbp on gpulet-scen4;" in capsys.readouterr().err
+
+    assert main(figures) == 0
+    said = capsys.readouterr().err
+    assert "1 climbs to go on with" in said
+    assert "1 runs to make, " in said
+    tried, *climbed = drawn
+    assert (tried.instance, tried.headroom, tried.truth) == ("igniter-3", 1.1, "figures off by up to 20 %")
+    assert tried.simulation is None
+    one = retraced(with_all_served(suite("gpulet-scen4").build()[0]), climbed)
+    assert one.next is None
+    assert one.reached > 1.0
+    assert len(one.rows) == len(climbed)
+
+    with Ledger(file) as ledger:
+        assert len(ledger.keys()) == 1 + len(climbed)
+    assert main([*figures, "--no-run"]) == 0
+    assert "every run is in the ledger" in capsys.readouterr().err
+    assert [row.key for row in drawn] == [tried.key, *(row.key for row in climbed)]

@@ -1,0 +1,98 @@
+"""Requests per second that the simulation serves; ``make bench`` prints the table, ``make test`` runs each once."""
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.api import Run
+from bench.simulate import Interference, Settings, Simulated, simulate
+from bench.simulation.arrivals import Stream
+from bench.simulation.driver import Simulation
+from heuristics.igniter import IGniter
+from instances import Instance, Plan, spatial_gpu
+from instances.suites import suite
+
+IN_64GPU = {instance.name: instance for instance in suite("64gpu").build()}
+TWELVE = suite("igniter-12").build()[0]
+
+RATE_RPS = {1: 450.0, 8: 1300.0}
+"""What half a V100 does for AlexNet in batches of 1 or 8, at a load of about nine tenths."""
+
+REQUESTS = 2_000_000
+
+
+def single_slot(batch: int) -> tuple[Plan, Instance]:
+    """One workload alone: a slow one of those in iGniter's evaluation."""
+    workload = replace(TWELVE.workloads[2], id="w", slo_ms=50.0, rate_rps=RATE_RPS[batch])
+    only = replace(TWELVE, name="single", workloads=(workload,))
+    return Plan("single", (spatial_gpu("v100", [("w", 20, batch, workload.rate_rps)]),)), only
+
+
+class Given:
+    """A stream of requests at given times."""
+
+    def __init__(self, times_ms: np.ndarray) -> None:
+        self.times_ms, self.taken = times_ms, 0
+
+    def until(self, limit_ms: float) -> np.ndarray:
+        first, self.taken = self.taken, int(np.searchsorted(self.times_ms, limit_ms, side="right"))
+        return self.times_ms[first : self.taken]
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_a_single_slot_with_arrivals_given(benchmark: BenchmarkFixture, batch: int) -> None:
+    plan, instance = single_slot(batch)
+    gaps_ms = np.random.default_rng(1).exponential(1000.0 / RATE_RPS[batch], REQUESTS)
+    times_ms = np.cumsum(gaps_ms)
+    settings = Settings(seconds=float(times_ms[-1]) / 1000.0, warmup_s=0.0)
+    simulate(plan, instance, Settings(seconds=0.1))  # loads the compiled code
+
+    def fresh() -> tuple[tuple[Simulation], dict[str, object]]:
+        streams = {"w": cast(Stream, Given(times_ms))}
+        return (Simulation(plan, instance, settings, instance, streams),), {}
+
+    def serve(simulation: Simulation) -> Simulation:
+        simulation.advance(float(times_ms[-1]))
+        return simulation
+
+    simulation = benchmark.pedantic(serve, setup=fresh, rounds=5)
+
+    report(benchmark, REQUESTS)
+    simulation.tally()
+    assert simulation.measured.counts["served"].sum() > 0.9 * REQUESTS
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_a_single_slot_with_poisson_arrivals_drawn(benchmark: BenchmarkFixture, batch: int) -> None:
+    plan, instance = single_slot(batch)
+    settings = Settings(seconds=REQUESTS / RATE_RPS[batch], warmup_s=0.0)
+    simulate(plan, instance, Settings(seconds=0.1))
+
+    found: Simulated = benchmark.pedantic(simulate, (plan, instance, settings), rounds=5)
+
+    report(benchmark, found.requests)
+    assert found.drop_rate < 0.1
+
+
+@pytest.mark.parametrize("interference", list(Interference))
+def test_64gpu(benchmark: BenchmarkFixture, interference: Interference) -> None:
+    problem = IN_64GPU["64gpu-cost"]
+    plan = IGniter().schedule(problem, Run()).plan
+    assert plan is not None
+    settings = Settings(seconds=30.0, interference=interference)
+    simulate(plan, problem, replace(settings, seconds=0.1))
+
+    found: Simulated = benchmark.pedantic(simulate, (plan, problem, settings), rounds=3)
+
+    # Those of the warm-up are served too
+    report(benchmark, found.requests * (settings.seconds + settings.warmup_s) / settings.seconds)
+    assert found.violation_rate < 0.2
+
+
+def report(benchmark: BenchmarkFixture, requests: float) -> None:
+    """Write requests per second of the fastest round beside the times."""
+    if benchmark.stats is not None:
+        benchmark.extra_info["requests_per_s"] = round(requests / benchmark.stats.stats.min)

@@ -1,0 +1,175 @@
+"""Branch and price against brute force, where enumeration is kept from closing anything."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Bound, Outcome, Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.colgen.bounds import cost_bound
+from formulations.colgen.branching import Branch, Tree
+from formulations.colgen.generation import Generation
+from formulations.colgen.pricer import Pricer
+from formulations.colgen.spatial import CostGeneration
+from instances import GpuPool, Instance, Objective, Plan
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from tests.formulations import exhaustive
+
+V100 = gpu_type("v100")
+COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """Compile before any clock starts."""
+    ColGen().warm()
+
+
+@pytest.fixture
+def without_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Generation, "complete_below", lambda self, worst: False)
+
+
+def small(seed: int, size: int, *pools: GpuPool) -> Instance:
+    return replace(generate("igniter-mix", size, seed, Objective.COST, gpus=None), gpus=pools)
+
+
+def two_types(seed: int, size: int, counts: tuple[int | None, int | None] = (None, None)) -> Instance:
+    random = Random(seed)
+    slow = exhaustive.slower(COARSE, "slow", random.choice((1.2, 1.5)), round(random.uniform(1.5, 2.9), 2))
+    return small(seed, size, GpuPool(COARSE, counts[0]), GpuPool(slow, counts[1]))
+
+
+def solve(instance: Instance, optimum: float | None) -> Outcome:
+    """Run ``colgen``; no bound that it reports may exceed the optimum."""
+
+    def listen(plan: Plan | None, bound: Bound | None) -> None:
+        assert bound is None or optimum is None or bound.value <= optimum * (1 + 1e-9)
+
+    return ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0, listener=listen))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_the_optimum_is_that_of_brute_force(seed: int, without_enumeration: None) -> None:
+    counts = ((None, None), (2, 2), (1, None), (None, 1))[seed % 4]
+    instance = two_types(seed, 4, counts)
+    optimum = exhaustive.least_cost(instance)
+
+    outcome = solve(instance, optimum)
+
+    if optimum is None:
+        assert outcome.status is Status.INFEASIBLE
+        return
+    assert outcome.plan is not None
+    assert outcome.status is Status.OPTIMAL
+    assert judge(outcome.plan, instance).value == pytest.approx(optimum, rel=1e-9)
+
+
+@pytest.mark.parametrize(("size", "seed", "factor", "price"), [(15, 3, 1.2, 1.95), (18, 2, 1.2, 1.15)])
+def test_branching_closes_what_enumeration_leaves_open(
+    size: int, seed: int, factor: float, price: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+    enumerate_all = Generation.complete_below
+
+    def complete_below(self: Generation, worst: float) -> bool:
+        ended.append(enumerate_all(self, worst))
+        return ended[-1]
+
+    monkeypatch.setattr(Generation, "complete_below", complete_below)
+    slow = exhaustive.slower(V100, "slow", factor, price)
+    instance = small(seed, size, GpuPool(V100), GpuPool(slow))
+
+    outcome = solve(instance, None)
+
+    assert ended == [False]
+    assert outcome.status is Status.OPTIMAL
+
+
+def test_identical_workloads_are_no_pair(without_enumeration: None) -> None:
+    """Classes of several are not branched on: what cannot be decided stays open."""
+    instance = small(3, 3, GpuPool(COARSE))
+    doubled = (*instance.workloads, *(replace(w, id=f"{w.id}-again") for w in instance.workloads))
+    instance = replace(instance, workloads=doubled)
+    optimum = exhaustive.least_cost(instance)
+    assert optimum is not None
+
+    outcome = solve(instance, optimum)
+
+    assert outcome.plan is not None
+    assert judge(outcome.plan, instance).value == pytest.approx(optimum)
+
+
+def tree(instance: Instance, enough: Callable[[float], bool] = lambda bound: False) -> Tree:
+    generation = CostGeneration(instance, Run(deadline=time.monotonic() + 30.0))
+    generation.solve(lambda: False)
+    return Tree(generation, enough)
+
+
+def test_the_bound_of_a_tree_never_falls_and_ends_at_the_optimum() -> None:
+    instance = two_types(1, 5)
+    optimum = exhaustive.least_cost(instance)
+    assert optimum is not None
+    searched = tree(instance, lambda bound: bound >= optimum * (1 - 1e-6))
+
+    bounds = [searched.bound]
+    while searched.open and searched.step():
+        bounds.append(searched.bound)
+
+    assert bounds[:-1] == sorted(bounds[:-1])
+    assert all(bound <= optimum * (1 + 1e-6) for bound in bounds[:-1])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 200),
+    st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5),
+    st.sets(st.sampled_from(list(combinations(range(5), 2))), max_size=2),
+    st.sets(st.sampled_from(list(combinations(range(5), 2))), max_size=2),
+)
+def test_pricing_finds_the_best_set_that_a_branch_allows(
+    seed: int, profit: list[float], apart: set[tuple[int, int]], together: set[tuple[int, int]]
+) -> None:
+    instance = small(seed, 5, GpuPool(COARSE))
+    generation = CostGeneration(instance, Run())
+    assert generation.class_of.tolist() == list(range(5))
+    branch = Branch(0.0, np.zeros(1), generation.count, (), tuple(apart), tuple(together))
+    best = max(
+        (
+            sum(profit[w] for w in members)
+            for size in range(1, 6)
+            for members in combinations(range(5), size)
+            if branch.allows(0, set(members)) and any(exhaustive.fitting_batches(instance, COARSE, members))
+        ),
+        default=0.0,
+    )
+    (pricer,) = generation.pricers
+    assert isinstance(pricer, Pricer)
+    choices = branch.choices(pricer, generation.class_of)
+    worth = np.array([profit[int(pricer.workloads[w])] for w in choices.workload])
+
+    priced = pricer.price(worth, 0.0, 10**6, 10**4, 10**5, bonus=1e-9, choices=choices)
+
+    found = max((sum(profit[w] for w, _, _ in p.members) for p in priced.patterns), default=0.0)
+    assert found == pytest.approx(best, abs=1e-7)
+    assert priced.bound >= best - 1e-9
+    for pattern in priced.patterns:
+        assert branch.allows(0, {w for w, _, _ in pattern.members})
+
+
+def test_gpus_that_have_to_be_used_cost_what_they_are_not_worth() -> None:
+    # Two workloads worth 1 each; no GPU of price 3 and 1 is worth more than 1: two of the first type cost 6 in all.
+    dual, copies, worth = np.ones(2), np.ones(2), np.ones(2)
+    price, count = np.array([3.0, 1.0]), np.full(2, np.inf)
+
+    assert cost_bound(dual, copies, worth, price, count) == pytest.approx(2.0)
+    assert cost_bound(dual, copies, worth, price, count, np.array([2.0, 0.0])) == pytest.approx(6.0)

@@ -1,0 +1,344 @@
+"""Column generation over split plans against brute force, spatial plans and random split plans."""
+
+import math
+import time
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Bound, Outcome, Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.colgen.generation import identical_workloads
+from formulations.colgen.split.pricer import SplitPricer
+from formulations.colgen.split.serving import Market, market, part_served
+from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.costs import next_cost
+from instances.generate import generate
+from instances.one_gpu import Resident, fit_gpu
+from instances.suites import suite
+from instances.view import View
+from tests.formulations import exhaustive, split_plans
+
+V100 = gpu_type("v100")
+TINY = exhaustive.small_batches(replace(V100, name="tiny", share_units=5), 3)
+RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE, SloRule.ASSEMBLY)
+MOST_GPUS = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """Compile before any clock starts."""
+    solve(tiny(0, Objective.COST))
+
+
+def tiny(seed: int, objective: Objective) -> Instance:
+    """One to three workloads that need up to two GPUs each, on one or two types."""
+    random = Random(seed)
+    # Each workload is drawn for a part of a GPU, and some then ask for more than all of one.
+    drawn = exhaustive.draw_workloads(random, TINY, 1 + seed % 3, (0.2, 0.9))
+    asked = [replace(w, rate_rps=round(w.rate_rps * random.choice((0.5, 0.8, 1.7)), 1)) for w in drawn]
+    if random.random() < 0.2:
+        asked[-1] = replace(asked[0], id=asked[-1].id)
+    pools = [GpuPool(TINY, 2 if objective is Objective.GOODPUT else None)]
+    if random.random() < 0.3:
+        slow = exhaustive.slower(TINY, "slow", 1.3, 2.2)
+        pools.append(GpuPool(slow, 1))
+    return Instance(
+        f"tiny-{seed}",
+        objective,
+        RULES[seed // 3 % 3],
+        "igniter",
+        tuple(pools),
+        tuple(asked),
+        latency_buffer=random.choice((1.0, 1.1)),
+    )
+
+
+def solve(instance: Instance, limit_s: float = 30.0, plan_class: PlanClass = PlanClass.SPLIT) -> Outcome:
+    """Run ``colgen``: every plan and bound that it reports is looked at."""
+    heard: list[float] = []
+    planned: list[float] = []
+
+    def listen(plan: Plan | None, bound: Bound | None) -> None:
+        if plan is not None:
+            verdict = judge(plan, instance)
+            assert verdict.feasible, verdict.violations
+            assert verdict.value is not None
+            assert plan_class.contains(plan.plan_class)
+            planned.append(verdict.value)
+        if bound is not None:
+            assert bound.certified
+            assert bound.plan_class is plan_class
+            heard.append(bound.value)
+
+    run = Run(deadline=time.monotonic() + limit_s, listener=listen)
+    outcome = ColGen(plan_class=plan_class).schedule(instance, run)
+    if heard and planned:
+        room = 1e-6 * max(planned)
+        if instance.objective.minimised:
+            assert max(heard) <= min(planned) + room
+        else:
+            assert min(heard) >= max(planned) - room
+    return outcome
+
+
+def value(outcome: Outcome, instance: Instance) -> float:
+    assert outcome.plan is not None
+    found = judge(outcome.plan, instance).value
+    assert found is not None
+    return found
+
+
+# --- Brute force ---
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_split_plan_costs_less_than_the_bound(seed: int) -> None:
+    instance = tiny(seed, Objective.COST)
+    optimum = split_plans.least_cost(instance, MOST_GPUS)
+    assert optimum is not None
+
+    outcome = solve(instance, 5.0)
+
+    assert outcome.bound is not None
+    assert outcome.bound.value <= optimum * (1 + 1e-9)
+    # Brute force tries some rates only under ``assembly``.
+    assert value(outcome, instance) <= optimum * (1 + 1e-9)
+    if instance.slo_rule is not SloRule.ASSEMBLY:
+        assert value(outcome, instance) >= optimum * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_split_plan_serves_more_than_the_bound(seed: int) -> None:
+    instance = tiny(seed, Objective.GOODPUT)
+    optimum = split_plans.most_goodput(instance)
+
+    outcome = solve(instance, 5.0)
+
+    assert outcome.bound is not None
+    assert outcome.bound.value >= optimum * (1 - 1e-9)
+    assert value(outcome, instance) <= optimum * (1 + 1e-9)
+    if outcome.status is Status.OPTIMAL:
+        assert value(outcome, instance) >= optimum * (1 - 1e-7)
+
+
+def test_brute_force_tells_apart_what_it_should() -> None:
+    """Some of the tiny instances need splitting, some need it on one GPU, some need none."""
+    whole = [solve(tiny(s, Objective.COST), 5.0, PlanClass.SPATIAL) for s in range(24)]
+    assert any(outcome.status is Status.INFEASIBLE for outcome in whole)
+    assert any(outcome.status is Status.OPTIMAL for outcome in whole)
+    twice = next(
+        cover[0]
+        for seats, cover in split_plans.contents(tiny(6, Objective.COST), TINY)
+        if len(seats) == 2 and cover[0] > 0.6
+    )
+    assert twice <= 1.0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 500), st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3), st.integers(0, 30))
+def test_no_content_of_a_gpu_is_worth_more_than_pricing_says(seed: int, drawn: list[float], halved: int) -> None:
+    """However few regions are halved, and with any number of slots of one workload."""
+    instance = tiny(seed, Objective.COST)
+    seen, weight = seen_from(instance, 0), np.array(drawn[: len(set(classes(instance)))])
+    best = max(
+        (worth(seen, classes(instance), weight, cover) for _, cover in split_plans.contents(instance, TINY)), default=0
+    )
+
+    priced = SplitPricer(seen).price(weight, 0.0, halved, math.inf)
+
+    assert priced.bound >= best - 1e-9
+    assert (len(priced.contents) > 0) == (best > 1e-9)
+
+
+def classes(instance: Instance) -> list[int]:
+    return list(identical_workloads(instance)[2].tolist())
+
+
+def seen_from(instance: Instance, pool: int) -> Market:
+    _, first, copies = np.unique(classes(instance), return_index=True, return_counts=True)
+    view = View.of(instance, instance.gpus[pool].type)
+    return market(instance, view, first.astype(np.int64), copies.astype(np.float64))
+
+
+def worth(seen: Market, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
+    served = np.zeros(len(weight))
+    np.add.at(served, class_of, cover)
+    return float(weight @ np.minimum(served, seen.copies))
+
+
+# --- What a slot serves ---
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(0, 500),
+    st.integers(1, 3),
+    st.floats(0.05, 60.0),
+    st.sampled_from([Objective.COST, Objective.GOODPUT]),
+)
+def test_a_slot_serves_what_its_rule_allows(seed: int, batch: int, time_ms: float, objective: Objective) -> None:
+    instance = tiny(seed, objective)
+    allowed = split_plans.part_served(instance, TINY, 0, batch, time_ms)
+
+    part = part_served(seen_from(instance, 0), 0, batch, time_ms)
+
+    if objective is Objective.GOODPUT and instance.slo_rule is not SloRule.ASSEMBLY:
+        assert part == pytest.approx(allowed, abs=1e-9)
+    elif instance.slo_rule is SloRule.ASSEMBLY:
+        # Of all the rates in a range, brute force tries some; those above its own count as its own.
+        assert part >= min(1.0, allowed) - 1e-9
+    else:
+        assert part == pytest.approx(allowed, rel=1e-9)
+
+
+# --- Against other plans ---
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1_000), st.sampled_from([Objective.COST, Objective.GOODPUT]))
+def test_splitting_never_makes_the_optimum_worse(seed: int, objective: Objective) -> None:
+    family = "igniter-mix" if objective is Objective.COST else "overload-mix"
+    drawn = generate(family, 3, seed, objective, gpus=None if objective is Objective.COST else 1)
+    coarse = replace(V100, name="coarse", share_units=8)
+    instance = replace(drawn, gpus=tuple(replace(pool, type=coarse) for pool in drawn.gpus))
+
+    whole = solve(instance, 10.0, PlanClass.SPATIAL)
+    split = solve(instance, 2.0)
+
+    assert split.bound is not None
+    assert split.plan is not None
+    if whole.plan is not None:
+        room = 1e-9 * value(whole, instance)
+        if objective is Objective.COST:
+            assert split.bound.value <= value(whole, instance) + room
+            assert value(split, instance) <= value(whole, instance) + room
+        else:
+            assert split.bound.value >= value(whole, instance) - room
+            assert value(split, instance) >= value(whole, instance) - room
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1_000))
+def test_no_random_split_plan_costs_less_than_the_bound(seed: int) -> None:
+    """Workloads in random parts, placed first fit: as good a plan as any for catching a bound that is too high."""
+    random = Random(seed)
+    instance = replace(generate("igniter-mix", 4, seed, Objective.COST), gpus=(GpuPool(V100, None),))
+    view = View.of(instance, V100)
+    parts = []
+    for w, asked in enumerate(instance.workloads):
+        cut = random.choice((1.0, 0.5, random.uniform(0.1, 0.9)))
+        parts += [(w, asked.rate_rps * cut), (w, asked.rate_rps * (1.0 - cut))] if cut < 1.0 else [(w, asked.rate_rps)]
+    random.shuffle(parts)
+    gpus: list[list[Resident]] = []
+    for w, rate in parts:
+        ways = [Resident(w, batch, rate) for batch in range(1, 17)]
+        place = ((gpu, way) for gpu in [*gpus, []] for way in ways if fit_gpu(view, [*gpu, way]) is not None)
+        found = next(place, None)
+        if found is None:
+            return  # too fast a workload for one GPU, even in parts
+        gpu, way = found
+        if not gpu:
+            gpus.append(gpu)
+        gpu.append(way)
+    placed = [fit_gpu(view, gpu) for gpu in gpus]
+    plan = Plan(instance.name, tuple(gpu for gpu in placed if gpu is not None))
+    verdict = judge(plan, instance)
+    assert verdict.feasible
+    assert verdict.value is not None
+
+    outcome = solve(instance, 1.0)
+
+    assert outcome.bound is not None
+    assert next_cost(outcome.bound.value, instance) <= verdict.value * (1 + 1e-9)
+
+
+# --- Instances ---
+
+
+def test_splitting_saves_one_of_the_six_gpus() -> None:
+    """Whole workloads need six GPUs, and that is proven; in parts they fit on five."""
+    (instance,) = suite("igniter-12").build()
+
+    outcome = solve(instance, 60.0)
+
+    assert outcome.plan is not None
+    assert outcome.plan.plan_class is PlanClass.SPLIT
+    assert outcome.plan.gpus_used == 5
+    assert outcome.status is Status.OPTIMAL
+
+
+def test_a_workload_too_large_for_any_gpu_is_split() -> None:
+    asked = (Workload("W7", "ssd", 25.0, 900.0), Workload("W8", "ssd", 25.0, 300.0))
+    instance = Instance("big", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+
+    assert solve(instance, 10.0, PlanClass.SPATIAL).status is Status.INFEASIBLE
+    outcome = solve(instance, 10.0)
+
+    assert outcome.plan is not None
+    assert outcome.status is Status.OPTIMAL
+    parts = [slot.rate_rps for _, _, slot in outcome.plan.slots() if slot.workload == "W7"]
+    assert len(parts) > 1
+    assert sum(parts) == pytest.approx(900.0)
+
+
+def test_an_slo_that_nothing_meets_is_infeasible_and_named() -> None:
+    asked = (Workload("fast", "vgg19", 0.5, 10.0), Workload("easy", "alexnet", 50.0, 10.0))
+    instance = Instance("hopeless", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.INFEASIBLE
+    assert "fast" in outcome.reason
+
+
+def test_identical_workloads_each_get_their_rate() -> None:
+    """Slots belong to one workload each: parts of a class cannot be added up at will."""
+    asked = tuple(Workload(f"w{k}", "resnet50", 30.0, 900.0) for k in range(3))
+    instance = Instance("copies", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+
+    outcome = solve(instance, 10.0)
+
+    assert outcome.plan is not None
+    assert judge(outcome.plan, instance).feasible
+
+
+def test_a_split_plan_handed_over_is_where_it_starts() -> None:
+    (instance,) = suite("igniter-12").build()
+    best = solve(instance, 60.0).plan
+    heard: list[Plan] = []
+    start = Run(deadline=time.monotonic(), start=best, listener=lambda p, _: heard.append(p) if p else None)
+
+    ColGen(plan_class=PlanClass.SPLIT).schedule(instance, start)
+
+    assert min(plan.gpus_used for plan in heard) == 5
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 0.05, 0.5])
+def test_early_stop_leaves_valid_bounds(limit_s: float) -> None:
+    (instance,) = suite("igniter-12").build()
+
+    outcome = solve(instance, limit_s)
+
+    assert outcome.bound is None or outcome.bound.value <= 5 * V100.price_per_hour
+
+
+@pytest.mark.parametrize("objective", [Objective.CAPACITY, Objective.SCALE])
+def test_objectives_without_a_split_bound_are_declined(objective: Objective) -> None:
+    outcome = solve(generate("igniter-mix", 3, 0, objective, gpus=2))
+
+    assert outcome.status is Status.UNKNOWN
+    assert objective.value in outcome.reason
+
+
+def test_a_simulated_rule_is_declined() -> None:
+    outcome = solve(replace(generate("igniter-mix", 3, 0, Objective.COST), slo_rule=SloRule.P99))
+
+    assert outcome.status is Status.UNKNOWN
+    assert "p99" in outcome.reason

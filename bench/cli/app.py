@@ -18,6 +18,7 @@ import bench.cli.run as run
 import bench.cli.schema as schema
 import bench.cli.show as show
 import bench.cli.simulate as simulate
+import bench.cli.train as train
 import bench.cli.verify as verify
 from bench.cli.options import examples
 from bench.cli.terminal import emit, say
@@ -54,6 +55,7 @@ app.command(
 app.command("online", short_help="Serve a changing load while plans follow it.", epilog=examples(online.EXAMPLES))(
     online.online
 )
+app.command("train", short_help="Train a learning scheduler.", epilog=examples(train.EXAMPLES))(train.train)
 app.command("generate", short_help="Draw a random instance.", epilog=examples(generate.EXAMPLES))(
     generate.generate_instance
 )

@@ -182,7 +182,6 @@ def _end(
     queues[s].head = first + size
     started_ms = state[e].started_ms
     state[e].free_ms = state[e].event_ms + times[s, size].tail_ms
-    counts[s].busy_ms += state[e].free_ms - started_ms
     done_ms = state[e].free_ms + times[s, size].delay_ms
     slo_ms = slots[s].slo_ms
     for place in range(first, first + size):

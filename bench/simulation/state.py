@@ -46,11 +46,10 @@ COUNTS = np.dtype(
         ("latency_ms", "f8"),
         ("waiting_ms", "f8"),
         ("largest_ms", "f8"),
-        ("busy_ms", "f8"),
     ]
 )
 """What is measured of a slot: requests that came to an end, were served (in time or late), were served late, were
-dropped; sums of latencies and of waits before batches start, the longest latency; and all the time executing."""
+dropped; sums of latencies and of waits before batches start, and the longest latency."""
 
 BY_SECOND = np.dtype([("arrived", "i8"), ("served", "i8"), ("late", "i8"), ("dropped", "i8")])
 """Requests by the second in which they arrived."""

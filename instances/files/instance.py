@@ -131,6 +131,8 @@ def _problems(file: InstanceFile) -> Iterator[Problem]:
     taken: dict[str, str] = {}
     for position, application in enumerate(file.applications):
         yield from _application_problems(application, ids, ("applications", position))
+        if application.id in ids:
+            yield ("applications", position, "id"), f'"{application.id}" is also a workload; expected a name of its own'
         for place, stage in enumerate(application.stages):
             if taken.setdefault(stage, application.id) != application.id:
                 problem = f'"{stage}" is a stage of "{taken[stage]}" already; expected a workload for each application'

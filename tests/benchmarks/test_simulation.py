@@ -19,13 +19,13 @@ IN_64GPU = {instance.name: instance for instance in suite("64gpu").build()}
 TWELVE = suite("igniter-12").build()[0]
 
 RATE_RPS = {1: 450.0, 8: 1300.0}
-"""What half a V100 does for AlexNet in batches of 1 or 8, at a load of about nine tenths."""
+"""In batches of 1 or 8: so few that half a V100 drops none of them."""
 
 REQUESTS = 2_000_000
 
 
 def single_slot(batch: int) -> tuple[Plan, Instance]:
-    """One workload alone: a slow one of those in iGniter's evaluation."""
+    """AlexNet alone on half a V100."""
     workload = replace(TWELVE.workloads[2], id="w", slo_ms=50.0, rate_rps=RATE_RPS[batch])
     only = replace(TWELVE, name="single", workloads=(workload,))
     return Plan("single", (spatial_gpu("v100", [("w", 20, batch, workload.rate_rps)]),)), only
@@ -62,7 +62,8 @@ def test_a_single_slot_with_arrivals_given(benchmark: BenchmarkFixture, batch: i
 
     report(benchmark, REQUESTS)
     simulation.tally()
-    assert simulation.measured.counts["served"].sum() > 0.9 * REQUESTS
+    assert simulation.measured.counts["dropped"].sum() == 0
+    assert simulation.measured.counts["served"].sum() > 0.99 * REQUESTS
 
 
 @pytest.mark.parametrize("batch", [1, 8])
@@ -74,7 +75,7 @@ def test_a_single_slot_with_poisson_arrivals_drawn(benchmark: BenchmarkFixture, 
     found: Simulated = benchmark.pedantic(simulate, (plan, instance, settings), rounds=5)
 
     report(benchmark, found.requests)
-    assert found.drop_rate < 0.1
+    assert found.drop_rate == 0.0
 
 
 @pytest.mark.parametrize("interference", list(Interference))

@@ -72,7 +72,7 @@ def random_instances(draw: st.DrawFn) -> Instance:
     rows = (Workload(i, draw(models), draw(positive), draw(positive), draw(st.none() | names)) for i in ids)
     cut = draw(st.integers(0, len(ids)))  # a workload belongs to one application at most
     graphs = [draw(applications(part)) for part in (ids[:cut], ids[cut:]) if part and draw(st.booleans())]
-    graphs = list({graph.id: graph for graph in graphs}.values())
+    graphs = list({graph.id: graph for graph in graphs if graph.id not in ids}.values())
     return Instance(
         name=draw(names),
         objective=objective,

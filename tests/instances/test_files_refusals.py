@@ -191,6 +191,8 @@ def test_wrong_application(path: str, value: object, message: str) -> None:
     assert refusal(instance_from_json, twice).startswith(
         'mix.json: applications[1].id: "a1" is also applications[0].id'
     )
+    named = changed(good, ("applications", [APPLICATION | {"id": "w1"}]))
+    assert refusal(instance_from_json, named).startswith('mix.json: applications[0].id: "w1" is also a workload')
     shared = changed(good, ("applications", [APPLICATION, APPLICATION | {"id": "a2"}]))
     assert refusal(instance_from_json, shared).startswith(
         'mix.json: applications[1].stages[0]: "w1" is a stage of "a1" already'

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import islice
 
 import numpy as np
@@ -36,8 +37,9 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     if instance.objective is Objective.COLOCATION:
         slots, violations, over_capacity_pct = judge_colocation(plan, instance, views)
     else:
+        part = _arriving_part(plan, instance)
         for position, gpu in enumerate(plan.gpus):
-            found = judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type])
+            found = judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type], part)
             slots += found[0]
             violations += found[1]
     violations += _judge_pool(plan, instance)
@@ -95,7 +97,9 @@ def check_belongs(plan: Plan, instance: Instance) -> None:
                     raise InputError(place, "batch and rate_rps are positive")
 
 
-def _judge_gpu(position: int, gpu: PlacedGpu, view: View) -> tuple[list[SlotVerdict], list[Violation]]:
+def _judge_gpu(
+    position: int, gpu: PlacedGpu, view: View, part: Mapping[str, float]
+) -> tuple[list[SlotVerdict], list[Violation]]:
     """Judge one GPU: shares, memory, batches, and every slot's latency beside its neighbours."""
     tables, found = view.tables, []
     allocated = gpu.share_units
@@ -136,14 +140,14 @@ def _judge_gpu(position: int, gpu: PlacedGpu, view: View) -> tuple[list[SlotVerd
     demands = np.array([_demand(view, gpulet) for gpulet in gpu.gpulets]).reshape(-1, 3)
     slots: list[SlotVerdict] = []
     for at, gpulet in enumerate(gpu.gpulets):
-        judged = _judge_gpulet(position, gpulet, view, demands, at)
+        judged = _judge_gpulet(position, gpulet, view, demands, at, part)
         slots += judged[0]
         found += judged[1]
     return slots, found
 
 
 def _judge_gpulet(
-    position: int, gpulet: Gpulet, view: View, demands: NDArray[np.float64], own: int
+    position: int, gpulet: Gpulet, view: View, demands: NDArray[np.float64], own: int, part: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     tables, buffer = view.tables, view.instance.latency_buffer
     slots: list[SlotVerdict] = []
@@ -169,6 +173,10 @@ def _judge_gpulet(
         w, m = view.instance.workload_index[slot.workload], _model(view, slot)
         if cycle_ms is None:
             budget = float(view.budget_ms(w, slot.batch, slot.rate_rps))
+            if slot.workload in part:
+                # Less arrives: a batch then fills more slowly, and its first request waits longer (InSS, equation 3)
+                arriving_rps = part[slot.workload] * slot.rate_rps
+                budget = min(budget, float(view.budget_ms(w, slot.batch, arriving_rps)))
             period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
         else:
             # D + t_inf <= SLO and r <= 1000 b / D
@@ -215,6 +223,22 @@ def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
             message = f"{used} GPUs of type {pool.type.name} used, the pool has {pool.count}"
             found.append(Violation("pool", None, None, used, pool.count, message))
     return found
+
+
+def _arriving_part(plan: Plan, instance: Instance) -> dict[str, float]:
+    """Return what part of its planned rates arrives for each workload that more is planned for than it has.
+
+    Slots must keep their promises at both rates. Under ``goodput`` the plan says what is let in, under ``scale`` for
+    what multiple of the rates it is made.
+    """
+    if instance.objective not in (Objective.COST, Objective.CAPACITY):
+        return {}
+    served = _served_rps(plan)
+    return {
+        w.id: w.rate_rps / served[w.id]
+        for w in instance.workloads
+        if served.get(w.id, 0.0) > w.rate_rps * (1.0 + RATE_TOLERANCE)
+    }
 
 
 def _served_rps(plan: Plan) -> dict[str, float]:

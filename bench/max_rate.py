@@ -79,8 +79,12 @@ def not_held(row: Row) -> str | None:
     broken = {violation["kind"] for violation in row.violation_details} - _PROMISES
     if broken:
         return f"the plan breaks {', '.join(sorted(broken))}"
-    if row.sim_violation_rate is None:
+    if row.sim_violation_rate is None or row.simulation is None:
         return "the plan cannot be simulated"
+    for application in row.simulation["applications"]:
+        if application["violation_rate"] > VIOLATIONS_ALLOWED:
+            late = 100.0 * application["violation_rate"]
+            return f"{late:.1f} % of the requests to {application['id']} not in time"
     if row.sim_violation_rate > VIOLATIONS_ALLOWED:
         return f"{100.0 * row.sim_violation_rate:.1f} % of the requests not in time"
     return None

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.canvas import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
 from reports.palette import ALARM, ALARM_EDGE, QUIET, pale, scheduler_look
@@ -39,6 +38,8 @@ def draw_late_at_largest_rates(
     rows, folder
         See ``Figure.draw``.
     """
+    from bench.simulation.result import VIOLATIONS_ALLOWED
+
     found = rows_by_label(rows, needs)
     if not found:
         raise nothing_to_draw(figure.name, figure.needs)
@@ -73,6 +74,8 @@ def draw_late_at_largest_rates(
 
 
 def _draw_bar(ax: "Axes", place: float, width: float, row: "Row", largest: float, face: str) -> None:
+    from bench.simulation.result import VIOLATIONS_ALLOWED
+
     if (row.value or 0.0) < largest:
         ax.text(place, 1.3 * _LEAST_PCT, "N", ha="center", fontsize=6)
     elif row.sim_violation_rate is not None:

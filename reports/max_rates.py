@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.max_rate import Climb, retraced, with_all_served
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.figure import Figure, Need
 from reports.palette import scheduler_look
@@ -14,6 +12,7 @@ from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
 from reports.variants import made_for
 
 if TYPE_CHECKING:
+    from bench.max_rate import Climb
     from bench.row import Row
 
 _HEIGHT_IN = 2.3
@@ -43,6 +42,9 @@ def draw_max_rates(
     rows, folder
         See ``Figure.draw``.
     """
+    from bench.max_rate import retraced, with_all_served
+    from bench.simulation.result import VIOLATIONS_ALLOWED
+
     known = instances_of(figure.needs)
     planned = rows_by_label(rows, needs)
     climbs = {
@@ -99,6 +101,6 @@ def _blind(need: Need) -> bool:
     return any(parameter.endswith(".interference=false") for parameter in need.parameters)
 
 
-def _unended(climbs: Mapping[tuple[str, str], Climb]) -> list[str]:
+def _unended(climbs: "Mapping[tuple[str, str], Climb]") -> list[str]:
     unended = [f"{label} on {name}" for (label, name), one in climbs.items() if one.next is not None]
     return [f"Climbs that have not ended: {', '.join(unended)}."] if unended else []

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.simulation.arrivals import Arrivals, Process
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from bench.trial import Trial
 from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
@@ -60,6 +59,8 @@ def not_in_time_pct(row: "Row") -> dict[str, float]:
 
 
 def _draw_bars(ax: "Axes", found: "dict[str, Row]") -> None:
+    from bench.simulation.result import VIOLATIONS_ALLOWED
+
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
     width = _WIDTH / len(SCHEDULERS)
     for scheduler, row in found.items():

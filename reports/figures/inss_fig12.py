@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.figure import Figure
 from reports.inss_baselines import baselines
 from reports.palette import QUIET
@@ -25,6 +24,8 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def _label(ax: "Axes") -> None:
+    from bench.simulation.result import VIOLATIONS_ALLOWED
+
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
     ax.set(ylabel="Not in time (%)")
 

@@ -122,7 +122,7 @@ FIGURE = Figure(
     "four in ten budgets of igniter and of local search. Headroom 1.1 costs a tenth more GPUs and absorbs "
     "that error altogether, 1.25 costs three tenths and absorbs 20 %. Under random arrivals requests are "
     "late even where every figure is right; headroom is what helps there, too. Local search with headroom "
-    "1.1 takes as many GPUs as igniter without. gpu-lets+ degrades most slowly, on half as many GPUs again; "
+    "1.1 takes as many GPUs as igniter without. gpu-lets+ degrades most slowly, on 60 % more GPUs; "
     "gslice+ tunes itself back to its limits whatever the headroom. Lines are means over three seeds, bands "
     "reach from the least to the most.",
     cost="450 runs: about 7 minutes on two shared cores; as many runs of a second or less with --quick",

@@ -15,15 +15,24 @@ from bench.cli.doctor import EXAMPLES as DOCTOR
 from bench.cli.figures import EXAMPLES as FIGURES
 from bench.cli.generate import EXAMPLES as GENERATE
 from bench.cli.listing import EXAMPLES as LISTING
+from bench.cli.max_rate import EXAMPLES as MAX_RATE
+from bench.cli.online import EXAMPLES as ONLINE
 from bench.cli.profile import EXAMPLES as PROFILE
 from bench.cli.run import EXAMPLES as RUN
 from bench.cli.schema import EXAMPLES as SCHEMA
 from bench.cli.show import EXAMPLES as SHOW
+from bench.cli.simulate import EXAMPLES as SIMULATE
 from bench.cli.verify import EXAMPLES as VERIFY
 
 HEAVY = ("numpy", "numba", "torch", "ortools", "pyomo", "matplotlib", "pandas", "scipy", "highspy", "rich", "instances")
-COMMANDS = ("run", "list", "show", "verify", "generate", "figures", "schema", "doctor")
-ALL_EXAMPLES = (*EXAMPLES, *DOCTOR, *FIGURES, *GENERATE, *LISTING, *PROFILE, *RUN, *SCHEMA, *SHOW, *VERIFY)
+COMMANDS = (
+    *("run", "list", "show", "verify", "simulate", "max-rate", "online"),
+    *("generate", "figures", "schema", "doctor"),
+)
+ALL_EXAMPLES = (
+    *(*EXAMPLES, *DOCTOR, *FIGURES, *GENERATE, *LISTING, *MAX_RATE, *ONLINE),
+    *(*PROFILE, *RUN, *SCHEMA, *SHOW, *SIMULATE, *VERIFY),
+)
 
 
 @pytest.mark.parametrize(

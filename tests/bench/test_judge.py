@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 
 from bench.judge import Verdict, judge
-from instances import Gpulet, GpuPool, InputError, Objective, PlacedGpu, Plan, spatial_gpu
+from instances import Gpulet, GpuPool, InputError, Objective, PlacedGpu, Plan, SloRule, spatial_gpu
 from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan
 from tests.instances.reference import TOY
 
@@ -242,6 +242,20 @@ def test_rate_beyond_what_arrives_under_goodput() -> None:
 
 def test_more_than_arrives_is_no_violation_where_everything_must_be_served() -> None:
     assert judge(plan([("a", 4, 1, 220.0), ROWS[1]]), instance()).feasible
+
+
+def test_planning_for_more_than_arrives_does_not_fill_batches_any_faster() -> None:
+    """InSS, equation 3: at 100 req/s the first of two waits 10 ms for the second, whatever the plan says."""
+    assembly = replace(instance(), slo_rule=SloRule.ASSEMBLY)
+    honest, boastful = (plan([("b", 4, 2, rate)], [ROWS[0]]) for rate in (100.0, 150.0))
+
+    (first, _), (second, _) = (judge(answer, assembly).slots for answer in (honest, boastful))
+
+    # Alone 10.2 + 0.3 ms; 24.2 - 10 ms may be taken at the rate that arrives, 2000 / 150 ms at the one promised
+    assert first.budget_ms == pytest.approx(24.2 - 10.0 - 0.3)
+    assert second.budget_ms == pytest.approx(2000.0 / 150.0 - 0.3)
+    slow = plan([("b", 4, 3, 150.0)], [ROWS[0]])
+    assert judge(slow, assembly).slots[0].budget_ms == pytest.approx(24.2 - 20.0 - 0.3 * 1.5)
 
 
 def test_goodput_counts_only_slots_that_keep_their_promise() -> None:

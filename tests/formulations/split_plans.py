@@ -36,7 +36,7 @@ def part_served(instance: Instance, gpu: GpuType, workload: int, batch: int, tim
     if instance.objective is Objective.GOODPUT:
         return next((step / STEPS for step in range(STEPS, 0, -1) if holds(step / STEPS)), 0.0)
     if instance.slo_rule is SloRule.ASSEMBLY:
-        return next((step / RATES for step in range(3 * RATES, 0, -1) if holds(step / RATES)), 0.0)
+        return next((step / RATES for step in range(RATES, 0, -1) if holds(step / RATES)), 0.0)
     low, high = 0.0, 1.0
     if holds(high):
         return 1.0

@@ -11,3 +11,6 @@ OF_MODELS = (
     "mediator-fig4",
 )
 """Those of performance models: they need no runs."""
+
+OF_COURSES = ("gpulet-arxiv-fig14", "gpulet-fig15", "igniter-fig15", "igniter-fig17")
+"""Those of loads that are served online while they are drawn."""

@@ -1,5 +1,6 @@
 """Figures of what plans do under real arrivals: violations, largest rates, wrong figures."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -7,7 +8,9 @@ from matplotlib.colors import to_hex
 
 from bench.max_rate import Climb, with_all_served
 from instances.suites import suite
+from reports.courses import course
 from reports.figures import figure
+from reports.figures.gpulet_fig15 import SETTING
 from reports.figures.igniter_fig14_violations import not_in_time_pct
 from reports.palette import ALARM, scheduler_look
 from reports.requests import dropped_pct, late_pct, mean_latency_ms, spare_rps
@@ -21,7 +24,7 @@ def need_row(make_row, stated):
         arrivals = {"arrivals": need.trial.arrivals.label, "workloads": given.pop("workloads", [])}
         own = {"parameters": stated(need), "headroom": need.trial.headroom, "truth": need.trial.reality}
         return make_row(
-            given.pop("scheduler", need.schedulers[0]), instance, **(own | {"simulation": arrivals} | given)
+            given.pop("scheduler", need.schedulers[0]), instance, **(own | {"simulation": {"applications": [], **arrivals}} | given)
         )
 
     return make
@@ -146,3 +149,44 @@ def test_mean_latency_weighs_workloads_by_the_requests_they_served(make_row):
     assert mean_latency_ms(row, "vgg16", needs) == pytest.approx(99.0)
     assert mean_latency_ms(row, "alexnet", needs) is None
     assert mean_latency_ms(make_row(instance="4gpu"), "resnet50", needs) is None
+
+
+def test_gpus_follow_the_load_and_the_first_plan_does_not():
+    first_wave = replace(SETTING, seconds=1200.0)
+    following, kept = (course(first_wave, policy) for policy in ("reschedule", "static"))
+    assert min(period.gpus_used for period in following.periods) < max(p.gpus_used for p in following.periods)
+    assert len({period.gpus_used for period in kept.periods}) == 1
+    assert following.seen.violation_rate < 0.01 < kept.seen.violation_rate
+
+
+def test_the_course_of_a_load_is_drawn_under_its_command(draw):
+    throughput, gpus, shares, late = (page := draw("gpulet-fig15", [])).axes
+    assert throughput.get_xlim() == (0.0, 3200.0)
+    following, kept = gpus.lines
+    assert max(following.get_ydata()) == 4
+    assert max(shares.lines[0].get_ydata()) <= 400.0
+    assert max(kept.get_ydata()) == min(kept.get_ydata())
+    assert max(late.lines[0].get_ydata()) < max(late.lines[1].get_ydata())
+    assert SETTING.command("reschedule") in " ".join(page.get_supxlabel().split())
+
+
+def test_reactive_tuning_takes_from_w10_what_it_needs(draw):
+    latency, throughput = draw("igniter-fig15", []).axes
+    (tuned, planned), (tuned_rps, planned_rps) = (
+        [list(step.get_data().values) for step in ax.patches] for ax in (latency, throughput)
+    )
+    assert planned_rps == pytest.approx([150.0] * 12, rel=0.01)
+    assert max(planned) < 12.5
+    assert tuned_rps[-1] < 149.0
+    assert tuned[-1] < tuned[0]
+
+
+def test_shadow_processes_mend_what_errors_break(draw):
+    page = draw("igniter-fig17", [])
+    kept_and_shadow = [list(step.get_data().values) for step in page.axes[0].patches]
+    broken = len(kept_and_shadow) // 2
+    assert broken > 0
+    for kept, mended in zip(kept_and_shadow[:broken], kept_and_shadow[broken:], strict=True):
+        assert min(kept) > 1.0
+        assert mended[0] > 1.0
+        assert max(mended[2:]) <= 1.0

@@ -19,6 +19,9 @@ NOTHING = 1e-9
 SURE = 0.999
 """Weights at or above this are taken as whole."""
 
+NEW_PART = 0.9
+"""Of what a pattern covers: GPUs chosen together leave at least this to each other."""
+
 ROUNDS, REGIONS = 3, 40
 """Pricing calls between two GPUs, and regions halved in each."""
 
@@ -49,36 +52,42 @@ def dive(generation: SplitGeneration, random: np.random.Generator | None = None)
         master = _residual(generation, left, free)
         relaxation = master.relax()
         for _ in range(ROUNDS):
-            new = _price(generation, master, _disturbed(relaxation, random), left)
-            if not new:
+            if not _price(generation, master, _disturbed(relaxation, random), left):
                 break
             relaxation = master.relax()
         weight = relaxation.weight
-        order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
         step_s = time.monotonic() - began
-        at_once = math.ceil(weight.sum() * step_s / max(run.remaining_s / 2.0, step_s))
-        taken = 0
-        for column in order.tolist():
-            if weight[column] < NOTHING or (taken >= at_once and weight[column] < SURE):
-                break
-            pattern = master.patterns[column]
-            useful = np.minimum(generation.amounts(pattern), left)
-            # What was taken in the same step may leave little for this one.
-            if taken and useful.sum() < 0.9 * np.minimum(generation.amounts(pattern), left + useful).sum():
-                continue
-            for _ in range(max(1, int(weight[column] + 1.0 - SURE))):
-                if free[pattern.pool] < 1.0:
-                    break
-                chosen.append(pattern)
-                free[pattern.pool] -= 1.0
-                left = np.maximum(0.0, left - generation.amounts(pattern))
-            taken += 1
+        at_once = max(1, math.ceil(weight.sum() * step_s / max(run.remaining_s / 2.0, step_s)))
+        order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
+        largest = [(master.patterns[c], float(weight[c])) for c in order.tolist() if weight[c] > NOTHING]
+        taken = _taken(generation, largest, at_once, left, free)
+        chosen += taken
+        for pattern in taken:
+            free[pattern.pool] -= 1.0
+            left = np.maximum(0.0, left - generation.amounts(pattern))
         left[left < NOTHING] = 0.0
         if not left.any():
             return chosen
         if not taken:
             return None if generation.minimised else chosen
     return None
+
+
+def _taken(
+    generation: SplitGeneration, largest: list[tuple[Pattern, float]], at_once: int, left: Floats, free: Floats
+) -> list[Pattern]:
+    """Choose the patterns of the largest weights: as many as are whole, or ``at_once`` that hardly overlap."""
+    left_over, free, taken = left.copy(), free.copy(), []
+    for number, (pattern, weight) in enumerate(largest):
+        amounts = np.minimum(generation.amounts(pattern), left)
+        if number >= at_once and weight < SURE:
+            break
+        for _ in range(max(1, int(weight + 1.0 - SURE))):
+            if free[pattern.pool] >= 1.0 and np.minimum(amounts, left_over).sum() >= NEW_PART * amounts.sum():
+                taken.append(pattern)
+                free[pattern.pool] -= 1.0
+                left_over = np.maximum(0.0, left_over - amounts)
+    return taken
 
 
 def _disturbed(relaxation: Relaxation, random: np.random.Generator | None) -> Relaxation:

@@ -30,6 +30,7 @@ CUSHION = 1e-12
 """Relative room between the rate that a slot keeps up with and the one it is planned for."""
 
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
+"""Patterns taken over from plans without splitting, time for finding them, pricing calls at the first duals."""
 
 
 class SplitGeneration(Generation):
@@ -98,8 +99,10 @@ class SplitGeneration(Generation):
         most = 1000.0 * batch / (seen.buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
         if seen.steps:
             most = own * (GOODPUT_STEP * min(seen.steps, math.floor(most / own * seen.steps + 1e-9)))
-        # Under ``assembly`` a batch may fill too slowly at the lower rate.
-        return own if most >= own and float(view.budget_ms(workload, batch, own)) >= time_ms else most
+        if most < own:
+            return most
+        # Under ``assembly`` a batch may fill too slowly at what arrives, and only the bound looks at higher rates.
+        return own if float(view.budget_ms(workload, batch, own)) >= time_ms else 0.0
 
     def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
         """Contents of a placed GPU as a pattern, each slot at the rate that it keeps up with."""
@@ -172,7 +175,7 @@ class SplitGeneration(Generation):
                 pattern = None if gpu is None else self.pattern_of_contents(pool, gpu)
                 if pattern is not None:
                     self.add([pattern])
-                    served[group] = max(served[group], self.amounts(pattern)[group] / min(1.0, self.copies[group]))
+                    served[group] = max(served[group], self.amounts(pattern)[group])
         self._servable = served > 0.0
         if not self._servable.all() and self.minimised:
             return

@@ -52,7 +52,9 @@ def shared_out(
             short = asked * (1.0 - ROUNDING) > sum(slot.rate_rps for slot in share)
             if short and instance.objective is Objective.COST:
                 return None
-            _take_back(instance, views, share, asked)
+            surplus = _take_back(instance, views, share, asked)
+            if surplus > ROUNDING * asked and instance.objective is Objective.COST:
+                return None
     residents: list[list[Resident]] = [[] for _ in patterns]
     for of_class in slots.values():
         for slot in of_class:
@@ -79,28 +81,30 @@ def _by_copy(slots: list[_Served], copies: int, asked_rps: float) -> list[list[_
     return shares
 
 
-def _take_back(instance: Instance, views: Sequence[View], share: list[_Served], asked_rps: float) -> None:
-    """Lower or drop slots, the smallest first, until they serve no more than is asked."""
+def _take_back(instance: Instance, views: Sequence[View], share: list[_Served], asked_rps: float) -> float:
+    """Lower or drop slots, the smallest first, until they serve no more than is asked; return what is left to lower.
+
+    Under ``assembly`` a batch that fills more slowly may break the SLO: such a slot keeps its rate under ``cost``, and
+    is dropped under ``goodput``.
+    """
     surplus = sum(slot.rate_rps for slot in share) - asked_rps
     for slot in sorted(share, key=lambda slot: slot.rate_rps):
         if surplus <= ROUNDING * asked_rps:
-            return
-        if slot.rate_rps <= surplus * (1.0 + ROUNDING):
-            surplus -= slot.rate_rps
-            slot.rate_rps = 0.0
-            continue
+            break
         lower = slot.rate_rps - surplus
         if instance.objective is Objective.GOODPUT:
             lower = asked_rps * (GOODPUT_STEP * round(lower / (asked_rps * GOODPUT_STEP)))
-        view = views[slot.pool]
-        # Under ``assembly`` a batch that fills more slowly may break the SLO: the slot then serves what it can.
-        keeps = view.budget_ms(slot.workload, slot.batch, lower) >= view.budget_ms(
-            slot.workload, slot.batch, slot.rate_rps
-        )
-        if keeps:
-            surplus -= slot.rate_rps - lower
-            slot.rate_rps = lower
-    while instance.objective is Objective.GOODPUT and surplus > ROUNDING * asked_rps:
-        smallest = min((slot for slot in share if slot.rate_rps > 0.0), key=lambda slot: slot.rate_rps)
-        surplus -= smallest.rate_rps
-        smallest.rate_rps = 0.0
+        if lower <= ROUNDING * asked_rps:
+            lower = 0.0
+        elif not _keeps_up(views[slot.pool], slot, lower):
+            if instance.objective is Objective.COST:
+                continue
+            lower = 0.0
+        surplus -= slot.rate_rps - lower
+        slot.rate_rps = lower
+    return surplus
+
+
+def _keeps_up(view: View, slot: _Served, rate_rps: float) -> bool:
+    before, after = view.budget_ms(slot.workload, slot.batch, np.array([slot.rate_rps, rate_rps]))
+    return bool(after >= before)

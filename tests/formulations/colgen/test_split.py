@@ -71,6 +71,10 @@ def solve(instance: Instance, limit_s: float = 30.0, plan_class: PlanClass = Pla
             assert verdict.feasible, verdict.violations
             assert verdict.value is not None
             assert plan_class.contains(plan.plan_class)
+            served = {w.id: 0.0 for w in instance.workloads}
+            for _, _, slot in plan.slots():
+                served[slot.workload] += slot.rate_rps
+            assert all(served[w.id] <= w.rate_rps * (1 + 1e-9) for w in instance.workloads)
             planned.append(verdict.value)
         if bound is not None:
             assert bound.certified
@@ -98,8 +102,7 @@ def value(outcome: Outcome, instance: Instance) -> float:
 # --- Brute force ---
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_no_split_plan_costs_less_than_the_bound(seed: int) -> None:
+def least_cost_agrees(seed: int) -> None:
     instance = tiny(seed, Objective.COST)
     optimum = split_plans.least_cost(instance, MOST_GPUS)
     assert optimum is not None
@@ -108,14 +111,12 @@ def test_no_split_plan_costs_less_than_the_bound(seed: int) -> None:
 
     assert outcome.bound is not None
     assert outcome.bound.value <= optimum * (1 + 1e-9)
-    # Brute force tries some rates only under ``assembly``.
-    assert value(outcome, instance) <= optimum * (1 + 1e-9)
-    if instance.slo_rule is not SloRule.ASSEMBLY:
-        assert value(outcome, instance) >= optimum * (1 - 1e-9)
+    # Under ``assembly`` brute force tries some rates only, and slots of plans serve what they keep up with, or a whole.
+    if outcome.status is Status.OPTIMAL and instance.slo_rule is not SloRule.ASSEMBLY:
+        assert value(outcome, instance) == pytest.approx(optimum, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_no_split_plan_serves_more_than_the_bound(seed: int) -> None:
+def most_goodput_agrees(seed: int) -> None:
     instance = tiny(seed, Objective.GOODPUT)
     optimum = split_plans.most_goodput(instance)
 
@@ -128,21 +129,37 @@ def test_no_split_plan_serves_more_than_the_bound(seed: int) -> None:
         assert value(outcome, instance) >= optimum * (1 - 1e-7)
 
 
-def test_brute_force_tells_apart_what_it_should() -> None:
-    """Some of the tiny instances need splitting, some need it on one GPU, some need none."""
-    whole = [solve(tiny(s, Objective.COST), 5.0, PlanClass.SPATIAL) for s in range(24)]
+@pytest.mark.parametrize("seed", range(18))
+def test_no_split_plan_is_better_than_the_bound(seed: int) -> None:
+    least_cost_agrees(seed)
+    most_goodput_agrees(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(18, 200))
+def test_no_split_plan_is_better_than_many_bounds(seed: int) -> None:
+    least_cost_agrees(seed)
+    most_goodput_agrees(seed)
+
+
+def test_the_tiny_instances_are_of_every_kind() -> None:
+    """Some need splitting, some several slots of a workload on one GPU, some neither."""
+    whole = [solve(tiny(s, Objective.COST), 5.0, PlanClass.SPATIAL) for s in range(12)]
+    crowded = solve(tiny(44, Objective.GOODPUT), 5.0).plan
+
     assert any(outcome.status is Status.INFEASIBLE for outcome in whole)
     assert any(outcome.status is Status.OPTIMAL for outcome in whole)
-    twice = next(
-        cover[0]
-        for seats, cover in split_plans.contents(tiny(6, Objective.COST), TINY)
-        if len(seats) == 2 and cover[0] > 0.6
-    )
-    assert twice <= 1.0
+    assert crowded is not None
+    seats = [[gpulet.slots[0].workload for gpulet in gpu.gpulets] for gpu in crowded.gpus]
+    assert any(len(set(each)) < len(each) for each in seats)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 500), st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3), st.integers(0, 30))
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(0, 100),
+    st.lists(st.sampled_from([0.0, 0.2, 0.7, 1.0]), min_size=3, max_size=3),
+    st.integers(0, 30),
+)
 def test_no_content_of_a_gpu_is_worth_more_than_pricing_says(seed: int, drawn: list[float], halved: int) -> None:
     """However few regions are halved, and with any number of slots of one workload."""
     instance = tiny(seed, Objective.COST)
@@ -154,7 +171,7 @@ def test_no_content_of_a_gpu_is_worth_more_than_pricing_says(seed: int, drawn: l
     priced = SplitPricer(seen).price(weight, 0.0, halved, math.inf)
 
     assert priced.bound >= best - 1e-9
-    assert (len(priced.contents) > 0) == (best > 1e-9)
+    assert (len(priced.contents) > 0) == (best > 0.0)
 
 
 def classes(instance: Instance) -> list[int]:
@@ -192,8 +209,8 @@ def test_a_slot_serves_what_its_rule_allows(seed: int, batch: int, time_ms: floa
     if objective is Objective.GOODPUT and instance.slo_rule is not SloRule.ASSEMBLY:
         assert part == pytest.approx(allowed, abs=1e-9)
     elif instance.slo_rule is SloRule.ASSEMBLY:
-        # Of all the rates in a range, brute force tries some; those above its own count as its own.
-        assert part >= min(1.0, allowed) - 1e-9
+        # Of all the rates in a range brute force tries some; the bound looks at higher rates as well.
+        assert part >= allowed - 1e-9
     else:
         assert part == pytest.approx(allowed, rel=1e-9)
 
@@ -201,7 +218,7 @@ def test_a_slot_serves_what_its_rule_allows(seed: int, batch: int, time_ms: floa
 # --- Against other plans ---
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1_000), st.sampled_from([Objective.COST, Objective.GOODPUT]))
 def test_splitting_never_makes_the_optimum_worse(seed: int, objective: Objective) -> None:
     family = "igniter-mix" if objective is Objective.COST else "overload-mix"
@@ -224,7 +241,7 @@ def test_splitting_never_makes_the_optimum_worse(seed: int, objective: Objective
             assert value(split, instance) >= value(whole, instance) - room
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1_000))
 def test_no_random_split_plan_costs_less_than_the_bound(seed: int) -> None:
     """Workloads in random parts, placed first fit: as good a plan as any for catching a bound that is too high."""
@@ -241,8 +258,7 @@ def test_no_random_split_plan_costs_less_than_the_bound(seed: int) -> None:
         ways = [Resident(w, batch, rate) for batch in range(1, 17)]
         place = ((gpu, way) for gpu in [*gpus, []] for way in ways if fit_gpu(view, [*gpu, way]) is not None)
         found = next(place, None)
-        if found is None:
-            return  # too fast a workload for one GPU, even in parts
+        assert found is not None, "a GPU alone serves any of these workloads"
         gpu, way = found
         if not gpu:
             gpus.append(gpu)
@@ -262,11 +278,16 @@ def test_no_random_split_plan_costs_less_than_the_bound(seed: int) -> None:
 # --- Instances ---
 
 
-def test_splitting_saves_one_of_the_six_gpus() -> None:
-    """Whole workloads need six GPUs, and that is proven; in parts they fit on five."""
+@pytest.fixture(scope="module")
+def twelve() -> tuple[Instance, Outcome]:
+    """The paper's twelve workloads, split."""
     (instance,) = suite("igniter-12").build()
+    return instance, solve(instance, 60.0)
 
-    outcome = solve(instance, 60.0)
+
+def test_splitting_saves_one_of_the_six_gpus(twelve: tuple[Instance, Outcome]) -> None:
+    """Whole workloads need six GPUs, and that is proven; in parts they fit on five."""
+    _, outcome = twelve
 
     assert outcome.plan is not None
     assert outcome.plan.plan_class is PlanClass.SPLIT
@@ -309,11 +330,10 @@ def test_identical_workloads_each_get_their_rate() -> None:
     assert judge(outcome.plan, instance).feasible
 
 
-def test_a_split_plan_handed_over_is_where_it_starts() -> None:
-    (instance,) = suite("igniter-12").build()
-    best = solve(instance, 60.0).plan
+def test_a_split_plan_handed_over_is_where_it_starts(twelve: tuple[Instance, Outcome]) -> None:
+    instance, best = twelve
     heard: list[Plan] = []
-    start = Run(deadline=time.monotonic(), start=best, listener=lambda p, _: heard.append(p) if p else None)
+    start = Run(deadline=time.monotonic(), start=best.plan, listener=lambda p, _: heard.append(p) if p else None)
 
     ColGen(plan_class=PlanClass.SPLIT).schedule(instance, start)
 

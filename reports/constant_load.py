@@ -1,0 +1,46 @@
+"""iGniter's twelve workloads served online under constant arrivals, as the paper measures them."""
+
+from typing import TYPE_CHECKING
+
+from instances.misspecification import misspecified
+from instances.suites import suite
+
+if TYPE_CHECKING:
+    from bench.online.control import Pace
+    from bench.online.result import Course
+
+_WEIGHT = 1.0
+"""Of the last period: the rates do not change."""
+
+
+def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.0) -> "Course":
+    """Serve the twelve workloads.
+
+    Parameters
+    ----------
+    scheduler
+        Makes the first plan.
+    policy
+        As in ``bench online``.
+    pace
+        When it looks.
+    error
+        Every figure of the GPUs is really off by up to this fraction, by seed 0.
+    """
+    # Numba's kernels take half a second to import: only drawing pays for it.
+    from bench.online.control import Online
+    from bench.online.planner import Planner
+    from bench.online.policies import POLICIES
+    from bench.online.result import Course
+    from bench.simulation.arrivals import Arrivals, Process, Stream
+
+    (instance,) = suite("igniter-12").build()
+    planner = Planner(scheduler, instance)
+    requests = {
+        workload.id: Stream(Arrivals(Process.CONSTANT), workload.rate_rps, 0, workload.id)
+        for workload in instance.workloads
+    }
+    chosen = POLICIES[policy](instance, planner, _WEIGHT)
+    truth = misspecified(instance, error=error, seed=0)
+    run = Online(planner.first(), instance, chosen, requests, pace, truth=truth)
+    return Course(tuple(requests), tuple(run.run()))

@@ -1,0 +1,38 @@
+"""gpulet arXiv'21, Fig. 14: throughput, GPUs, shares and violations while the load changes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.courses import Setting, draw_courses
+from reports.figure import Figure
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+SETTING = Setting(
+    "gpulet-equal",
+    2.0,
+    "elastic-partitioning",
+    headroom=1.2,
+    parameters=("elastic-partitioning.variant=arxiv", "elastic-partitioning.interference=true"),
+    seconds=1800.0,
+)
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the load that is served online into ``folder``; it needs no runs."""
+    return draw_courses(FIGURE.name, SETTING, folder)
+
+
+FIGURE = Figure(
+    name="gpulet-arxiv-fig14",
+    title="Plans that follow a changing load of five models",
+    paper="gpulet arXiv'21, Fig. 14",
+    shows="Over 1,800 s shares follow the load of all five models; 0.14 % of the requests are not in time.",
+    look_for="Shares rise and fall with the throughput; the plan for the mean rates, kept (dotted), does not. The "
+    "first wave and the rise of the second are those of gpulet-fig15; in the paper every model has a trace of its own.",
+    cost="no runs, a few seconds",
+    needs=(),
+    draw=draw,
+)

@@ -74,12 +74,14 @@ def draw_late_at_largest_rates(
 
 
 def _draw_bar(ax: "Axes", place: float, width: float, row: "Row", largest: float, face: str) -> None:
+    from bench.max_rate import late_fraction
     from bench.simulation.result import VIOLATIONS_ALLOWED
 
+    late = late_fraction(row)
     if (row.value or 0.0) < largest:
         ax.text(place, 1.3 * _LEAST_PCT, "N", ha="center", fontsize=6)
-    elif row.sim_violation_rate is not None:
-        late_pct = 100.0 * row.sim_violation_rate
-        broken = row.sim_violation_rate > VIOLATIONS_ALLOWED
+    elif late is not None:
+        late_pct = 100.0 * late
+        broken = late > VIOLATIONS_ALLOWED
         edge, thickness = (ALARM, ALARM_EDGE) if broken else (face, 0.0)
         ax.bar(place, max(_LEAST_PCT, late_pct), width, facecolor=face, edgecolor=edge, linewidth=thickness)

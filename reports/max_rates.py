@@ -42,7 +42,7 @@ def draw_max_rates(
     rows, folder
         See ``Figure.draw``.
     """
-    from bench.max_rate import retraced, with_all_served
+    from bench.max_rate import late_fraction, retraced, with_all_served
     from bench.simulation.result import VIOLATIONS_ALLOWED
 
     known = instances_of(figure.needs)
@@ -70,9 +70,10 @@ def draw_max_rates(
                     height = climbs[label, name].throughput_rps
                     ax.bar(place + offset, height, width, facecolor=colour, hatch=hatch, edgecolor="white")
                 row = planned.get((label, name))
-                if row is not None and row.value and row.sim_violation_rate is not None:
+                late = None if row is None else late_fraction(row)
+                if row is not None and row.value and late is not None:
                     most_rps = row.value * sum(workload.rate_rps for workload in known[name].workloads)
-                    kept = row.sim_violation_rate <= VIOLATIONS_ALLOWED
+                    kept = late <= VIOLATIONS_ALLOWED
                     ax.plot(place + offset, most_rps, "D", color="black", markerfacecolor="black" if kept else "white")
         ax.set_xticks(range(len(places)), [names[name] for name in places])
         ax.tick_params(axis="x", length=0)

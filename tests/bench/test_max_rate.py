@@ -108,7 +108,7 @@ def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:
     assert not_held(replace(good, plan=None, reason="no room")) == "no room"
     assert not_held(replace(good, sim_violation_rate=None)) == "the plan cannot be simulated"
     late = {"applications": [{"id": "traffic", "violation_rate": 0.02}]}
-    assert not_held(replace(good, simulation=late)) == "2.0 % of the requests to traffic not in time"
+    assert not_held(replace(good, simulation=late)) == "2.0 % of the requests not in time"
     assert not_held(replace(good, sim_violation_rate=0.0101)) == "1.0 % of the requests not in time"
 
 

@@ -15,7 +15,7 @@ from instances import InputError, Instance, Objective, Plan
 from instances.files import plan_from_json, plan_to_json
 
 VIOLATIONS_KEPT = 100
-"""Of a plan that breaks more constraints, the rest are only counted."""
+"""Of a plan that breaks more constraints, the rest are only counted; each kind that is broken is among those kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,13 @@ _NO_PLAN: dict[str, Any] = dict.fromkeys(
 
 def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
     """Return the columns that the judge fills."""
-    found: Any = verdict.to_json()["violations"]
     return {
         "plan": plan_to_json(plan),
         "plan_class": plan.plan_class,
         "value": _finite(verdict.value),
         "feasible": verdict.feasible,
         "violations": len(verdict.violations),
-        "violation_details": found[:VIOLATIONS_KEPT],
+        "violation_details": _kept(verdict.to_json()["violations"]),
         "gpus_used": verdict.gpus_used,
         "cost_per_hour": _finite(verdict.cost_per_hour),
         "throughput_rps": _finite(verdict.throughput_rps),
@@ -150,6 +149,14 @@ def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
         "utilisation_pct": _finite(verdict.utilisation_pct),
         "over_capacity_pct": _finite(verdict.over_capacity_pct),
     }
+
+
+def _kept(violations: list[JsonObject]) -> list[JsonObject]:
+    """Return the first violations in their order, where there are too many with one of every kind among them."""
+    kinds = [violation["kind"] for violation in violations]
+    first_of_kind = {kinds.index(kind) for kind in kinds}
+    by_need = sorted(range(len(kinds)), key=lambda position: position not in first_of_kind)
+    return [violations[position] for position in sorted(by_need[:VIOLATIONS_KEPT])]
 
 
 def _simulated_figures(found: dict[str, Any] | None) -> dict[str, Any]:

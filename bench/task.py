@@ -84,6 +84,9 @@ class Task:
             raise InputError("memory limit", f"{self.memory_limit_mb} MiB; expected a finite size greater than 0")
         if self.threads < 1:
             raise InputError("threads", f"{self.threads}; expected at least 1")
+        if not 0 <= self.seed < 2**63:
+            raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
+        self.trial.real(self.instance, self.seed)  # refused now rather than after the run
 
     @property
     def problem_hash(self) -> str:

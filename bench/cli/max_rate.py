@@ -20,6 +20,9 @@ EXAMPLES = (
     "bench max-rate --instances 4gpu --schedulers igniter,local-search --headroom 1.2",
 )
 
+LEAST_STEP = 0.001
+"""Far below, a climb takes for ever."""
+
 
 def max_rate(
     instances: Annotated[
@@ -62,8 +65,8 @@ def max_rate(
     from instances import InputError, Instance, ScenarioSet
 
     refuse_wrong_answers()
-    if not 0.0 < step <= 1.0:
-        raise InputError("--step", f"{step:g}; expected a fraction above 0 and at most 1")
+    if not LEAST_STEP <= step <= 1.0:
+        raise InputError("--step", f"{step:g}; expected a fraction from {LEAST_STEP:g} to 1")
     trial = Trial(headroom, arrivals=parse_arrivals(arrivals, "--arrivals"))
     limits = Limits(time_limit, memory_limit, threads)
     found = find_problems(instances, "--instances")

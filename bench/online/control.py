@@ -13,6 +13,9 @@ from bench.simulation.driver import Simulation
 from bench.simulation.settings import Settings
 from instances import InputError, Instance, Objective, Plan
 
+LEAST_PERIOD_S = 0.001
+"""Next to nothing is seen in less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -33,9 +36,10 @@ class Pace:
     reorganisation_s: float
 
     def __post_init__(self) -> None:
-        for option, value in (("--seconds", self.seconds), ("--period", self.period_s)):
-            if not 0.0 < value < math.inf:
-                raise InputError(option, f"{value:g}; expected a finite time greater than 0")
+        if not 0.0 < self.seconds < math.inf:
+            raise InputError("--seconds", f"{self.seconds:g}; expected a finite time greater than 0")
+        if not LEAST_PERIOD_S <= self.period_s < math.inf:
+            raise InputError("--period", f"{self.period_s:g}; expected a finite time of at least {LEAST_PERIOD_S:g} s")
         if not 0.0 <= self.reorganisation_s < math.inf:
             raise InputError("--reorganisation", f"{self.reorganisation_s:g}; expected a finite time, 0 or more")
 

@@ -1,5 +1,6 @@
 """The scheduler that is asked again and again, called in this process."""
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -55,6 +56,8 @@ class Planner:
         time_limit_s: float = 10.0,
         seed: int = 0,
     ) -> None:
+        if not 0.0 < time_limit_s < math.inf:
+            raise InputError("--time-limit", f"{time_limit_s:g}; expected a finite number of seconds greater than 0")
         known = entries()
         overrides = parse_overrides(parameters, list(known))
         stages = parse_spec(spec, known, "--scheduler")

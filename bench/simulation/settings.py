@@ -1,11 +1,17 @@
 """How a plan is simulated."""
 
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bench.simulation.arrivals import Arrivals
 from instances import InputError
+
+
+MOST_SECONDS = 10_000_000
+"""A third of a year, as in a trace."""
+
+MOST_SERIES_S = 86_400
+"""A day: of a series every second of every workload is in memory."""
 
 
 class Interference(StrEnum):
@@ -24,7 +30,7 @@ class Settings:
     arrivals
         The process behind every stream.
     seconds, warmup_s
-        Simulated time that is measured, and before it.
+        Simulated time that is measured, and before it; at most ``MOST_SECONDS``, with a series ``MOST_SERIES_S``.
     seed
         Of the arrivals and the noise: the same seed gives every plan the same requests.
     interference
@@ -47,10 +53,12 @@ class Settings:
     by_second: bool = False
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.seconds < math.inf:
-            raise InputError("seconds", f"{self.seconds}; expected a finite time greater than 0")
-        if not 0.0 <= self.warmup_s < math.inf:
-            raise InputError("warm-up", f"{self.warmup_s} s; expected a finite time, 0 or more")
+        most_s = MOST_SERIES_S if self.by_second else MOST_SECONDS
+        if not 0.0 < self.seconds <= most_s:
+            kept = " of which every second is kept" if self.by_second else ""
+            raise InputError("seconds", f"{self.seconds}; expected a time greater than 0, at most {most_s:,} s{kept}")
+        if not 0.0 <= self.warmup_s <= MOST_SECONDS:
+            raise InputError("warm-up", f"{self.warmup_s} s; expected a time from 0 to {MOST_SECONDS:,} s")
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
         if not 0.0 <= self.noise < 10.0:

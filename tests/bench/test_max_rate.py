@@ -139,6 +139,8 @@ def test_elastic_partitioning_serves_more_than_spatial_sharing_alone(
     [
         (["--instances", "igniter-3", "--schedulers", "igniter"], "needs a count"),
         (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--step", "0"], "--step"),
+        (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--step", "1e-18"], "--step"),
+        (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--seed", str(2**63)], "seed"),
         (["--instances", "gpulet-scen1", "--schedulers", "nobody"], "nobody"),
         (["--instances", "gpulet-1023", "--schedulers", "sbp"], "scenario set"),
         (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--arrivals", "regular"], "regular"),

@@ -9,6 +9,7 @@ from conftest import TaskFactory
 from bench.gap import gaps
 from bench.row import Row, Termination
 from bench.runner import run_tasks
+from bench.scoring import VIOLATIONS_KEPT
 from bench.simulation.arrivals import Arrivals, Process
 from bench.task import Stage, Task
 from bench.trial import Trial
@@ -131,6 +132,38 @@ def test_what_cannot_be_simulated_is_still_judged(make_task: TaskFactory) -> Non
 
     assert row.termination is Termination.EXCEPTION
     assert row.simulation is None
+
+
+@pytest.mark.parametrize(
+    ("trial", "problem"),
+    [
+        (Trial(error=2.0), "expected a fraction from 0 to 0.9"),
+        (Trial(error=float("nan")), "expected a fraction from 0 to 0.9"),
+        (Trial(truth="igniters"), 'did you mean "igniter"'),
+    ],
+)
+def test_a_world_that_cannot_be_is_refused_before_anything_runs(
+    make_task: TaskFactory, trial: Trial, problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        make_task("Honest", trial=trial)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_seeds_fit_into_the_ledger(make_task: TaskFactory, seed: int) -> None:
+    with pytest.raises(InputError, match=r"seed: .* from 0 to 2\^63 - 1"):
+        make_task("Honest", seed=seed)
+
+
+def test_of_many_violations_every_kind_is_kept(make_task: TaskFactory, make_instance: Callable[..., Instance]) -> None:
+    """Whether requests are late the simulation says; that a GPU too many is used only the judge does."""
+    workloads = [{"id": f"w{n}", "model": "alexnet", "slo_ms": 0.5, "rate_rps": 50} for n in range(150)]
+    crowded = make_instance(workloads=workloads, gpus=[{"type": "v100", "count": 149}])
+    (row,) = run_tasks([make_task("Honest", crowded)], None, 1)
+
+    assert row.violations == 151
+    assert len(row.violation_details) == VIOLATIONS_KEPT
+    assert [violation["kind"] for violation in row.violation_details[-2:]] == ["latency", "pool"]
 
 
 @pytest.mark.parametrize("headroom", [0.0, -1.0, float("inf"), float("nan")])

@@ -1,0 +1,153 @@
+"""What the agent schedules: the workloads of an instance on a few equal GPUs, with the figures that its states need."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances import InputError, Instance, SloRule
+from instances.budget import latency_budget_ms
+from instances.tables import Tables
+from instances.view import View
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The workloads of an instance on ``gpus`` GPUs of one type.
+
+    Attributes
+    ----------
+    view
+        The instance seen from that type.
+    tables
+        Its figures; without interference every workload runs as if it were alone.
+    gpus
+        K.
+    interference
+        Whether co-located workloads disturb each other (InSS) or not (InSS-ni).
+    rms_rps
+        Root mean square of each workload's throughput alone over all batches and shares, shape (workloads,). The paper
+        normalises by a root mean square and does not say of what; this one is a constant of the instance.
+    memory_mib
+        Of each workload at its largest batch, shape (workloads,): what the safe actions reckon with, since the batch is
+        chosen after the place.
+    alone_rps
+        The most each workload serves alone within its SLO at that many units or fewer, shape (workloads, share units +
+        1).
+    alone_l2_pct, alone_dram_pct
+        What it takes then, the same shape.
+    """
+
+    view: View
+    tables: Tables
+    gpus: int
+    interference: bool
+    rms_rps: Floats
+    memory_mib: Floats
+    alone_rps: Floats
+    alone_l2_pct: Floats
+    alone_dram_pct: Floats
+
+    @classmethod
+    def of(cls, instance: Instance, interference: bool = True) -> "Cluster":
+        """Look at ``instance``.
+
+        Raises
+        ------
+        InputError
+            If the instance does not have a known number of GPUs of a single type with every share permitted, or is not
+            about the SLO rule ``assembly``, which is the steady state of the environment's queue.
+        """
+        if len(instance.gpus) != 1 or instance.gpus[0].count is None:
+            raise InputError(f"{instance.name}: gpus", "expected a known number of GPUs of one type")
+        pool = instance.gpus[0]
+        if pool.type.allowed_shares is not None:
+            raise InputError(f"{instance.name}: gpus[0].type", f"{pool.type.name} restricts the shares; expected all")
+        if instance.slo_rule != SloRule.ASSEMBLY:
+            raise InputError(f"{instance.name}: slo_rule", f'is "{instance.slo_rule}"; expected "{SloRule.ASSEMBLY}"')
+        if not instance.workloads:
+            raise InputError(f"{instance.name}: workloads", "is empty; expected at least one")
+        view = View.of(instance, pool.type)
+        tables = view.tables if interference else without_interference(view.tables)
+        most = tables.max_batch[view.model]
+        return cls(
+            view,
+            tables,
+            int(instance.gpus[0].count or 0),
+            interference,
+            np.array([_rms_rps(tables, m) for m in view.model]),
+            tables.memory_mib[view.model, most],
+            *_alone(view, tables),
+        )
+
+    @property
+    def workloads(self) -> int:
+        """I."""
+        return len(self.view.model)
+
+    @property
+    def max_batch(self) -> Ints:
+        """Largest batch of each workload, shape (workloads,)."""
+        largest: Ints = self.tables.max_batch[self.view.model]
+        return largest
+
+    def least_units(self, rate_rps: Floats) -> Ints:
+        """Return the least units at which each workload serves ``rate_rps`` alone; all of a GPU where none do.
+
+        Parameters
+        ----------
+        rate_rps
+            Shape (..., workloads).
+        """
+        units = np.empty(rate_rps.shape, dtype=np.int64)
+        for i, most_rps in enumerate(self.alone_rps):
+            units[..., i] = np.searchsorted(most_rps, rate_rps[..., i])
+        return np.clip(units, 1, self.tables.share_units)
+
+
+def without_interference(tables: Tables) -> Tables:
+    """Return ``tables`` with every effect that residents of one GPU have on each other removed."""
+    return tables._replace(
+        company=np.ones_like(tables.company),
+        alpha_l2=np.zeros_like(tables.alpha_l2),
+        alpha_dram=np.zeros_like(tables.alpha_dram),
+        alpha_sch=0.0,
+        beta_sch=0.0,
+        throttle_per_w=0.0,
+        pairwise=False,
+    )
+
+
+def _inference_ms(tables: Tables, model: int) -> Floats:
+    """Return the latency alone of every batch and share, shape (batches, share units)."""
+    batches = slice(1, tables.max_batch[model] + 1)
+    alone_ms: Floats = tables.scheduling_ms[model] + tables.active_ms[model, batches, 1:]
+    return alone_ms + tables.transfer_ms[model, batches, None]
+
+
+def _rms_rps(tables: Tables, model: int) -> float:
+    batch = np.arange(1, tables.max_batch[model] + 1)[:, None]
+    throughput_rps = 1000.0 * batch / _inference_ms(tables, model)
+    return float(np.sqrt(np.mean(throughput_rps**2)))
+
+
+def _alone(view: View, tables: Tables) -> tuple[Floats, Floats, Floats]:
+    """Work out ``alone_rps``, ``alone_l2_pct`` and ``alone_dram_pct``."""
+    shape = (len(view.model), tables.share_units + 1)
+    most_rps, l2, dram = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    columns = np.arange(tables.share_units)
+    for i, model in enumerate(view.model):
+        batch = np.arange(1, tables.max_batch[model] + 1)[:, None]
+        inference_ms = _inference_ms(tables, int(model))
+        served_rps = 1000.0 * batch / inference_ms
+        # At the rate that the batch just meets, the assembly of a batch may take too long.
+        budget_ms = latency_budget_ms(view.instance.slo_rule, view.slo_ms[i], served_rps, batch, 0.0, 0.0)
+        served_rps[inference_ms > budget_ms * (1.0 + 1e-12)] = 0.0
+        best = np.argmax(served_rps, axis=0)
+        most_rps[i, 1:] = np.maximum.accumulate(served_rps[best, columns])
+        l2[i, 1:] = tables.l2_pct[model, best + 1, columns + 1]
+        dram[i, 1:] = tables.dram_pct[model, best + 1, columns + 1]
+    return most_rps, l2, dram

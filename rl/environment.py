@@ -1,0 +1,262 @@
+"""The decision process of InSS (Sec. 3.3 and 5): many clusters at once, stepped together.
+
+Each decision step draws new arrival rates, serves the step's requests under the decision by equation (3) with the queue
+and the batch under way that earlier steps left, and pays the reward of equation (2).
+
+What the paper leaves open is decided here. A step lasts ``step_s``. The rates of a step are drawn independently and
+uniformly between ``lowest`` and ``highest`` times those of the instance; the agent sees them before it decides (the
+monitor's forecast), the number of requests is then Poisson. ``v`` is a fraction of the step's requests. Throughput is
+normalised by each workload's own constant (``Cluster.rms_rps``). A batch under way at the end of a step ends as it
+began, whatever is decided next.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances.interference import gpu_times_ms
+from instances.tables import Tables
+from rl.cluster import Cluster
+from rl.queue_state import serve_step
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The terms of the decision process.
+
+    Attributes
+    ----------
+    steps
+        T, decisions in an episode (Table 2).
+    step_s
+        Between decisions.
+    lowest, highest
+        Arrival rates are drawn between these multiples of the instance's.
+    penalty
+        omega of equation (2) (Sec. 6.1).
+    """
+
+    steps: int = 100
+    step_s: float = 1.0
+    lowest: float = 0.5
+    highest: float = 1.0
+    penalty: float = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a step brought, each of shape (clusters, workloads).
+
+    Attributes
+    ----------
+    reward
+        r_{t,i} of equation (2).
+    throughput_rps
+        h_i, the most that the decision serves; 0 where a workload is not deployed.
+    late
+        v_i, the fraction of the step's requests that miss their SLO or are dropped.
+    arrivals
+        Requests of the step.
+    """
+
+    reward: Floats
+    throughput_rps: Floats
+    late: Floats
+    arrivals: Ints
+
+
+@njit(cache=True)
+def _serve(
+    tables: Tables,
+    model: Ints,
+    slo_ms: Floats,
+    gpus: int,
+    gpu: Ints,
+    units: Ints,
+    batch: Ints,
+    arrivals: Ints,
+    step_ms: float,
+    queued: Ints,
+    running_ms: Floats,
+    throughput_rps: Floats,
+    late: Ints,
+) -> None:
+    """Serve one step in every cluster; ``queued`` to ``late`` are written, all of shape (clusters, workloads)."""
+    clusters, workloads = gpu.shape
+    here = np.empty(workloads, dtype=np.int64)
+    here_model = np.empty(workloads, dtype=np.int64)
+    here_batch = np.empty(workloads, dtype=np.int64)
+    here_units = np.empty(workloads, dtype=np.int64)
+    times_ms = np.empty(workloads)
+    for n in range(clusters):
+        for k in range(-1, gpus):
+            count = 0
+            for i in range(workloads):
+                if gpu[n, i] == k:
+                    here[count], here_model[count] = i, model[i]
+                    here_batch[count], here_units[count] = batch[n, i], units[n, i]
+                    count += 1
+            if k >= 0:
+                gpu_times_ms(tables, here_model, here_batch, here_units, count, times_ms)
+            for s in range(count):
+                i, b, inference_ms = here[s], 0, np.inf
+                throughput_rps[n, i] = 0.0
+                if k >= 0:
+                    b = here_batch[s]
+                    inference_ms = times_ms[s] + tables.transfer_ms[here_model[s], b]
+                    throughput_rps[n, i] = 1000.0 * b / (times_ms[s] + tables.exposed_ms[here_model[s], b])
+                late[n, i], queued[n, i], running_ms[n, i] = serve_step(
+                    queued[n, i], running_ms[n, i], arrivals[n, i], step_ms, b, inference_ms, slo_ms[i]
+                )
+
+
+class Environments:
+    """Independent clusters that are stepped together.
+
+    Attributes
+    ----------
+    rates_rps
+        lambda, the forecast rates of the coming step, requests/s, shape (clusters, workloads).
+    queued
+        G, requests that wait; at most those of one SLO. The same shape.
+    running_ms
+        Remaining execution of the batch under way. The same shape.
+    used_mib
+        u_k of the last decision, shape (clusters, gpus).
+    step_number
+        t, decisions taken in this episode.
+    """
+
+    def __init__(self, cluster: Cluster, count: int, process: Process, random: np.random.Generator) -> None:
+        self.cluster, self.count, self.process = cluster, count, process
+        self._random = random
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin an episode in every cluster: no queues, new rates."""
+        shape = (self.count, self.cluster.workloads)
+        self.queued = np.zeros(shape, dtype=np.int64)
+        self.running_ms = np.zeros(shape)
+        self.used_mib = np.zeros((self.count, self.cluster.gpus))
+        self.step_number = 0
+        self._draw()
+
+    def _draw(self) -> None:
+        factor = self._random.uniform(self.process.lowest, self.process.highest, self.queued.shape)
+        self.rates_rps = factor * self.cluster.view.rate_rps
+
+    def step(self, gpu: Ints, units: Ints, batch: Ints) -> Feedback:
+        """Serve one step under a decision and draw the rates of the next.
+
+        Parameters
+        ----------
+        gpu
+            Where each workload runs, 0 to K - 1, or -1 for nowhere; shape (clusters, workloads).
+        units, batch
+            Its share and batch, at least 1; ignored where it runs nowhere. The same shape.
+
+        Raises
+        ------
+        ValueError
+            If a decision gives away more than a GPU has, of shares or of memory.
+        """
+        cluster, process = self.cluster, self.process
+        self.used_mib = self._memory_mib(gpu, units, batch)
+        arrivals = self._random.poisson(self.rates_rps * process.step_s)
+        throughput_rps, late = np.zeros(gpu.shape), np.zeros(gpu.shape, dtype=np.int64)
+        _serve(
+            cluster.tables,
+            cluster.view.model,
+            cluster.view.slo_ms,
+            cluster.gpus,
+            gpu,
+            units,
+            batch,
+            arrivals,
+            1000.0 * process.step_s,
+            self.queued,
+            self.running_ms,
+            throughput_rps,
+            late,
+        )
+        late_fraction = late / np.maximum(arrivals, 1)
+        # Equation 2
+        reward = throughput_rps / cluster.rms_rps - process.penalty * late_fraction
+        self.step_number += 1
+        self._draw()
+        return Feedback(reward, throughput_rps, late_fraction, arrivals)
+
+    def _memory_mib(self, gpu: Ints, units: Ints, batch: Ints) -> Floats:
+        """Return the memory that a decision takes on each GPU, shape (clusters, gpus); refuse what does not fit."""
+        cluster = self.cluster
+        deployed = gpu >= 0
+        if np.any(deployed & ((units < 1) | (batch < 1) | (batch > cluster.max_batch))):
+            raise ValueError("a share or a batch is out of range")
+        there = gpu[:, :, None] == np.arange(cluster.gpus)  # (clusters, workloads, gpus)
+        if np.any(np.sum(np.where(there, units[:, :, None], 0), axis=1) > cluster.tables.share_units):
+            raise ValueError("more shares than a GPU has")
+        memory_mib = cluster.tables.memory_mib[cluster.view.model, np.where(deployed, batch, 1)]
+        used_mib: Floats = np.sum(np.where(there, memory_mib[:, :, None], 0.0), axis=1)
+        if np.any(used_mib > cluster.tables.memory_limit_mib):
+            raise ValueError("more memory than a GPU has")
+        return used_mib
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what it takes to go on bit for bit."""
+        return {
+            "queued": self.queued.tolist(),
+            "running_ms": self.running_ms.tolist(),
+            "used_mib": self.used_mib.tolist(),
+            "rates_rps": self.rates_rps.tolist(),
+            "step_number": self.step_number,
+            "random": self._random.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a ``state_dict``."""
+        self.queued = np.array(state["queued"], dtype=np.int64)
+        self.running_ms = np.array(state["running_ms"])
+        self.used_mib = np.array(state["used_mib"])
+        self.rates_rps = np.array(state["rates_rps"])
+        self.step_number = state["step_number"]
+        self._random.bit_generator.state = state["random"]
+
+
+def compressed(reward: Floats) -> Floats:
+    """Return rewards as the agents learn from them: those below 0 by the logarithm, ``-ln(1 - r)``.
+
+    A deviation from the paper. Throughputs of decisions without late requests differ by tenths, a penalty is up to 40:
+    critics fitted to both do not see the tenths. The best decision without late requests stays the best.
+    """
+    return np.where(reward < 0.0, -np.log1p(-np.minimum(reward, 0.0)), reward)
+
+
+def whole_units(fractions: Floats, gpu: Ints, gpus: int, share_units: int) -> Ints:
+    """Round fractions of GPUs to whole share units, down, with one unit for each workload first.
+
+    Parameters
+    ----------
+    fractions
+        Share of each workload of its GPU; those on one GPU sum to at most 1; shape (clusters, workloads).
+    gpu
+        Where each workload runs, or -1; the same shape.
+    gpus, share_units
+        K, and the units of one GPU, at least as many as workloads run there.
+    """
+    there = gpu[:, :, None] == np.arange(gpus)
+    residents = np.sum(there, axis=1)  # (clusters, gpus)
+    beside = np.take_along_axis(residents, np.maximum(gpu, 0), axis=1)
+    # Sums may exceed 1 by rounding errors only: those do not reach the next whole number.
+    units = 1 + np.floor(fractions * (share_units - beside) + 1e-9).astype(np.int64)
+    return np.where(gpu >= 0, units, 0)
+
+
+def whole_batches(fractions: Floats, max_batch: Ints) -> Ints:
+    """Map fractions 0 to 1 to batches 1 to ``max_batch``, to the nearest."""
+    return 1 + np.rint(fractions * (max_batch - 1)).astype(np.int64)

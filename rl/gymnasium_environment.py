@@ -1,0 +1,99 @@
+"""One cluster of ``rl.environment`` as a Gymnasium environment, for agents from elsewhere."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from instances import Instance
+from rl.cluster import Cluster
+from rl.environment import Environments, Process, whole_batches, whole_units
+
+
+class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
+    """The decision process of InSS, Sec. 3.3.
+
+    Observation, a ``Box`` of shape (2 I + K,), float32: for each workload the rate of the coming step over that of the
+    instance [0, ``process.highest``]; for each workload its queue, in seconds of that rate [0, 2 ``process.highest``
+    SLO], where a longer one, which a burst may leave, shows as that; for each GPU the memory used by the last decision
+    over all there is [0, 1].
+
+    Action, a ``Dict``: ``gpu`` (``MultiDiscrete``, I times K) where each workload runs; ``share`` (``Box`` [0, 1],
+    shape (I,)) weights that divide each GPU among those on it, equally if all are 0; ``batch`` (``Box`` [0, 1], shape
+    (I,)) from 1 to the largest. A workload whose GPU has no memory left for it at this batch, after those before it, is
+    not deployed.
+
+    The reward is the sum of equation (2) over the workloads. An episode is truncated after ``process.steps``.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012  # Gymnasium's own attribute
+
+    def __init__(self, instance: Instance, process: Process | None = None, interference: bool = True) -> None:
+        self._cluster = Cluster.of(instance, interference)
+        self._process = process or Process()
+        workloads, gpus = self._cluster.workloads, self._cluster.gpus
+        highest = self._process.highest
+        queue_s = 2.0 * highest * self._cluster.view.slo_ms / 1000.0
+        high = np.concatenate([np.full(workloads, highest), queue_s, np.ones(gpus)]).astype(np.float32)
+        self.observation_space = spaces.Box(np.zeros_like(high), high)
+        self._high = high
+        self.action_space = spaces.Dict(
+            {
+                "gpu": spaces.MultiDiscrete([gpus] * workloads),
+                "share": spaces.Box(0.0, 1.0, (workloads,)),
+                "batch": spaces.Box(0.0, 1.0, (workloads,)),
+            }
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._environments = Environments(self._cluster, 1, self._process, self.np_random)
+        return self._observation(), {}
+
+    def step(self, action: dict[str, Any]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Serve one step; ``info`` has each workload's ``throughput_rps`` and ``late`` fraction."""
+        cluster = self._cluster
+        batch = whole_batches(np.asarray(action["batch"], dtype=np.float64)[None], cluster.max_batch)
+        gpu = self._deployed(np.asarray(action["gpu"], dtype=np.int64), batch[0])[None]
+        weight = np.asarray(action["share"], dtype=np.float64)[None]
+        there = gpu[:, :, None] == np.arange(cluster.gpus)
+        total = np.sum(weight[:, :, None] * there, axis=1)
+        residents = np.sum(there, axis=1)
+        at = np.maximum(gpu, 0)
+        total, residents = np.take_along_axis(total, at, axis=1), np.take_along_axis(residents, at, axis=1)
+        equal = 1.0 / np.maximum(residents, 1)
+        fraction = np.where(total > 0.0, weight / np.where(total > 0.0, total, 1.0), equal)
+        units = whole_units(fraction, gpu, cluster.gpus, cluster.tables.share_units)
+        feedback = self._environments.step(gpu, units, batch)
+        info = {"throughput_rps": feedback.throughput_rps[0], "late": feedback.late[0]}
+        truncated = self._environments.step_number >= self._process.steps
+        return self._observation(), float(feedback.reward.sum()), False, truncated, info
+
+    def _deployed(self, gpu: NDArray[np.int64], batch: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ``gpu`` with -1 for the workloads that find no memory or no share unit there."""
+        tables, model = self._cluster.tables, self._cluster.view.model
+        used_mib = np.zeros(self._cluster.gpus)
+        residents = np.zeros(self._cluster.gpus, dtype=np.int64)
+        deployed = gpu.copy()
+        for i, k in enumerate(gpu):
+            memory_mib = tables.memory_mib[model[i], batch[i]]
+            if used_mib[k] + memory_mib > tables.memory_limit_mib or residents[k] == tables.share_units:
+                deployed[i] = -1
+            else:
+                used_mib[k] += memory_mib
+                residents[k] += 1
+        return deployed
+
+    def _observation(self) -> NDArray[np.float32]:
+        environments, rate_rps = self._environments, self._cluster.view.rate_rps
+        parts = (
+            environments.rates_rps[0] / rate_rps,
+            environments.queued[0] / rate_rps,
+            environments.used_mib[0] / self._cluster.tables.memory_limit_mib,
+        )
+        return np.minimum(np.concatenate(parts).astype(np.float32), self._high)

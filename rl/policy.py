@@ -1,0 +1,89 @@
+"""A trained policy as a file: the weights of both actors and what they were trained for. No code is loaded from it."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from instances import Instance
+from rl.cluster import Cluster
+from rl.environment import Process
+from rl.sac_discrete import SacSettings
+from rl.td3 import Td3Settings
+from rl.two_stage import TwoStage
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Two trained actors.
+
+    Attributes
+    ----------
+    weights
+        Of both actors.
+    hidden
+        Neurons in each of their hidden layers.
+    gpu, gpus
+        Type and number of the GPUs.
+    performance_model
+        Which predicted its latencies.
+    interference
+        Whether it was trained with interference.
+    models, slo_ms, rate_rps
+        Of the workloads, in the order in which they are placed.
+    lowest, highest
+        Multiples of the rates it was trained for.
+    training
+        Parameters of the training, for people.
+    """
+
+    weights: dict[str, Any]
+    hidden: int
+    gpu: str
+    gpus: int
+    performance_model: str
+    interference: bool
+    models: tuple[str, ...]
+    slo_ms: tuple[float, ...]
+    rate_rps: tuple[float, ...]
+    lowest: float
+    highest: float
+    training: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, agent: TwoStage, instance: Instance, hidden: int, process: Process, training: dict[str, Any]
+    ) -> "Policy":
+        """Take the policy of an agent that was trained for ``instance``."""
+        return cls(
+            agent.policy(),
+            hidden,
+            instance.gpus[0].type.name,
+            agent.cluster.gpus,
+            instance.performance_model,
+            agent.cluster.interference,
+            tuple(w.model for w in instance.workloads),
+            tuple(w.slo_ms for w in instance.workloads),
+            tuple(w.rate_rps for w in instance.workloads),
+            process.lowest,
+            process.highest,
+            training,
+        )
+
+    def agent(self, cluster: Cluster) -> TwoStage:
+        """Return an agent that decides by this policy; ``cluster`` has its GPUs and workloads."""
+        settings = {"hidden": self.hidden, "buffer": 1}
+        made = TwoStage(cluster, SacSettings(**settings), Td3Settings(**settings), 0)
+        made.load_policy(self.weights)
+        return made
+
+
+def save_policy(policy: Policy, path: Path) -> None:
+    """Write ``policy`` to a file."""
+    torch.save(asdict(policy), path)
+
+
+def load_policy(path: Path) -> Policy:
+    """Read what ``save_policy`` wrote."""
+    return Policy(**torch.load(path, weights_only=True, map_location="cpu"))

@@ -1,0 +1,236 @@
+"""SAC for discrete actions: one agent per workload, trained side by side (InSS Sec. 5.1, Alg. 1 lines 17-19, Table 2).
+
+Deviations from the paper:
+
+- The target entropy, printed as ``-log(1 + iota)`` with an undefined iota, is 0.98 log of the number of safe actions
+  of a state.
+- The temperature is optimised through its logarithm, which keeps it positive.
+- The paper's update after every step of one cluster is an update after every step of many clusters.
+"""
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rl.replay import Replay
+
+
+@dataclass(frozen=True, slots=True)
+class SacSettings:
+    """Parameters; the defaults are those of Table 2 and Sec. 6.1.
+
+    Attributes
+    ----------
+    hidden
+        Neurons in each of the two hidden layers.
+    buffer
+        Transitions kept of each agent.
+    minibatch
+        Transitions of each agent in an update.
+    learning_rate
+        l' of critics, actors and temperatures.
+    temperature
+        tau at the start.
+    target_entropy
+        Part of the largest entropy that is aimed at.
+    soft
+        kappa'.
+    discount
+        gamma.
+    """
+
+    hidden: int = 256
+    buffer: int = 100_000
+    minibatch: int = 256
+    learning_rate: float = 1e-4
+    temperature: float = 1.0
+    target_entropy: float = 0.98
+    soft: float = 0.01
+    discount: float = 0.99
+
+
+class Stack(nn.Module):
+    """The same four-layer network for each of several agents, each with its own weights."""
+
+    def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
+        super().__init__()
+        sizes = (inputs, hidden, hidden, outputs)
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for fan_in, fan_out in pairwise(sizes):
+            # PyTorch's default for a linear layer
+            limit = 1.0 / math.sqrt(fan_in)
+            self.weights.append(torch.rand((agents, fan_in, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
+            self.biases.append(torch.rand((agents, 1, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = torch.baddbmm(bias, x, weight)
+            if layer < len(self.weights) - 1:
+                x = functional.relu(x)
+        return x
+
+    def one(self, agent: int, x: Tensor) -> Tensor:
+        """Map shape (batch, inputs) to (batch, outputs) by the network of one agent."""
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = torch.addmm(bias[agent], x, weight[agent])
+            if layer < len(self.weights) - 1:
+                x = functional.relu(x)
+        return x
+
+
+def masked_log_probabilities(logits: Tensor, safe: Tensor) -> Tensor:
+    """Return log probabilities over the safe actions; finite, and of no weight, for the others."""
+    return functional.log_softmax(logits.masked_fill(~safe, -1e9), dim=-1)
+
+
+class SacDiscrete:
+    """Agents that each choose one of ``actions``, with their own actor, two critics and temperature.
+
+    Parameters
+    ----------
+    agents, state_size, actions
+        Shape of the problem.
+    settings
+        Parameters.
+    random
+        Source of all its randomness, on the CPU.
+    device
+        Where it computes.
+    """
+
+    def __init__(
+        self,
+        agents: int,
+        state_size: int,
+        actions: int,
+        settings: SacSettings,
+        random: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self.settings, self._random, self._device = settings, random, device
+        shape = (agents, state_size, settings.hidden, actions)
+        self.actor = Stack(*shape, random).to(device)
+        self.critics = nn.ModuleList(Stack(*shape, random) for _ in range(2)).to(device)
+        self.targets = nn.ModuleList(Stack(*shape, random) for _ in range(2)).to(device).requires_grad_(False)
+        self.targets.load_state_dict(self.critics.state_dict())
+        self.log_temperature = torch.full((agents, 1), math.log(settings.temperature), device=device)
+        self.log_temperature.requires_grad_()
+        rate = settings.learning_rate
+        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=rate)
+        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=rate)
+        self._temperature_optimiser = torch.optim.Adam([self.log_temperature], lr=rate)
+        self.replay = Replay(
+            settings.buffer,
+            {
+                "state": (agents, state_size),
+                "safe": (agents, actions),
+                "action": (agents,),
+                "reward": (agents,),
+                "next_state": (agents, state_size),
+                "next_safe": (agents, actions),
+            },
+        )
+
+    @torch.no_grad()
+    def act(self, agent: int, state: Tensor, safe: Tensor, greedy: bool = False) -> Tensor:
+        """Choose an action in each state, the likeliest or by chance.
+
+        Parameters
+        ----------
+        agent
+            Who chooses.
+        state
+            Shape (states, state_size).
+        safe
+            Which actions are allowed, shape (states, actions), at least one in each state.
+        greedy
+            Whether the likeliest is taken.
+        """
+        log_p = masked_log_probabilities(self.actor.one(agent, state.to(self._device)), safe.to(self._device)).cpu()
+        if greedy:
+            return log_p.argmax(dim=-1)
+        # Of exponential variates with these rates the first to come is drawn from the distribution.
+        return (log_p.exp() / torch.empty_like(log_p).exponential_(generator=self._random)).argmax(dim=-1)
+
+    def update(self) -> dict[str, float]:
+        """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses."""
+        settings = self.settings
+        batch = self.replay.sample(settings.minibatch, self._random, self._device)
+        state, next_state, reward = (_by_agent(batch[name]) for name in ("state", "next_state", "reward"))
+        safe, next_safe = (_by_agent(batch[name]) > 0.5 for name in ("safe", "next_safe"))
+        action = _by_agent(batch["action"]).long().unsqueeze(-1)
+        temperature = self.log_temperature.exp().detach()
+
+        with torch.no_grad():
+            log_p = masked_log_probabilities(self.actor(next_state), next_safe)
+            least = torch.minimum(self.targets[0](next_state), self.targets[1](next_state))
+            value = (log_p.exp() * (least - temperature.unsqueeze(-1) * log_p)).sum(dim=-1)
+            target = reward + settings.discount * value
+        errors = [critic(state).gather(-1, action).squeeze(-1) - target for critic in self.critics]
+        # Summed over agents: none of them shares a weight with another.
+        critic_loss = sum((error.square().mean(dim=1).sum() for error in errors), torch.zeros((), device=self._device))
+        _descend(self._critic_optimiser, critic_loss)
+
+        log_p = masked_log_probabilities(self.actor(state), safe)
+        p = log_p.exp()
+        with torch.no_grad():
+            least = torch.minimum(self.critics[0](state), self.critics[1](state))
+        actor_loss = (p * (temperature.unsqueeze(-1) * log_p - least)).sum(dim=-1).mean(dim=1).sum()
+        _descend(self._actor_optimiser, actor_loss)
+
+        entropy = -(p * log_p).sum(dim=-1).detach()
+        wanted = settings.target_entropy * safe.sum(dim=-1).log()
+        temperature_loss = (self.log_temperature * (entropy - wanted)).mean(dim=1).sum()
+        _descend(self._temperature_optimiser, temperature_loss)
+
+        with torch.no_grad():
+            for target_weight, weight in zip(self.targets.parameters(), self.critics.parameters(), strict=True):
+                target_weight.lerp_(weight, settings.soft)
+        agents = state.shape[0]
+        return {
+            "critic_loss": float(critic_loss.detach()) / agents,
+            "actor_loss": float(actor_loss.detach()) / agents,
+            "entropy": float(entropy.mean()),
+            "temperature": float(temperature.mean()),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what it takes to go on learning, the source of randomness apart."""
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        return deepcopy(parts | {"log_temperature": self.log_temperature.detach()})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a ``state_dict``."""
+        for name, part in self._parts().items():
+            part.load_state_dict(deepcopy(state[name]))  # optimisers would share their moments
+        with torch.no_grad():
+            self.log_temperature.copy_(state["log_temperature"])
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "actor": self.actor,
+            "critics": self.critics,
+            "targets": self.targets,
+            "actor_optimiser": self._actor_optimiser,
+            "critic_optimiser": self._critic_optimiser,
+            "temperature_optimiser": self._temperature_optimiser,
+            "replay": self.replay,
+        }
+
+
+def _by_agent(part: Tensor) -> Tensor:
+    """Swap shape (batch, agents, ...) to (agents, batch, ...)."""
+    return part.transpose(0, 1)
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()

@@ -1,0 +1,225 @@
+"""TD3 that divides one GPU and chooses the batches (InSS Sec. 5.2, Alg. 1 lines 20-25, Table 2).
+
+One agent serves all GPUs of a kind, each with its own state. An action has, for every workload of the instance, its
+fraction of the GPU and its batch as a fraction between 1 and the largest; both are 0 for those that are elsewhere.
+
+Deviations from the paper:
+
+- The shares come out of a softmax over the workloads that are there and therefore sum to 1, as in the paper; the batch
+  fractions come out of a sigmoid, of which the paper says nothing.
+- Noise is added to the action; shares are then clipped at 0 and divided by their sum, so that what is stored and what
+  is done both sum to 1.
+- The paper's update after every step of one cluster is an update after every step of many clusters.
+- Two things that the paper does not have: a part of the actions is drawn uniformly, and the actor pays for large inputs
+  to its softmax and sigmoid. Without either, and with rewards as they are, the batches ran into the ends of the sigmoid
+  within a few hundred updates and stayed there.
+"""
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rl.replay import Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Td3Settings:
+    """Parameters; the defaults are those of Table 2 and Sec. 6.1.
+
+    Attributes
+    ----------
+    hidden
+        Neurons in each of the two hidden layers.
+    buffer, minibatch
+        Transitions kept, and those in an update; each GPU's step is one.
+    learning_rate
+        l'' of critics and actor.
+    soft
+        kappa''.
+    discount
+        gamma.
+    explore_noise, policy_noise, noise_clip
+        sigma_1, sigma_2 and c.
+    policy_every
+        nu: critic updates for each update of the actor and of the targets.
+    random_part
+        Part of the exploring actions that are uniformly random (ours).
+    logit_penalty
+        Weight of the mean square of the actor's last layer in its loss (ours).
+    """
+
+    hidden: int = 256
+    buffer: int = 100_000
+    minibatch: int = 256
+    learning_rate: float = 3e-4
+    soft: float = 0.005
+    discount: float = 0.99
+    explore_noise: float = 0.1
+    policy_noise: float = 0.2
+    noise_clip: float = 0.5
+    policy_every: int = 2
+    random_part: float = 0.1
+    logit_penalty: float = 0.001
+
+
+def four_layers(inputs: int, hidden: int, outputs: int, random: torch.Generator) -> nn.Sequential:
+    """Return a network with two hidden layers, its weights drawn from ``random``."""
+    sizes = (inputs, hidden, hidden, outputs)
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(sizes):
+        linear = nn.Linear(fan_in, fan_out)
+        with torch.no_grad():
+            for part in (linear.weight, linear.bias):  # PyTorch's default, from our own source
+                part.copy_((2.0 * torch.rand(part.shape, generator=random) - 1.0) / math.sqrt(fan_in))
+        layers += [linear, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class Actor(nn.Module):
+    """Shares by a softmax over who is there, batches by a sigmoid.
+
+    A state begins with a flag for each workload: whether it is there.
+    """
+
+    def __init__(self, workloads: int, state_size: int, hidden: int, random: torch.Generator) -> None:
+        super().__init__()
+        self.workloads = workloads
+        self.network = four_layers(state_size, hidden, 2 * workloads, random)
+
+    def forward(self, state: Tensor) -> Tensor:
+        """Map states, shape (states, state_size), to actions, shape (states, 2 workloads)."""
+        return self.action(state, self.network(state))
+
+    def action(self, state: Tensor, last_layer: Tensor) -> Tensor:
+        """Return the actions that belong to the outputs of the network."""
+        there = state[:, : self.workloads]
+        share, batch = torch.split(last_layer, self.workloads, dim=1)
+        share = torch.softmax(share.masked_fill(there < 0.5, -1e9), dim=1) * there
+        return torch.cat([share, torch.sigmoid(batch) * there], dim=1)
+
+
+def blurred(state: Tensor, action: Tensor, noise: Tensor) -> Tensor:
+    """Add noise to actions and make actions of them again; all of shape (states, 2 workloads)."""
+    workloads = action.shape[1] // 2
+    there = state[:, :workloads]
+    share, batch = torch.split(action + noise, workloads, dim=1)
+    share = share.clamp_min(0.0) * there
+    total = share.sum(dim=1, keepdim=True)
+    # All noise and no share left: as without noise
+    share = torch.where(total > 0.0, share / total.clamp_min(1e-12), action[:, :workloads])
+    return torch.cat([share, batch.clamp(0.0, 1.0) * there], dim=1)
+
+
+class Td3:
+    """An agent that divides a GPU among ``workloads``.
+
+    Parameters
+    ----------
+    workloads, state_size
+        Shape of the problem; a state begins with the flags of who is there.
+    settings
+        Parameters.
+    random
+        Source of all its randomness, on the CPU.
+    device
+        Where it computes.
+    """
+
+    def __init__(
+        self, workloads: int, state_size: int, settings: Td3Settings, random: torch.Generator, device: torch.device
+    ) -> None:
+        self.settings, self._random, self._device = settings, random, device
+        hidden, inputs = settings.hidden, state_size + 2 * workloads
+        self.actor = Actor(workloads, state_size, hidden, random).to(device)
+        self.target_actor = Actor(workloads, state_size, hidden, random).to(device).requires_grad_(False)
+        self.critics = nn.ModuleList(four_layers(inputs, hidden, 1, random) for _ in range(2)).to(device)
+        self.targets = nn.ModuleList(four_layers(inputs, hidden, 1, random) for _ in range(2)).to(device)
+        self.targets.requires_grad_(False)
+        self.target_actor.load_state_dict(self.actor.state_dict())
+        self.targets.load_state_dict(self.critics.state_dict())
+        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=settings.learning_rate)
+        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=settings.learning_rate)
+        self._updates = 0
+        self.replay = Replay(
+            settings.buffer,
+            {"state": (state_size,), "action": (2 * workloads,), "reward": (), "next_state": (state_size,)},
+        )
+
+    @torch.no_grad()
+    def act(self, state: Tensor, greedy: bool = False) -> Tensor:
+        """Choose an action in each state, shape (states, state_size), with exploration noise unless ``greedy``."""
+        action: Tensor = self.actor(state.to(self._device)).cpu()
+        if greedy:
+            return action
+        noise = self.settings.explore_noise * torch.randn(action.shape, generator=self._random)
+        at_random = torch.rand((len(state), 1), generator=self._random) < self.settings.random_part
+        return torch.where(at_random, self._any(state), blurred(state, action, noise))
+
+    def _any(self, state: Tensor) -> Tensor:
+        """Draw actions uniformly: divisions of the GPU, and batches."""
+        there = state[:, : self.actor.workloads]
+        share = torch.empty_like(there).exponential_(generator=self._random) * there
+        batch = torch.rand(there.shape, generator=self._random) * there
+        return torch.cat([share / share.sum(dim=1, keepdim=True).clamp_min(1e-12), batch], dim=1)
+
+    def update(self) -> dict[str, float]:
+        """Learn from one mini-batch (Alg. 1, lines 20-25) and return the critics' loss."""
+        settings = self.settings
+        batch = self.replay.sample(settings.minibatch, self._random, self._device)
+        state, action, reward, next_state = (batch[name] for name in ("state", "action", "reward", "next_state"))
+        with torch.no_grad():
+            noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
+            noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
+            seen = torch.cat([next_state, blurred(next_state, self.target_actor(next_state), noise)], dim=1)
+            least = torch.minimum(self.targets[0](seen), self.targets[1](seen)).squeeze(1)
+            target = reward + settings.discount * least
+        seen = torch.cat([state, action], dim=1)
+        critic_loss = sum(
+            (functional.mse_loss(critic(seen).squeeze(1), target) for critic in self.critics),
+            torch.zeros((), device=self._device),
+        )
+        _descend(self._critic_optimiser, critic_loss)
+        self._updates += 1
+        if self._updates % settings.policy_every == 0:
+            # Through the first critic alone, whose own weights stay as they are
+            last_layer = self.actor.network(state)
+            worth = self.critics[0](torch.cat([state, self.actor.action(state, last_layer)], dim=1)).mean()
+            _descend(self._actor_optimiser, settings.logit_penalty * last_layer.square().mean() - worth)
+            with torch.no_grad():
+                for slow, fast in ((self.targets, self.critics), (self.target_actor, self.actor)):
+                    for target_weight, weight in zip(slow.parameters(), fast.parameters(), strict=True):
+                        target_weight.lerp_(weight, settings.soft)
+        return {"critic_loss": float(critic_loss.detach())}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what it takes to go on learning, the source of randomness apart."""
+        return deepcopy({name: part.state_dict() for name, part in self._parts().items()} | {"updates": self._updates})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a ``state_dict``."""
+        for name, part in self._parts().items():
+            part.load_state_dict(deepcopy(state[name]))  # optimisers would share their moments
+        self._updates = state["updates"]
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "actor": self.actor,
+            "target_actor": self.target_actor,
+            "critics": self.critics,
+            "targets": self.targets,
+            "actor_optimiser": self._actor_optimiser,
+            "critic_optimiser": self._critic_optimiser,
+            "replay": self.replay,
+        }
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()

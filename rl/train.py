@@ -1,0 +1,218 @@
+"""Training of TS (InSS, Alg. 1): episodes over many clusters at once, scalars as CSV, checkpoints to go on from.
+
+The folder holds ``scalars.csv``, a row per episode; ``checkpoint.pt``, written every so often and at the end,
+has everything: training that goes on from it ends bit for bit where it would have ended without the interruption, on
+the same machine and with the same number of threads. ``policy.pt``, written with it, has the two actors alone.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from instances import InputError, Instance
+from rl.cluster import Cluster
+from rl.environment import Environments, Process
+from rl.policy import Policy, save_policy
+from rl.sac_discrete import SacSettings
+from rl.td3 import Td3Settings
+from rl.two_stage import TwoStage
+
+Scalars = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How TS is trained; ``--param name=value`` on the command line.
+
+    Attributes
+    ----------
+    episodes, steps
+        E and T (Table 2).
+    clusters
+        Stepped together; each step of all of them is followed by one update. The paper steps one; with it every update
+        would wait for Python.
+    interference
+        Whether co-located workloads disturb each other; without it the result is InSS-ni.
+    hidden, minibatch, buffer, discount
+        Of both stages (Table 2).
+    sac_learning_rate, td3_learning_rate
+        l' and l'' (Table 2).
+    target_entropy
+        Of the first stage, see ``SacSettings``.
+    explore_noise, random_part, logit_penalty
+        Of the second stage, see ``Td3Settings``.
+    lowest, highest
+        Rates it is trained for, as multiples of the instance's.
+    warm_up
+        Steps before the first update.
+    save_every
+        Episodes between checkpoints.
+    threads
+        That torch computes with.
+    device
+        ``cpu`` or ``cuda``.
+    """
+
+    episodes: int = 1600
+    steps: int = 100
+    clusters: int = 16
+    interference: bool = True
+    hidden: int = 256
+    minibatch: int = 256
+    buffer: int = 100_000
+    discount: float = 0.99
+    sac_learning_rate: float = 1e-4
+    td3_learning_rate: float = 3e-4
+    target_entropy: float = 0.98
+    explore_noise: float = 0.1
+    random_part: float = 0.1
+    logit_penalty: float = 0.001
+    lowest: float = 0.5
+    highest: float = 1.0
+    warm_up: int = 20
+    save_every: int = 50
+    threads: int = 1
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        if not 0.0 < self.lowest <= self.highest:
+            raise ValueError(f"lowest is {self.lowest:g} and highest {self.highest:g}; expected 0 < lowest <= highest")
+
+    def process(self) -> Process:
+        """Return the decision process."""
+        return Process(steps=self.steps, lowest=self.lowest, highest=self.highest)
+
+    def agent(self, cluster: Cluster, seed: int) -> TwoStage:
+        """Return an untrained agent."""
+        shared = {"hidden": self.hidden, "minibatch": self.minibatch, "buffer": self.buffer}
+        sac = SacSettings(
+            **shared,
+            discount=self.discount,
+            learning_rate=self.sac_learning_rate,
+            target_entropy=self.target_entropy,
+        )
+        td3 = Td3Settings(
+            **shared,
+            discount=self.discount,
+            learning_rate=self.td3_learning_rate,
+            explore_noise=self.explore_noise,
+            random_part=self.random_part,
+            logit_penalty=self.logit_penalty,
+        )
+        return TwoStage(cluster, sac, td3, seed, torch.device(self.device))
+
+    def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
+        """Train an agent for ``instance``, from the checkpoint in ``folder`` if there is one.
+
+        Parameters
+        ----------
+        instance
+            What it will schedule; its rates are the measure of ``lowest`` and ``highest``.
+        seed
+            Of all randomness.
+        folder
+            Where everything goes; made if need be.
+        tell
+            Called after each episode with its number and its scalars.
+
+        Raises
+        ------
+        InputError
+            If TS does not schedule such instances, the device is missing, or the checkpoint is of other training.
+        """
+        if self.device != "cpu" and not torch.cuda.is_available():
+            raise InputError("--param device", f'"{self.device}" is not there; expected "cpu"')
+        torch.set_num_threads(self.threads)
+        cluster = Cluster.of(instance, self.interference)
+        agent = self.agent(cluster, seed)
+        there = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
+        folder.mkdir(parents=True, exist_ok=True)
+        terms = {**_without_episodes(self), "instance": instance.fingerprint, "seed": seed}
+        told = _resume(folder / "checkpoint.pt", terms, agent, there)
+        for episode in range(len(told) + 1, self.episodes + 1):
+            told.append(_episode(agent, there, self.warm_up if episode == 1 else 0))
+            _write(folder / "scalars.csv", _as_csv(told).encode())
+            tell(episode, told[-1])
+            if episode % self.save_every == 0 or episode == self.episodes:
+                everything = {
+                    "terms": terms,
+                    "told": told,
+                    "agent": agent.state_dict(),
+                    "environments": there.state_dict(),
+                }
+                _write(folder / "checkpoint.pt", _packed(everything))
+                made_by = {**asdict(self), "seed": seed, "episodes": episode}
+                save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), folder / "policy.pt")
+
+
+def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
+    """Run and learn from one episode; return means over its steps, clusters and updates."""
+    there.reset()
+    sums: dict[str, list[float]] = {}
+    decision = agent.decide(there.rates_rps, there.queued)
+    for step in range(there.process.steps):
+        feedback = there.step(decision.gpu, decision.units, decision.batch)
+        following = agent.decide(there.rates_rps, there.queued)
+        agent.remember(decision, feedback, following)
+        decision = following
+        scalars = {
+            "reward": float(feedback.reward.sum(axis=1).mean()),
+            "late_pct": 100.0 * float((feedback.late * feedback.arrivals).sum() / max(1, feedback.arrivals.sum())),
+            "throughput_rps": float(feedback.throughput_rps.sum(axis=1).mean()),
+        }
+        if step >= warm_up:
+            scalars |= agent.update()
+        for name, value in scalars.items():
+            sums.setdefault(name, []).append(value)
+    return {name: float(np.mean(values)) for name, values in sums.items()}
+
+
+def _without_episodes(training: Training) -> dict[str, Any]:
+    """Return what must be the same when training goes on: everything but how long and how often it is saved."""
+    return {name: value for name, value in asdict(training).items() if name not in ("episodes", "save_every")}
+
+
+def _resume(path: Path, terms: Mapping[str, Any], agent: TwoStage, there: Environments) -> list[Scalars]:
+    if not path.exists():
+        return []
+    saved = torch.load(path, weights_only=True)
+    for name, value in terms.items():
+        if saved["terms"].get(name) != value:
+            raise InputError(str(path), f"is of training with {name} {saved['terms'].get(name)}, not {value}")
+    agent.load_state_dict(saved["agent"])
+    there.load_state_dict(saved["environments"])
+    told: list[Scalars] = saved["told"]
+    return told
+
+
+def _as_csv(told: list[Scalars]) -> str:
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for scalars in told for name in scalars))
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["episode", *names])
+    for episode, scalars in enumerate(told, start=1):
+        writer.writerow([episode, *(repr(scalars[name]) if name in scalars else "" for name in names)])
+    return text.getvalue()
+
+
+def _packed(everything: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(dict(everything), buffer)
+    return buffer.getvalue()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file at once, so that an interruption leaves the old one."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(content)
+    os.replace(beside, path)  # noqa: PTH105  # Path.replace does the same

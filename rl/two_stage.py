@@ -1,0 +1,154 @@
+"""TS, the two stages together: places first, then shares and batches (InSS Sec. 5, Alg. 1).
+
+The paper's parameters are the defaults of the two agents; what each does differently is said in its module. Here: both
+agents learn from compressed rewards (``rl.environment.compressed``), and a decision is made of many clusters at once.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rl.cluster import Cluster
+from rl.environment import Feedback, compressed, whole_batches, whole_units
+from rl.sac_discrete import SacDiscrete, SacSettings
+from rl.states import Placing, allocation_size, placement_size
+from rl.td3 import Td3, Td3Settings
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What TS decides in each of several clusters, and what it saw.
+
+    Attributes
+    ----------
+    gpu, units, batch
+        Of each workload, shape (clusters, workloads); GPU -1 where memory forbids every GPU.
+    placement, safe
+        State and safe actions of each workload's turn, shape (clusters, workloads, 4 + 3 K) and (clusters, workloads,
+        K).
+    allocation, action
+        State of each GPU and what was done there, shape (clusters, K, 3 I + 1) and (clusters, K, 2 I).
+    """
+
+    gpu: Ints
+    units: Ints
+    batch: Ints
+    placement: Singles
+    safe: Flags
+    allocation: Singles
+    action: Singles
+
+
+class TwoStage:
+    """Both agents of TS for one cluster.
+
+    Parameters
+    ----------
+    cluster
+        What they schedule.
+    sac, td3
+        Parameters of the stages.
+    seed
+        Of all randomness of both.
+    device
+        Where they compute.
+    """
+
+    def __init__(
+        self, cluster: Cluster, sac: SacSettings, td3: Td3Settings, seed: int, device: torch.device | None = None
+    ) -> None:
+        self.cluster = cluster
+        self._random = torch.Generator().manual_seed(seed)
+        device = device or torch.device("cpu")
+        workloads, gpus = cluster.workloads, cluster.gpus
+        self.sac = SacDiscrete(workloads, placement_size(gpus), gpus, sac, self._random, device)
+        self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
+
+    def decide(self, rates_rps: Floats, queued: Ints, greedy: bool = False) -> Decision:
+        """Decide in every cluster (Alg. 1, lines 6 to 14).
+
+        Parameters
+        ----------
+        rates_rps, queued
+            Shape (clusters, workloads). A workload with a rate of 0 is not there: it gets no place.
+        greedy
+            Without exploration.
+        """
+        cluster = self.cluster
+        clusters, workloads = rates_rps.shape
+        placing = Placing(cluster, rates_rps, queued)
+        placement, safe = [], []
+        for i in range(workloads):  # lines 7-10
+            state, possible = placing.state(i), placing.safe(i)
+            anywhere = possible.any(axis=1) & (rates_rps[:, i] > 0.0)
+            # Where nothing is safe, nothing is done whatever is chosen.
+            possible |= ~possible.any(axis=1, keepdims=True)
+            chosen = self.sac.act(i, torch.from_numpy(state), torch.from_numpy(possible), greedy).numpy()
+            placing.place(i, np.where(anywhere, chosen, -1))
+            placement.append(state)
+            safe.append(possible)
+        allocation = placing.allocation()  # line 11
+        flat = torch.from_numpy(allocation.reshape(clusters * cluster.gpus, -1))
+        action = self.td3.act(flat, greedy).numpy().reshape(clusters, cluster.gpus, 2 * workloads)  # lines 12-14
+        at = np.maximum(placing.gpu, 0)
+        own = np.arange(workloads)
+        rows = np.arange(clusters)[:, None]
+        share = action[rows, at, own].astype(np.float64)
+        batch = whole_batches(action[rows, at, workloads + own].astype(np.float64), cluster.max_batch)
+        units = whole_units(share, placing.gpu, cluster.gpus, cluster.tables.share_units)
+        return Decision(
+            placing.gpu, units, batch, np.stack(placement, axis=1), np.stack(safe, axis=1), allocation, action
+        )
+
+    def remember(self, decision: Decision, feedback: Feedback, following: Decision) -> None:
+        """Store what was done, what it brought, and what was seen next (Alg. 1, line 16)."""
+        reward = compressed(feedback.reward)
+        self.sac.replay.add(
+            state=torch.from_numpy(decision.placement),
+            safe=torch.from_numpy(decision.safe),
+            action=torch.from_numpy(np.maximum(decision.gpu, 0)),
+            reward=torch.from_numpy(reward),
+            next_state=torch.from_numpy(following.placement),
+            next_safe=torch.from_numpy(following.safe),
+        )
+        there = decision.gpu[:, :, None] == np.arange(self.cluster.gpus)
+        on_gpu = np.sum(there * reward[:, :, None], axis=1)
+        used = np.any(there, axis=1)  # of a GPU with nobody on it there is nothing to learn
+        self.td3.replay.add(
+            state=torch.from_numpy(decision.allocation[used]),
+            action=torch.from_numpy(decision.action[used]),
+            reward=torch.from_numpy(on_gpu[used]),
+            next_state=torch.from_numpy(following.allocation[used]),
+        )
+
+    def update(self) -> dict[str, float]:
+        """Let both stages learn from a mini-batch each (Alg. 1, lines 17 to 25); return their losses by name."""
+        sac, td3 = self.sac.update(), self.td3.update()
+        return {f"sac_{name}": loss for name, loss in sac.items()} | {f"td3_{name}": loss for name, loss in td3.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what it takes to go on learning bit for bit."""
+        return {"sac": self.sac.state_dict(), "td3": self.td3.state_dict(), "random": self._random.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a ``state_dict``."""
+        self.sac.load_state_dict(state["sac"])
+        self.td3.load_state_dict(state["td3"])
+        self._random.set_state(state["random"])
+
+    def policy(self) -> dict[str, Any]:
+        """Return the weights of both actors: all it takes to decide."""
+        return {"sac": self.sac.actor.state_dict(), "td3": self.td3.actor.state_dict()}
+
+    def load_policy(self, policy: dict[str, Any]) -> None:
+        """Decide as the agent whose ``policy`` this is."""
+        self.sac.actor.load_state_dict(policy["sac"])
+        self.td3.actor.load_state_dict(policy["td3"])

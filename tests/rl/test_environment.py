@@ -1,0 +1,236 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.judge import judge
+from instances import GpuPool, InputError, Instance, Objective, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.plan import spatial_gpu
+from instances.suites.inss import four_gpus
+from rl.cluster import Cluster
+from rl.environment import Environments, Process, whole_batches, whole_units
+from rl.gymnasium_environment import SchedulingEnv
+from rl.states import Placing, allocation_size, placement_size
+
+FOUR_GPUS = four_gpus()[0]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    return Cluster.of(FOUR_GPUS)
+
+
+def environments(cluster, count=3, seed=0, **terms):
+    return Environments(cluster, count, Process(**terms), np.random.default_rng(seed))
+
+
+def random_decision(cluster, count, random):
+    gpu = random.integers(cluster.gpus, size=(count, cluster.workloads))
+    weight = random.random(gpu.shape) + 0.01
+    there = gpu[:, :, None] == np.arange(cluster.gpus)
+    total = np.take_along_axis(np.sum(weight[:, :, None] * there, axis=1), gpu, axis=1)
+    units = whole_units(weight / total, gpu, cluster.gpus, cluster.tables.share_units)
+    return gpu, units, whole_batches(random.random(gpu.shape), cluster.max_batch)
+
+
+def test_a_step_by_hand():
+    """One ResNet-50 alone on half an A100 at batch 8."""
+    pool = GpuPool(gpu_type("a100-inss"), 1)
+    alone = Instance(
+        "one", Objective.CAPACITY, SloRule.ASSEMBLY, "inss", (pool,), (Workload("w", "resnet50", 35.0, 800.0),)
+    )
+    cluster = Cluster.of(alone)
+    there = environments(cluster, 1, lowest=1.0, highest=1.0)
+    feedback = there.step(np.array([[0]]), np.array([[27]]), np.array([[8]]))
+
+    model, tables = cluster.view.model[0], cluster.tables
+    inference_ms = tables.active_ms[model, 8, 27] + tables.transfer_ms[model, 8]
+    assert inference_ms == pytest.approx(5.5, abs=1.5)
+    assert feedback.throughput_rps[0, 0] == pytest.approx(8000.0 / inference_ms)
+    # The first of a batch waits for seven more, 1.25 ms apart: 8.75 + t < 35, and a batch every 10 ms > t.
+    assert feedback.late[0, 0] == 0.0
+    assert feedback.reward[0, 0] == pytest.approx(8000.0 / inference_ms / cluster.rms_rps[0])
+    assert there.used_mib[0, 0] == tables.memory_mib[model, 8]
+    assert there.queued[0, 0] == feedback.arrivals[0, 0] % 8
+
+
+def test_the_penalty_of_a_workload_without_a_place(cluster):
+    there = environments(cluster)
+    nowhere = np.full((3, cluster.workloads), -1)
+    feedback = there.step(nowhere, np.zeros_like(nowhere), np.zeros_like(nowhere))
+    assert np.all(feedback.late == 1.0)
+    assert np.all(feedback.reward == -40.0)
+    assert np.all(there.queued <= there.cluster.view.slo_ms / 1000.0 * feedback.arrivals + 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_agrees_with_the_judge(seed):
+    """Throughputs are the judge's; without late requests no latency is violated at the rates of the step."""
+    cluster = Cluster.of(FOUR_GPUS)
+    there = environments(cluster, 1, seed, lowest=0.3, highest=0.8, step_s=10.0)
+    rates_rps = there.rates_rps[0].copy()
+    gpu, units, batch = random_decision(cluster, 1, np.random.default_rng(seed))
+    feedback = there.step(gpu, units, batch)
+    ids = [w.id for w in FOUR_GPUS.workloads]
+    rows = [
+        [(ids[i], units[0, i], batch[0, i], rates_rps[i]) for i in np.flatnonzero(gpu[0] == k)]
+        for k in range(cluster.gpus)
+    ]
+    workloads = tuple(replace(w, rate_rps=r) for w, r in zip(FOUR_GPUS.workloads, rates_rps, strict=True))
+    plan = Plan("4gpu", tuple(spatial_gpu("a100-inss", residents) for residents in rows))
+    verdict = judge(plan, replace(FOUR_GPUS, workloads=workloads))
+    by_id = {slot.workload: slot for slot in verdict.slots}
+    for i, name in enumerate(ids):
+        slot = by_id[name]
+        assert feedback.throughput_rps[0, i] == pytest.approx(slot.throughput_rps)
+        if slot.t_gpu_ms < 0.9 * slot.budget_ms:
+            assert feedback.late[0, i] < 0.01
+        if slot.t_gpu_ms > 1.2 * slot.budget_ms + 1.0:
+            assert feedback.late[0, i] > 0.0
+
+
+def test_without_interference_nobody_slows_anybody(cluster):
+    alone = Cluster.of(FOUR_GPUS, interference=False)
+    decision = random_decision(cluster, 50, np.random.default_rng(1))
+    quiet = environments(alone, 50).step(*decision)
+    disturbed = environments(cluster, 50).step(*decision)
+    assert np.all(quiet.throughput_rps >= disturbed.throughput_rps * (1 - 1e-12))
+    assert np.mean(quiet.throughput_rps) > 1.05 * np.mean(disturbed.throughput_rps)
+
+
+def test_clusters_do_not_know_of_each_other(cluster):
+    """A decision's outcome is that of the same decision in a vector of one, given the same rates and requests."""
+    random = np.random.default_rng(3)
+    gpu, units, batch = random_decision(cluster, 5, random)
+    together = environments(cluster, 5, seed=7)
+    for _ in range(3):
+        rates_rps, queued, running_ms = together.rates_rps, together.queued.copy(), together.running_ms.copy()
+        feedback = together.step(gpu, units, batch)
+
+        class Same:
+            def __init__(self, arrivals):
+                self.arrivals = arrivals
+
+            def poisson(self, mean):
+                return self.arrivals
+
+            def uniform(self, low, high, shape):
+                return np.ones(shape)
+
+        for n in range(5):
+            alone = Environments(cluster, 1, Process(), Same(feedback.arrivals[n : n + 1]))
+            alone.rates_rps = rates_rps[n : n + 1]
+            alone.queued, alone.running_ms = queued[n : n + 1].copy(), running_ms[n : n + 1].copy()
+            single = alone.step(gpu[n : n + 1], units[n : n + 1], batch[n : n + 1])
+            assert np.array_equal(single.reward[0], feedback.reward[n])
+            assert np.array_equal(alone.queued[0], together.queued[n])
+            assert np.array_equal(alone.running_ms[0], together.running_ms[n])
+
+
+def test_goes_on_from_its_state(cluster):
+    decision = random_decision(cluster, 3, np.random.default_rng(2))
+    first, second = environments(cluster), environments(cluster, seed=99)
+    first.step(*decision)
+    second.load_state_dict(first.state_dict())
+    for _ in range(3):
+        assert np.array_equal(first.step(*decision).reward, second.step(*decision).reward)
+
+
+@pytest.mark.parametrize("change", [{"units": 55}, {"units": 0}, {"batch": 33}])
+def test_refuses_impossible_decisions(cluster, change):
+    gpu, units, batch = random_decision(cluster, 3, np.random.default_rng(2))
+    units[0, 0] = change.get("units", units[0, 0])
+    batch[0, 0] = change.get("batch", batch[0, 0])
+    with pytest.raises(ValueError, match=r"shares|out of range"):
+        environments(cluster).step(gpu, units, batch)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_whole_units_fit_and_waste_little(data):
+    workloads = data.draw(st.integers(1, 12))
+    gpu = np.array([data.draw(st.lists(st.integers(0, 3), min_size=workloads, max_size=workloads))])
+    weight = np.array([data.draw(st.lists(st.floats(0.0, 1.0), min_size=workloads, max_size=workloads))]) + 1e-9
+    total = np.array([[weight[0][gpu[0] == k].sum() for k in gpu[0]]])
+    units = whole_units(weight / total, gpu, 4, 54)
+    assert np.all(units >= 1)
+    for k in set(gpu[0].tolist()):
+        there = gpu[0] == k
+        assert 54 - there.sum() <= units[0][there].sum() <= 54
+
+
+def test_states(cluster):
+    there = environments(cluster, 4)
+    placing = Placing(cluster, there.rates_rps, there.queued)
+    for i in range(cluster.workloads):
+        state = placing.state(i)
+        assert state.shape == (4, placement_size(4))
+        assert state.dtype == np.float32
+        assert np.all(placing.safe(i))
+        assert state[:, 3] == pytest.approx((there.rates_rps / cluster.rms_rps)[:, i:].sum(axis=1), rel=1e-5)
+        placing.place(i, np.array([0, 1, i % 4, -1]))
+    assert np.count_nonzero(placing.state(0)[0, 4:]) == 3  # memory, L2 and DRAM of GPU 0 alone
+    allocation = placing.allocation()
+    assert allocation.shape == (4, 4, allocation_size(10))
+    assert np.array_equal(allocation[2, 1, :10], np.arange(10) % 4 == 1)
+    assert np.all(allocation[3] == 0.0)
+    assert np.all(allocation[0, 0, 10:20] > 0.0)
+
+
+def test_unsafe_where_memory_is_short(cluster):
+    small = replace(cluster, tables=cluster.tables._replace(memory_limit_mib=3500.0))
+    there = environments(small, 1)
+    placing = Placing(small, there.rates_rps, there.queued)
+    placing.place(2, np.array([1]))  # VGG-16, 2,919 MiB at batch 32
+    assert placing.safe(0).tolist() == [[True, False, True, True]]
+    assert placing.safe(4).tolist() == [[True, True, True, True]]  # MobileNet, 513 MiB
+
+
+def test_least_units_by_hand(cluster):
+    view, tables = cluster.view, cluster.tables
+    units = cluster.least_units(view.rate_rps)
+    for i in range(cluster.workloads):
+        batch = np.arange(1, 33)
+
+        def enough(u, i=i, batch=batch):
+            time_ms = tables.active_ms[view.model[i], batch, u]
+            served_rps = 1000.0 * batch / (time_ms + tables.transfer_ms[view.model[i], batch])
+            return np.any((served_rps >= view.rate_rps[i]) & (time_ms <= view.budget_ms(i, batch, served_rps) + 1e-9))
+
+        assert enough(units[i])
+        assert not enough(units[i] - 1)
+    assert np.all(cluster.least_units(np.full(10, 1e9)) == 54)
+
+
+def test_gymnasium_accepts_it():
+    check_env(SchedulingEnv(FOUR_GPUS), skip_render_check=True)
+
+
+def test_episodes_are_truncated_and_seeded():
+    env = SchedulingEnv(FOUR_GPUS, Process(steps=3))
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(3)]
+
+    def episode():
+        first, _ = env.reset(seed=5)
+        return [first.tolist()] + [(o.tolist(), r, d, t) for o, r, d, t, _ in map(env.step, actions)]
+
+    told = episode()
+    assert [t for _, _, _, t in told[1:]] == [False, False, True]
+    assert told == episode()
+
+
+def test_refuses_other_instances():
+    pool = FOUR_GPUS.gpus[0]
+    with pytest.raises(InputError, match="known number of GPUs"):
+        Cluster.of(replace(FOUR_GPUS, gpus=(replace(pool, count=None),)))
+    with pytest.raises(InputError, match="slo_rule"):
+        Cluster.of(replace(FOUR_GPUS, slo_rule=SloRule.HALF_SLO))
+    restricted = replace(pool, type=replace(pool.type, allowed_shares=(27, 54)))
+    with pytest.raises(InputError, match="restricts the shares"):
+        Cluster.of(replace(FOUR_GPUS, gpus=(restricted,)))

@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+import torch
+
+from rl.sac_discrete import SacDiscrete, SacSettings, Stack, masked_log_probabilities
+
+torch.set_num_threads(1)
+
+STATES, ACTIONS, AGENTS, DISCOUNT = 4, 3, 2, 0.9
+TINY = SacSettings(
+    hidden=32,
+    buffer=4000,
+    minibatch=64,
+    learning_rate=3e-3,
+    target_entropy=0.2,
+    soft=0.02,
+    discount=DISCOUNT,
+)
+
+
+class Chain:
+    """Each agent walks along a chain: back to the start for a little, on for nothing, a prize at the end.
+
+    Action 2 would win at once, but is not safe before the end, where it ends the walk without a prize.
+    """
+
+    def __init__(self, count):
+        self.at = np.zeros((count, AGENTS), dtype=np.int64)
+
+    @staticmethod
+    def outcome(at, action, agent):
+        last = at == STATES - 1
+        on = np.where(last, 0, at + 1)
+        prize = np.where(agent == 0, 1.0, 0.1)  # for agent 1 going on is not worth it
+        reward = np.where(action == 0, 0.1, np.where(action == 1, np.where(last, prize, 0.0), 0.0))
+        return np.where(action == 1, on, 0), reward
+
+    @staticmethod
+    def safe(at):
+        return np.stack([np.ones_like(at), np.ones_like(at), at == STATES - 1], axis=-1).astype(bool)
+
+    @staticmethod
+    def state(at):
+        return torch.tensor(np.eye(STATES)[at], dtype=torch.float32)
+
+
+def optimum():
+    """Value of each agent's start by value iteration, and that of any policy given as an array (agents, states)."""
+
+    def values(policy=None):
+        value = np.zeros((AGENTS, STATES))
+        at, agent = np.arange(STATES)[None, :], np.arange(AGENTS)[:, None]
+        for _ in range(400):
+            q = np.full((AGENTS, STATES, ACTIONS), -np.inf)
+            for action in range(ACTIONS):
+                there, reward = Chain.outcome(at, action, agent)
+                allowed = Chain.safe(at)[..., action]
+                there = np.broadcast_to(there, value.shape)
+                q[..., action] = np.where(
+                    allowed, reward + DISCOUNT * np.take_along_axis(value, there, axis=1), -np.inf
+                )
+            value = q.max(axis=2) if policy is None else np.take_along_axis(q, policy[..., None], axis=2)[..., 0]
+        return value[:, 0]
+
+    return values
+
+
+def trained(seed, steps, count=16):
+    agent = SacDiscrete(AGENTS, STATES, ACTIONS, TINY, torch.Generator().manual_seed(seed), torch.device("cpu"))
+    chain = Chain(count)
+    for step in range(steps):
+        state, safe = Chain.state(chain.at), torch.tensor(Chain.safe(chain.at))
+        action = torch.stack([agent.act(i, state[:, i], safe[:, i]) for i in range(AGENTS)], dim=1)
+        chain.at, reward = Chain.outcome(chain.at, action.numpy(), np.arange(AGENTS))
+        agent.replay.add(
+            state=state,
+            safe=safe,
+            action=action,
+            reward=torch.tensor(reward),
+            next_state=Chain.state(chain.at),
+            next_safe=torch.tensor(Chain.safe(chain.at)),
+        )
+        if step >= 20:
+            agent.update()
+    return agent
+
+
+def greedy(agent):
+    at = np.arange(STATES)
+    safe = torch.tensor(Chain.safe(at))
+    return np.stack([agent.act(i, Chain.state(at), safe, greedy=True).numpy() for i in range(AGENTS)])
+
+
+def test_learns_the_optimum():
+    values = optimum()
+    best = values()
+    # By hand: agent 0 wins 1 every four steps, agent 1 takes 0.1 in every step.
+    assert best == pytest.approx([DISCOUNT**3 / (1.0 - DISCOUNT**4), 0.1 / (1.0 - DISCOUNT)])
+    assert values(greedy(trained(0, 700))) == pytest.approx(best, rel=0.02)
+
+
+def test_twins_are_identical():
+    first, second, other = trained(1, 60), trained(1, 60), trained(2, 60)
+    pairs = list(zip(first.actor.parameters(), second.actor.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert not all(torch.equal(a, b) for a, b in zip(first.actor.parameters(), other.actor.parameters(), strict=True))
+
+
+def test_goes_on_from_its_state():
+    first = trained(1, 60)
+    second = trained(2, 60)
+    second.load_state_dict(first.state_dict())
+    for agent in (first, second):
+        agent._random.manual_seed(5)
+    assert first.update() == second.update()
+
+
+def test_never_chooses_what_is_not_safe():
+    random = torch.Generator().manual_seed(0)
+    agent = SacDiscrete(1, STATES, ACTIONS, TINY, random, torch.device("cpu"))
+    safe = torch.tensor([[True, False, True]]).expand(5000, 3)
+    chosen = agent.act(0, torch.rand((5000, STATES), generator=random), safe)
+    assert set(chosen.tolist()) == {0, 2}
+
+
+def test_draws_from_the_policy():
+    random = torch.Generator().manual_seed(0)
+    agent = SacDiscrete(1, STATES, ACTIONS, TINY, random, torch.device("cpu"))
+    state, safe = torch.ones((20_000, STATES)), torch.ones((20_000, ACTIONS), dtype=torch.bool)
+    p = masked_log_probabilities(agent.actor.one(0, state[:1]), safe[:1]).exp()[0]
+    share = torch.bincount(agent.act(0, state, safe), minlength=ACTIONS) / 20_000
+    assert share.tolist() == pytest.approx(p.tolist(), abs=0.015)
+
+
+def test_stacked_networks_are_separate_networks():
+    random = torch.Generator().manual_seed(0)
+    stack = Stack(3, 4, 8, 2, random)
+    x = torch.rand((3, 5, 4), generator=random)
+    together = stack(x)
+    for i in range(3):
+        layers = torch.nn.Sequential(*(layer for _ in range(3) for layer in (torch.nn.Linear(1, 1), torch.nn.ReLU())))[
+            :-1
+        ]
+        for layer, weight, bias in zip(layers[::2], stack.weights, stack.biases, strict=True):
+            layer.weight, layer.bias = torch.nn.Parameter(weight[i].T), torch.nn.Parameter(bias[i, 0])
+        assert torch.allclose(layers(x[i]), together[i], atol=1e-6)
+        assert torch.allclose(stack.one(i, x[i]), together[i], atol=1e-6)

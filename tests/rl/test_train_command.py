@@ -1,0 +1,82 @@
+import csv
+import shlex
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from bench.cli.app import app, main
+from bench.cli.train import EXAMPLES
+from rl.policy import load_policy
+
+QUICK = [
+    f"--param={text}"
+    for text in ("episodes=2", "steps=3", "clusters=2", "hidden=8", "minibatch=4", "buffer=50", "warm_up=1")
+]
+
+
+def train(folder, *more):
+    return main(["train", "ts", "--suite", "4gpu", "--seed", "1", "-o", str(folder), *QUICK, *more])
+
+
+def test_trains_and_says_how_it_goes(tmp_path, capsys):
+    assert train(tmp_path) == 0
+    told = capsys.readouterr().err
+    assert "[1/2] reward -" in told
+    assert "[2/2] reward -" in told
+    with (tmp_path / "scalars.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 2
+    policy = load_policy(tmp_path / "policy.pt")
+    assert policy.training["seed"] == 1
+    assert policy.gpu == "a100-inss"
+    assert policy.interference
+
+
+def test_goes_on(tmp_path, capsys):
+    train(tmp_path)
+    capsys.readouterr()
+    assert train(tmp_path, "--param=episodes=3") == 0
+    assert capsys.readouterr().err.count("reward") == 1
+
+
+def test_without_interference(tmp_path):
+    assert train(tmp_path, "--param=interference=no") == 0
+    assert not load_policy(tmp_path / "policy.pt").interference
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["train", "st", "--suite", "4gpu", "-o", "x"], 'unknown trainer "st"; known: ts'),
+        (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "episode=3"], 'did you mean "episodes"?'),
+        (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "episodes=0"], "expected at least 1"),
+        (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "episodes"], "not of the form NAME=VALUE"),
+        (["train", "ts", "--suite", "igniter-3", "-o", "x"], "expected a known number of GPUs"),
+    ],
+)
+def test_says_what_is_wrong(arguments, told, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert told in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_loads_no_torch():
+    program = """
+import sys
+from bench.cli.app import main
+main(["train", "--help"])
+print("torch" in sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "False"
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_are_accepted_by_the_parser(example):
+    _, command, *arguments = shlex.split(example)
+    typer.main.get_command(app).commands[command].make_context("bench", arguments)

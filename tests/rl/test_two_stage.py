@@ -1,0 +1,190 @@
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bench.api import Run, Status
+from bench.judge import judge
+from instances import InputError, SloRule, Workload
+from instances.suites.inss import four_gpus
+from rl.cluster import Cluster
+from rl.environment import Environments
+from rl.grouping import NoFitError, deal
+from rl.policy import load_policy
+from rl.train import Training
+from rl.ts import Ts, TsNi
+
+torch.set_num_threads(1)
+
+FOUR_GPUS = four_gpus()[0]
+QUICK = Training(episodes=4, steps=6, clusters=4, hidden=8, minibatch=8, buffer=100, warm_up=2, save_every=2)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ts")
+    QUICK.train(FOUR_GPUS, 3, folder, lambda episode, scalars: None)
+    return folder
+
+
+def decide(count=5, seed=0, **terms):
+    cluster = Cluster.of(FOUR_GPUS)
+    agent = replace(QUICK, **terms).agent(cluster, seed)
+    there = Environments(cluster, count, QUICK.process(), np.random.default_rng(seed))
+    return cluster, agent, there, agent.decide(there.rates_rps, there.queued)
+
+
+def test_a_decision_fills_every_gpu_in_use():
+    cluster, _, there, decision = decide(50)
+    there.step(decision.gpu, decision.units, decision.batch)  # which refuses what does not fit
+    for k in range(4):
+        here = decision.gpu == k
+        used = np.where(here, decision.units, 0).sum(axis=1)
+        residents = here.sum(axis=1)
+        assert np.all(used[residents == 0] == 0)
+        assert np.all((used >= cluster.tables.share_units - residents)[residents > 0])
+    assert set(np.unique(decision.gpu)) == {0, 1, 2, 3}
+
+
+def test_the_stages_are_in_line_with_each_other():
+    cluster, _, _, decision = decide(7)
+    for n in range(7):
+        for i in range(cluster.workloads):
+            k = decision.gpu[n, i]
+            assert decision.allocation[n, k, i] == 1.0
+            assert decision.allocation[n, :, i].sum() == 1.0
+            expected = 1 + np.floor(decision.action[n, k, i] * (54 - (decision.gpu[n] == k).sum()) + 1e-9)
+            assert decision.units[n, i] == pytest.approx(expected, abs=1)
+
+
+def test_what_is_remembered():
+    _, agent, there, decision = decide(5)
+    feedback = there.step(decision.gpu, decision.units, decision.batch)
+    agent.remember(decision, feedback, agent.decide(there.rates_rps, there.queued))
+    assert len(agent.sac.replay) == 5
+    occupied = sum(len(set(row)) for row in decision.gpu.tolist())
+    assert len(agent.td3.replay) == occupied
+    rewards = agent.td3.replay.state_dict()["parts"]["reward"].sum()
+    assert rewards == pytest.approx(float(agent.sac.replay.state_dict()["parts"]["reward"].sum()), rel=1e-5)
+
+
+def test_a_workload_without_requests_gets_no_place():
+    _, agent, there, _ = decide(3)
+    rates_rps = there.rates_rps.copy()
+    rates_rps[1, 4] = 0.0
+    decision = agent.decide(rates_rps, there.queued, greedy=True)
+    assert decision.gpu[1, 4] == -1
+    assert np.count_nonzero(decision.gpu < 0) == 1
+
+
+def test_training_leaves_scalars(trained):
+    with (trained / "scalars.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["episode"] for row in rows] == ["1", "2", "3", "4"]
+    assert all(float(row["reward"]) < 0.0 and float(row["sac_temperature"]) > 0.0 for row in rows)
+
+
+def test_twins_are_identical_and_interruptions_leave_no_trace(trained, tmp_path):
+    replace(QUICK, episodes=2).train(FOUR_GPUS, 3, tmp_path, lambda episode, scalars: None)
+    told = []
+    QUICK.train(FOUR_GPUS, 3, tmp_path, lambda episode, scalars: told.append(episode))
+    assert told == [3, 4]
+    assert (tmp_path / "scalars.csv").read_text() == (trained / "scalars.csv").read_text()
+    weights = [load_policy(folder / "policy.pt").weights for folder in (trained, tmp_path)]
+    for stage in ("sac", "td3"):
+        assert all(torch.equal(weights[0][stage][name], weights[1][stage][name]) for name in weights[0][stage])
+
+
+def test_another_seed_is_another_agent(trained, tmp_path):
+    QUICK.train(FOUR_GPUS, 4, tmp_path, lambda episode, scalars: None)
+    assert (tmp_path / "scalars.csv").read_text() != (trained / "scalars.csv").read_text()
+
+
+def test_does_not_go_on_from_other_training(trained):
+    with pytest.raises(InputError, match="is of training with seed 3, not 4"):
+        QUICK.train(FOUR_GPUS, 4, trained, lambda episode, scalars: None)
+    with pytest.raises(InputError, match="is of training with hidden 8, not 16"):
+        replace(QUICK, hidden=16).train(FOUR_GPUS, 3, trained, lambda episode, scalars: None)
+
+
+@pytest.mark.parametrize("wrong", [{"episodes": 0}, {"lowest": 2.0}, {"minibatch": 0}])
+def test_refuses_impossible_training(wrong):
+    with pytest.raises(ValueError, match="expected"):
+        replace(QUICK, **wrong)
+
+
+def test_the_scheduler_makes_the_plan_of_its_policy(trained):
+    outcome = Ts(str(trained / "policy.pt")).schedule(FOUR_GPUS, Run())
+    assert outcome.status is Status.FEASIBLE
+    verdict = judge(outcome.plan, FOUR_GPUS)
+    assert len(verdict.slots) == 10
+    assert {violation.kind for violation in verdict.violations} <= {"latency"}
+    assert Ts(str(trained / "policy.pt")).schedule(FOUR_GPUS, Run(seed=8)) == outcome
+
+
+def test_sixteen_gpus_in_four_groups(trained):
+    many = tuple(
+        Workload(f"{w.id}-{copy}", w.model, w.slo_ms, w.rate_rps * (0.7 + 0.1 * copy))
+        for w in FOUR_GPUS.workloads
+        for copy in range(4)
+    )
+    large = replace(FOUR_GPUS, workloads=many, gpus=(replace(FOUR_GPUS.gpus[0], count=16),))
+    outcome = Ts(str(trained / "policy.pt")).schedule(large, Run())
+    placed = [slot.workload for _, _, slot in outcome.plan.slots()]
+    assert sorted(placed) == sorted(w.id for w in many)
+    assert outcome.statistics["groups"] == 4
+    assert {v.kind for v in judge(outcome.plan, large).violations} <= {"latency"}
+
+
+def test_dealing(trained):
+    policy = load_policy(trained / "policy.pt")
+    dealt = deal(policy, FOUR_GPUS.workloads, 4)
+    assert dealt.tolist() == [list(range(10))]
+    halves = deal(policy, FOUR_GPUS.workloads[:8], 8)
+    assert sorted(halves[halves >= 0].tolist()) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"rate_rps": 3001.0}, r"1500 to 3000 req/s there; W1 \(alexnet\) asks for 3001"),
+        ({"slo_ms": 11.0}, "trained for 0 of alexnet at 11 ms; there are 1"),
+        ({"model": "resnet18", "slo_ms": 15.0}, "trained for 1 of resnet18 at 15 ms; there are 2"),
+    ],
+)
+def test_says_what_does_not_fit(trained, change, why):
+    policy = load_policy(trained / "policy.pt")
+    other = (replace(FOUR_GPUS.workloads[0], **change), *FOUR_GPUS.workloads[1:])
+    with pytest.raises(NoFitError, match=why):
+        deal(policy, other, 4)
+    outcome = Ts(str(trained / "policy.pt")).schedule(replace(FOUR_GPUS, workloads=other), Run())
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.plan is None
+    assert outcome.reason.startswith("no trained policy fits: policy: trained for")
+
+
+def test_never_an_untrained_policy(tmp_path, monkeypatch):
+    monkeypatch.setattr("rl.ts.SHIPPED", tmp_path)
+    for scheduler in (Ts(), TsNi()):
+        scheduler.warm()
+        outcome = scheduler.schedule(FOUR_GPUS, Run())
+        assert outcome.status is Status.UNKNOWN
+        assert outcome.plan is None
+        assert f"none is shipped for {scheduler.name}" in outcome.reason
+    with pytest.raises(InputError, match="there is no file"):
+        Ts(str(tmp_path / "none.pt")).schedule(FOUR_GPUS, Run())
+
+
+def test_groups_of_three_gpus_do_not_fit(trained):
+    three = replace(FOUR_GPUS, gpus=(replace(FOUR_GPUS.gpus[0], count=3),))
+    assert "groups of 4 GPUs; there are 3" in Ts(str(trained / "policy.pt")).schedule(three, Run()).reason
+
+
+def test_the_rule_must_fit(trained):
+    policy = Ts(str(trained / "policy.pt"))
+    assert "without a latency buffer" in policy.schedule(replace(FOUR_GPUS, latency_buffer=1.1), Run()).reason
+    half = replace(FOUR_GPUS, slo_rule=SloRule.HALF_SLO)
+    assert 'the SLO rule "assembly"' in policy.schedule(half, Run()).reason
+    assert policy.schedule(replace(FOUR_GPUS, latency_buffer=1.1), Run()).plan is None

@@ -134,13 +134,14 @@ _NO_PLAN: dict[str, Any] = dict.fromkeys(
 
 def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
     """Return the columns that the judge fills."""
+    found: Any = verdict.to_json()["violations"]
     return {
         "plan": plan_to_json(plan),
         "plan_class": plan.plan_class,
         "value": _finite(verdict.value),
         "feasible": verdict.feasible,
         "violations": len(verdict.violations),
-        "violation_details": _kept(verdict.to_json()["violations"]),
+        "violation_details": _kept(found),
         "gpus_used": verdict.gpus_used,
         "cost_per_hour": _finite(verdict.cost_per_hour),
         "throughput_rps": _finite(verdict.throughput_rps),

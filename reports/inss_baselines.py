@@ -8,7 +8,7 @@ _ELASTIC = "elastic-partitioning"
 def baselines(instances: str, quick: str | None = None) -> dict[str, Need]:
     """Return by label what is compared on ``instances``: InSS's three baselines, and local search.
 
-    iGniter leaves free what its rule leaves free, as the paper's does. The paper's own agent is not among them yet.
+    iGniter leaves free what its rule leaves free, as the paper's does.
     """
     return {
         "gpulet": Need(instances, (_ELASTIC,), quick=quick, parameters=(f"{_ELASTIC}.interference=true",)),
@@ -16,3 +16,8 @@ def baselines(instances: str, quick: str | None = None) -> dict[str, Need]:
         "igniter": Need(instances, ("igniter",), quick=quick, parameters=("igniter.spend_spare=false",)),
         "local-search": Need(instances, ("local-search",), quick=quick),
     }
+
+
+def with_agent() -> dict[str, Need]:
+    """Return the same on ``4gpu``, with InSS's own agent: the suite that its shipped policy is for."""
+    return {"ts": Need("4gpu", ("ts",)), **baselines("4gpu")}

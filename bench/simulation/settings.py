@@ -6,7 +6,6 @@ from enum import StrEnum
 from bench.simulation.arrivals import Arrivals
 from instances import InputError
 
-
 MOST_SECONDS = 10_000_000
 """A third of a year, as in a trace."""
 

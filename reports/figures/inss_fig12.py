@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure
-from reports.inss_baselines import baselines
+from reports.inss_baselines import with_agent
 from reports.palette import QUIET
 from reports.requests import NOT_IN_TIME
 from reports.scheduler_bars import draw_bars
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from bench.row import Row
 
-NEEDS = baselines("4gpu")
+NEEDS = with_agent()
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -38,7 +38,7 @@ FIGURE = Figure(
     "GSLICE, which do not count interference, have most.",
     look_for="Random arrivals cost the plans that leave nothing over most: gslice+ and igniter, then gpulet, as in "
     "the paper but more of it. Local search, which spends spare shares, is near 1 %. Requests that cannot be "
-    "in time are dropped when their batch starts, so that none is late. InSS's own agent is not drawn.",
+    "in time are dropped when their batch starts, so that none is late.",
     cost="the 4 runs of inss-fig3",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure
-from reports.inss_baselines import baselines
+from reports.inss_baselines import with_agent
 from reports.requests import mean_latency_ms
 from reports.scheduler_bars import Part, draw_bars
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bench.row import Row
 
-NEEDS = baselines("4gpu")
+NEEDS = with_agent()
 PARTS = (Part("mean latency", lambda row: mean_latency_ms(row, "resnet50", NEEDS.values())),)
 
 
@@ -33,7 +33,7 @@ FIGURE = Figure(
     paper="InSS, Fig. 13",
     shows="InSS has the lowest mean latency of the four.",
     look_for="gpulet is the fastest, because its shares come from a coarse grid and are larger than needed; the "
-    "others fill their budgets. InSS's own agent is not drawn.",
+    "others fill their budgets.",
     cost="the 4 runs of inss-fig3",
     needs=tuple(NEEDS.values()),
     draw=draw,

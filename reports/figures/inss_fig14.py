@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure
-from reports.inss_baselines import baselines
+from reports.inss_baselines import with_agent
 from reports.requests import mean_latency_ms
 from reports.scheduler_bars import Part, draw_bars
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bench.row import Row
 
-NEEDS = baselines("4gpu")
+NEEDS = with_agent()
 PARTS = (Part("mean latency", lambda row: mean_latency_ms(row, "vgg16", NEEDS.values())),)
 
 
@@ -32,7 +32,7 @@ FIGURE = Figure(
     title="Mean latency of VGG-16's requests on four GPUs, by simulation",
     paper="InSS, Fig. 14",
     shows="InSS has the lowest mean latency of the four.",
-    look_for="As in inss-fig13. InSS's own agent is not drawn.",
+    look_for="As in inss-fig13.",
     cost="the 4 runs of inss-fig3",
     needs=tuple(NEEDS.values()),
     draw=draw,

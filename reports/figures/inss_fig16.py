@@ -34,7 +34,7 @@ FIGURE = Figure(
     shows="InSS serves up to 66.0 % more than the baselines.",
     look_for="What comes is the same for all; the capacity that local search adds goes where it counts for the "
     "objective, to single AlexNets, and not where chance makes requests late. Elastic partitioning finds no "
-    "plan for all 160 workloads. InSS's own agent is not drawn.",
+    "plan for all 160 workloads. InSS's own agent has no policy for the V100.",
     cost="the 4 runs of inss-fig18",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -37,7 +37,7 @@ FIGURE = Figure(
     shows="InSS stays below 1 % at 64 GPUs.",
     look_for="All plans fill their slots to what comes on average, and 4 to 7 % of the requests are late for it, by "
     "local search, too: its capacity to spare is in few slots. Elastic partitioning finds no plan for all "
-    "160 workloads. InSS's own agent is not drawn.",
+    "160 workloads. InSS's own agent has no policy for the V100.",
     cost="the 4 runs of inss-fig18",
     needs=tuple(NEEDS.values()),
     draw=draw,

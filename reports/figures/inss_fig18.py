@@ -37,7 +37,7 @@ FIGURE = Figure(
     shows="InSS leaves little over on 64 GPUs, the baselines up to eight GPUs' worth.",
     look_for="Fragments of the sizes that the paper speaks of: five and a half GPUs by gslice+, whose plan breaks "
     "SLOs. Elastic partitioning finds no plan for all 160 "
-    "workloads on 64 GPUs at all. InSS's own agent is not drawn.",
+    "workloads on 64 GPUs at all. InSS's own agent has no policy for the V100.",
     cost="4 runs: a few seconds, and the time limit for local search",
     needs=tuple(NEEDS.values()),
     draw=draw,

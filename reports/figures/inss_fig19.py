@@ -65,7 +65,7 @@ FIGURE = Figure(
     shows="InSS decides within 0.2 s at 64 GPUs; the baselines take up to 2 s, growing with the number of GPUs.",
     look_for="All three baselines stay below InSS's 200 ms at 50 GPUs, where the paper has them at up to 2 s: here "
     "they are compiled. Local search stops when it proves its plan or finds nothing better. Random mixes of "
-    "four models at least cost, medians of three; InSS's own agent is not drawn.",
+    "four models at least cost, medians of three; InSS's own agent has no policy for the V100.",
     cost="96 runs: about a minute on two cores",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure
-from reports.inss_baselines import baselines
+from reports.inss_baselines import with_agent
 from reports.scheduler_bars import Part, draw_bars
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from bench.row import Row
 
-NEEDS = baselines("4gpu")
+NEEDS = with_agent()
 PARTS = (
     Part("decision time", lambda row: None if row.decision_s is None or row.value is None else 1000.0 * row.decision_s),
 )
@@ -37,7 +37,7 @@ FIGURE = Figure(
     shows="All three baselines take longer than InSS, longer even than many inferences.",
     look_for="The three baselines alike: nearly all of it is the table of inference times, which is made once per "
     "process for this GPU and performance model; deciding itself takes about a millisecond. Local search uses "
-    "all the time it is given. InSS's own agent is not drawn.",
+    "all the time it is given.",
     cost="4 runs: a few seconds, and the time limit for local search",
     needs=tuple(NEEDS.values()),
     draw=draw,

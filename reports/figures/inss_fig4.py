@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure
-from reports.inss_baselines import baselines
+from reports.inss_baselines import with_agent
 from reports.scheduler_bars import Part, draw_bars, fragments_pct
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from bench.row import Row
 
-NEEDS = baselines("4gpu")
+NEEDS = with_agent()
 PARTS = (Part("fragments", fragments_pct),)
 
 
@@ -34,7 +34,7 @@ FIGURE = Figure(
     shows="GSLICE and iGniter leave resources unused on GPUs in use; gpulet leaves little, InSS next to none.",
     look_for="The order is the paper's: half a GPU is left by gslice+ and igniter, less by gpulet, which has all four "
     "GPUs in use to the others' three; local search hands out everything. With its own parameter spend_spare "
-    "iGniter would, too. InSS's own agent is not drawn.",
+    "iGniter would, too.",
     cost="the 4 runs of inss-fig3",
     needs=tuple(NEEDS.values()),
     draw=draw,

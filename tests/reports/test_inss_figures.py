@@ -31,13 +31,13 @@ def test_fragments_are_summed_over_the_gpus_in_use(make_row):
     ("name", "heights"), [("inss-fig3", [250.0]), ("inss-fig4", [60.0]), ("inss-fig15", [240.0, 60.0])]
 )
 def test_a_bar_of_each_part(name, heights, run_row, draw):
-    (ax,) = draw(name, [run_row(name, 2)]).axes
+    (ax,) = draw(name, [run_row(name, 3)]).axes
     assert [bar.get_height() for bar in ax.patches] == heights
     assert [text.get_text() for text in ax.get_xticklabels()] == ["igniter"]
 
 
 def test_the_variant_that_leaves_shares_free_is_drawn(run_row, draw):
-    rows = [run_row("inss-fig15", 2), run_row("inss-fig15", 2, gpus_used=4, fragments_pct=0.0)]
+    rows = [run_row("inss-fig15", 3), run_row("inss-fig15", 3, gpus_used=4, fragments_pct=0.0)]
     rows[1].parameters["igniter"]["spend_spare"] = True
     (ax,) = draw("inss-fig15", rows).axes
     assert [bar.get_height() for bar in ax.patches] == [240.0, 60.0]

@@ -56,7 +56,7 @@ class Listener:
         """The run ended, however, and its row is in the ledger."""
 
     def advanced(self, task: Task, decided: int) -> None:
-        """So many scenarios of a set are decided and judged, those of an interrupted session included."""
+        """So many scenarios of a set are decided and judged, those of an interrupted run included."""
 
     def skipped(self, task: Task, row: Row) -> None:
         """The ledger had the row already."""

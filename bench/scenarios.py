@@ -32,7 +32,7 @@ class Tally:
     scenarios
         The set as its plans are judged.
     chunks
-        What ``judge`` returned in an earlier session, by position; those that do not join on are left out.
+        What ``judge`` returned in an earlier run, by position; those that do not join on are left out.
     """
 
     def __init__(self, scenarios: ScenarioSet, chunks: Iterable[JsonObject] = ()) -> None:

@@ -21,10 +21,10 @@ def need_row(make_row, stated):
     """Make a row of a figure's need, tried like it."""
 
     def make(need, instance, **given):
-        arrivals = {"arrivals": need.trial.arrivals.label, "workloads": given.pop("workloads", [])}
+        arrivals = {"arrivals": need.trial.arrivals.label, "workloads": given.pop("workloads", []), "applications": []}
         own = {"parameters": stated(need), "headroom": need.trial.headroom, "truth": need.trial.reality}
         return make_row(
-            given.pop("scheduler", need.schedulers[0]), instance, **(own | {"simulation": {"applications": [], **arrivals}} | given)
+            given.pop("scheduler", need.schedulers[0]), instance, **(own | {"simulation": arrivals} | given)
         )
 
     return make

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from instances import Job
 from instances.colocation import WINDOW_MS, Sample, draw_launches, run_alone
 from instances.gpu import GpuType
+from instances.queueing import next_batch
 from instances.view import View
 
 Floats = NDArray[np.float64]
@@ -36,44 +37,29 @@ class Utilisation(NamedTuple):
 
 
 @njit(cache=True)
-def busy_fractions(arrivals_ms: Floats, batch: int, service_ms: Floats, timeout_ms: float, windows: int) -> Floats:
+def busy_fractions(arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, windows: int) -> Floats:
     """Serve arrivals in batches on one server and return the busy fraction of each window.
-
-    A batch starts as soon as the server is free and either ``batch`` requests wait or the oldest has waited
-    ``timeout_ms``, as in ``instances.queueing``.
 
     Parameters
     ----------
     arrivals_ms
         Nondecreasing, shape (requests,).
-    batch, timeout_ms
-        Of the slot.
-    service_ms
-        Time of a batch that begins with each request, shape (requests,).
+    batch, service_ms, timeout_ms
+        Of the slot; batches start by the rule of ``instances.queueing.next_batch``.
     windows
         Of ``WINDOW_MS``.
     """
     busy_ms = np.zeros(windows)
-    free_ms = 0.0
-    first = 0
-    while first < len(arrivals_ms):
-        ready_ms = arrivals_ms[first] + timeout_ms
-        if first + batch <= len(arrivals_ms):
-            ready_ms = min(ready_ms, arrivals_ms[first + batch - 1])
-        start_ms = max(free_ms, ready_ms)
-        free_ms = start_ms + service_ms[first]
-        last = first
-        while last < len(arrivals_ms) and last < first + batch and arrivals_ms[last] <= start_ms:
-            last += 1
-        first = last
+    free_ms, first = 0.0, 0
+    while first < len(arrivals_ms) and free_ms < windows * WINDOW_MS:
+        start_ms, first = next_batch(arrivals_ms, first, len(arrivals_ms), free_ms, batch, timeout_ms)
+        free_ms = start_ms + service_ms
         window = int(start_ms // WINDOW_MS)
         while window < windows and start_ms < free_ms:
             end_ms = min(free_ms, (window + 1) * WINDOW_MS)
             busy_ms[window] += end_ms - start_ms
             start_ms = end_ms
             window += 1
-        if window >= windows:
-            break
     return busy_ms / WINDOW_MS
 
 
@@ -90,9 +76,7 @@ def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Flo
         gaps = random.standard_exponential(int(expected + 6.0 * np.sqrt(expected)) + 1)
         arrivals_ms = np.cumsum(gaps) * (1000.0 / rate)
         timeout_ms = float(view.slo_ms[workload[i]]) / 2.0
-        busy = busy_fractions(
-            arrivals_ms, int(batch[i]), np.full(len(gaps), service_ms[i]), timeout_ms, WORKLOAD_WINDOWS
-        )
+        busy = busy_fractions(arrivals_ms, int(batch[i]), float(service_ms[i]), timeout_ms, WORKLOAD_WINDOWS)
         mean[i], deviation[i] = busy.mean() * units[i] / most, busy.std() * units[i] / most
     at = (model, batch, units)
     return Utilisation(mean, deviation, np.column_stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]]))

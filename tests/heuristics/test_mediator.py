@@ -142,10 +142,10 @@ def test_everyone_is_in_exactly_one_group_that_fits(count: int, data: st.DataObj
 def test_busy_fractions_by_hand() -> None:
     arrivals = np.array([0.0, 10.0, 950.0, 960.0, 2500.0])
 
-    # Pairs: from 10 for 40 ms; from 960 for 100 ms, 60 of them in the next second; alone after a timeout of 20
-    busy = busy_fractions(arrivals, 2, np.array([40.0, 0.0, 100.0, 0.0, 30.0]), 20.0, 3)
+    # Pairs: from 10 for 70 ms; from 960, 30 of them in the next second; alone after a timeout of 20
+    busy = busy_fractions(arrivals, 2, 70.0, 20.0, 3)
 
-    assert busy == pytest.approx([0.04 + 0.04, 0.06, 0.03])
+    assert busy == pytest.approx([0.07 + 0.04, 0.03, 0.07])
 
 
 def test_utilisation_of_workloads_is_what_their_rate_asks_for() -> None:

@@ -99,7 +99,7 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sequence[Row]], Page
 
         chosen = figure(name)
         with monkeypatch.context() as patch:
-            for module in [module for module in sys.modules.values() if module.__name__.startswith("reports.")]:
+            for module in [module for name, module in list(sys.modules.items()) if name.startswith("reports.")]:
                 if getattr(module, "save", None) is save and module is not canvas:
                     patch.setattr(module, "save", keep)
             chosen.draw(rows, Path())

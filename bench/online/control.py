@@ -115,15 +115,8 @@ class Online:
             gpu_s, memory_pct = self._serve(begin_s, end_s)
             seen = self._since_last(end_s)
             served_from = self._simulation.plan
-            period = Period(
-                begin_s,
-                seen,
-                served_from.gpus_used,
-                sum(gpu.share_units for gpu in served_from.gpus),
-                gpu_s / seen.seconds,
-                memory_pct,
-                self._answer(seen, end_s),
-            )
+            answer = self._answer(seen, end_s)
+            period = Period(begin_s, seen, served_from, gpu_s / seen.seconds, memory_pct, answer)
             self.periods.append(period)
             yield period
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from bench.online.seen import Seen
+from instances import Plan
 
 
 class Answer(StrEnum):
@@ -34,8 +35,8 @@ class Period:
         When it began.
     seen
         What happened; requests that came to an end in it may have come before.
-    gpus_used, share_units
-        By the plan in use when it ended.
+    plan
+        In use when it ended.
     gpus_held
         On average over the period, those included on which processes are prepared or stand by.
     memory_pct
@@ -47,11 +48,20 @@ class Period:
 
     begin_s: float
     seen: Seen
-    gpus_used: int
-    share_units: int
+    plan: Plan
     gpus_held: float
     memory_pct: float | None
     answer: Answer
+
+    @property
+    def gpus_used(self) -> int:
+        """GPUs of the plan."""
+        return self.plan.gpus_used
+
+    @property
+    def share_units(self) -> int:
+        """Units that the plan allocates on them all."""
+        return sum(gpu.share_units for gpu in self.plan.gpus)
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
         """Return it as JSON values, those of workloads by id."""

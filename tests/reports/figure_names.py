@@ -12,5 +12,5 @@ OF_MODELS = (
 )
 """Those of performance models: they need no runs."""
 
-OF_COURSES = ("gpulet-arxiv-fig14", "gpulet-fig15", "igniter-fig15", "igniter-fig17")
+OF_COURSES = ("gpulet-arxiv-fig14", "gpulet-fig15", "igniter-fig15", "igniter-fig16", "igniter-fig17", "inss-fig11")
 """Those of loads that are served online while they are drawn."""

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
 from bench.max_rate import Climb, with_all_served
 from instances.suites import suite
 from reports.courses import course
-from reports.figures import figure
+from reports.figures import figure, inss_fig11
 from reports.figures.gpulet_fig15 import SETTING
 from reports.figures.igniter_fig14_violations import not_in_time_pct
 from reports.palette import ALARM, scheduler_look
@@ -181,6 +182,19 @@ def test_reactive_tuning_takes_from_w10_what_it_needs(draw):
     assert tuned[-1] < tuned[0]
 
 
+def test_w10_falls_short_from_when_its_batch_is_halved(draw):
+    share, batch = draw("igniter-fig16", []).axes
+    (tuned_pct, planned_pct), (tuned, planned) = (
+        [list(step.get_data().values) for step in ax.patches] for ax in (share, batch)
+    )
+    _, throughput = draw("igniter-fig15", []).axes
+    tuned_rps = list(throughput.patches[0].get_data().values)
+    assert (len(set(planned_pct)), len(set(planned))) == (1, 1)
+    assert set(tuned) == {1, 2}
+    assert [size == 1 for size in tuned] == [served_rps < 149.0 for served_rps in tuned_rps]
+    assert 0.0 < tuned_pct[0] < planned_pct[0] < tuned_pct[-1] <= 100.0
+
+
 def test_shadow_processes_mend_what_errors_break(draw):
     page = draw("igniter-fig17", [])
     kept_and_shadow = [list(step.get_data().values) for step in page.axes[0].patches]
@@ -190,3 +204,28 @@ def test_shadow_processes_mend_what_errors_break(draw):
         assert min(kept) > 1.0
         assert mended[0] > 1.0
         assert max(mended[2:]) <= 1.0
+
+
+def test_the_load_of_four_gpus_is_between_half_the_rates_and_all_of_them():
+    (instance,) = suite("4gpu").build()
+    end_s = int(inss_fig11.SECONDS)
+    requests = inss_fig11.load(instance)
+    assert list(requests) == [workload.id for workload in instance.workloads]
+    parts = []
+    for workload in instance.workloads:
+        times_ms = requests[workload.id].until(1000.0 * end_s)
+        counts, _ = np.histogram(times_ms, bins=end_s // 10, range=(0.0, 1000.0 * end_s))
+        parts.append(counts / 10.0 / workload.rate_rps)
+    assert np.min(parts) == pytest.approx(0.5, abs=0.05)
+    assert np.max(parts) == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_agent_serves_most_of_what_comes_while_rates_change(draw):
+    page = draw("inss-fig11", [])
+    came, *served = [list(step.get_data().values) for step in page.axes[0].patches]
+    by_label = dict(zip(inss_fig11.SCHEDULERS, served, strict=True))
+    assert list(by_label) == ["ts", "gpulet", "gslice+", "igniter"]
+    assert sum(by_label["ts"]) > 0.99 * sum(came)
+    for label in ("gpulet", "gslice+", "igniter"):
+        assert 0.8 * sum(came) < sum(by_label[label]) < 0.98 * sum(came)
+        assert f"{label} {100.0 * inss_fig11.course(label).seen.violation_rate:.2g} %" in page.get_supxlabel()

@@ -1,0 +1,110 @@
+"""InSS, Fig. 11: throughput over time of ten models on four GPUs, under rates that change."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.online.load import WAVES_S, waves
+from bench.simulation.arrivals import Arrivals, Process, Stream
+from bench.simulation.trace import Trace
+from instances import Instance
+from instances.suites import suite
+from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
+from reports.courses import PERIOD_S, REORGANISATION_S, WEIGHT
+from reports.figure import Figure
+from reports.inss_baselines import with_agent
+from reports.palette import QUIET, pale, scheduler_look
+
+if TYPE_CHECKING:
+    from bench.online.result import Course
+    from bench.row import Row
+
+SCHEDULERS = {label: need for label, need in with_agent().items() if label != "local-search"}
+"""By label, those that decide at once: local search would take all its time after every period."""
+
+LEAST = 0.5
+"""Of the suite's rates; the most is 1. The shipped policy of InSS's agent is for rates between the two."""
+
+_FASTER = 8
+"""Than the built-in waves."""
+
+SECONDS = WAVES_S / _FASTER
+
+_HEIGHT_IN = 2.4
+
+
+def load(instance: Instance) -> dict[str, Stream]:
+    """Return the requests of each workload: the built-in waves made faster, between half its rate and all of it."""
+    heights = {name: trace.rates_rps[::_FASTER] for name, trace in waves(instance).items()}
+    highest = max(float(height.max()) for height in heights.values())
+    requests = {}
+    for workload in instance.workloads:
+        factor = LEAST + (1.0 - LEAST) * (heights[workload.id] - 1.0) / (highest - 1.0)
+        arrivals = Arrivals(Process.TRACE, trace=Trace("waves", factor))
+        mean_rps = workload.rate_rps * float(factor.mean())
+        requests[workload.id] = Stream(arrivals, mean_rps, 0, workload.id)
+    return requests
+
+
+@cache
+def course(label: str) -> "Course":
+    """Serve the load by plans of one of the schedulers."""
+    # Numba's kernels take half a second to import: only drawing pays for it.
+    from bench.online.control import Online, Pace, online_instance
+    from bench.online.planner import Planner
+    from bench.online.policies import POLICIES
+    from bench.online.result import Course
+
+    need = SCHEDULERS[label]
+    (found,) = suite(need.instances).build()
+    instance = online_instance(found)
+    planner = Planner(need.schedulers[0], instance, parameters=need.parameters)
+    chosen = POLICIES["reschedule"](instance, planner, WEIGHT)
+    run = Online(planner.first(), instance, chosen, load(instance), Pace(SECONDS, PERIOD_S, REORGANISATION_S))
+    return Course(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the load that is served online into ``folder``; it needs no runs."""
+    courses = {label: course(label) for label in SCHEDULERS}
+    late = ", ".join(f"{label} {100.0 * found.seen.violation_rate:.2g} %" for label, found in courses.items())
+    notes = [f"Of the requests not in time: {late}."]
+    with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
+        ax = sheet.subplots()
+        periods = next(iter(courses.values())).periods
+        edges_s = [*(period.begin_s for period in periods), SECONDS]
+        came_rps = [float(period.seen.rate_rps.sum()) for period in periods]
+        ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
+        handles = [swatch(pale(QUIET), "what comes")]
+        for label, found in courses.items():
+            look = scheduler_look(SCHEDULERS[label].schedulers[0])
+            ax.stairs(served_rps(found), edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
+            handles.append(stroke(label, color=look.colour, linestyle=look.line))
+        ax.set(ylabel="Served (req/s)", xlabel="Time (s)", xlim=(0.0, SECONDS))
+        ax.set_ylim(bottom=0.0)
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+        ax.grid()
+        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+        write_note(sheet, notes)
+        return save(sheet, FIGURE.name, folder)
+
+
+def served_rps(found: "Course") -> list[float]:
+    """Return by period the requests per second that were served, of all workloads together."""
+    return [float(period.seen.throughput_rps.sum()) for period in found.periods]
+
+
+FIGURE = Figure(
+    name="inss-fig11",
+    title="Throughput of ten models on four GPUs while the rates change",
+    paper="InSS, Fig. 11",
+    shows="InSS adapts its decisions to what arrives and keeps a high throughput, steadier than its baselines'.",
+    look_for="The same: `ts` serves nearly all that comes (grey); gpulet, `igniter` and `gslice+` fall behind where "
+    "rates rise. All plan for the rates of the last 20 s and take 12 s more to be ready; `ts` always divides "
+    "nearly all of four GPUs, `igniter` and `gslice+` allot about half as much. The load is ours: the two waves of "
+    "`bench online`, eight times as fast, between half the suite's rates and all of them.",
+    cost="no runs, a few seconds",
+    needs=(),
+    draw=draw,
+)

@@ -158,7 +158,7 @@ class _Bench:
     grace_s: float
     startup_limit_s: float
     active: list[_Active] = field(default_factory=list)
-    unjudged: deque[Generator[None, None, None]] = field(default_factory=deque)
+    unjudged: deque[Generator[object, None, None]] = field(default_factory=deque)
     """What is left to judge, a step at a time so that other runs can be looked after."""
     rows: dict[str, Row] = field(default_factory=dict)
 
@@ -203,7 +203,7 @@ class _Bench:
         process = Worker(worker.main, warden)
         tally = None
         if task.scenarios is not None:
-            real = replace(task.scenarios, base=task.trial.real(task.instance, task.seed))
+            real = replace(task.scenarios, base=task.reality)
             tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
         record = Record(task, self.grace_s, tally)
         self.active.append(_Active(record, process, start, asked_at, self.startup_limit_s, asked_at))
@@ -285,7 +285,7 @@ class _Bench:
             run.ordered_at = time.monotonic()
             run.worker.order(tally.decided)
 
-    def _scored(self, run: _Active) -> Generator[None, None, None]:
+    def _scored(self, run: _Active) -> Generator[object, None, None]:
         """Judge what a run that ended has found, and store its row."""
         task = run.record.task
         row = yield from score(run.record, run.start)

@@ -26,7 +26,7 @@ class Start:
     load_average: float | None
 
 
-def score(record: Record, start: Start) -> Generator[None, None, Row]:
+def score(record: Record, start: Start) -> Generator[object, None, Row]:
     """Make the row of a run that has ended, pausing after each plan so that other runs can be looked after.
 
     A plan that is none for this instance turns the termination into ``invalid_plan``; an error of the judge itself into
@@ -40,13 +40,13 @@ def score(record: Record, start: Start) -> Generator[None, None, Row]:
         if record.plan is not None:
             try:
                 plan = plan_from_json(record.plan)
-                real = task.trial.real(task.instance, task.seed)
-                figures = _figures(plan, judge(plan, real)) | _simulated_figures(None)
-                figures |= _simulated_figures((yield from task.trial.simulated(plan, task.instance, task.seed)))
+                figures = _figures(plan, judge(plan, task.reality)) | _simulated_figures(None)
+                found = yield from task.trial.simulated(plan, task.instance, task.reality, task.seed)
+                figures |= _simulated_figures(found)
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)
-            yield
+            yield None
         points = yield from _trajectory(record, figures)
     except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
         record.log_tail = traceback.format_exc()
@@ -76,7 +76,7 @@ def judge_chunk(record: Record, tally: Tally, message: JsonObject) -> Generator[
 def _trajectory(record: Record, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
     """Judge what was reported on the way; the plan of the end has been judged already."""
     points: list[JsonObject] = []
-    instance = record.task.trial.real(record.task.instance, record.task.seed)
+    instance = record.task.reality
     for report in record.trajectory():
         value = feasible = None
         if report.plan is not None and report.plan == final["plan"]:

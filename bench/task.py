@@ -86,7 +86,12 @@ class Task:
             raise InputError("threads", f"{self.threads}; expected at least 1")
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
-        self.trial.real(self.instance, self.seed)  # refused now rather than after the run
+        _ = self.reality  # refused now rather than after the run
+
+    @cached_property
+    def reality(self) -> Instance:
+        """The instance as it really is: plans are judged and simulated by it."""
+        return self.trial.real(self.instance, self.seed)
 
     @property
     def problem_hash(self) -> str:

@@ -84,20 +84,20 @@ class Trial:
         """Return the instance by which a plan is judged."""
         return instance if self.reality is None else misspecified(instance, self.truth, self.error, seed)
 
-    def simulated(self, plan: Plan, instance: Instance, seed: int) -> Generator[None, None, dict[str, Any] | None]:
-        """Simulate a plan, pausing now and then; return what was found as JSON values, ``None`` where it is not."""
+    def simulated(
+        self, plan: Plan, instance: Instance, truth: Instance, seed: int
+    ) -> Generator[float, None, dict[str, Any] | None]:
+        """Simulate a plan in the world of ``truth``, pausing now and then to say what part is done.
+
+        Returns what was found as JSON values, ``None`` where nothing is simulated.
+        """
         from bench.simulate import Settings, no_simulation, simulation
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None
-        steps = simulation(plan, instance, Settings(self.arrivals, self.seconds, seed=seed), self.real(instance, seed))
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                found: dict[str, Any] = done.value.to_json(histograms=True)
-                return {"arrivals": self.arrivals.label, **found}
-            yield
+        settings = Settings(self.arrivals, self.seconds, seed=seed)
+        found = yield from simulation(plan, instance, settings, truth)
+        return {"arrivals": self.arrivals.label, **found.to_json(histograms=True)}
 
 
 SIMULATED = Trial(arrivals=Arrivals())

@@ -1,11 +1,13 @@
 """From a rule that groups what shares a GPU to a scheduler: workloads with shares, or best-effort jobs without."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.api import Outcome, Status
+from bench.api import Outcome, Run, Status
 from heuristics.demand_items import DemandItems
 from heuristics.options import shares_alone
 from heuristics.packing import Pack, Packing, pack_pools, warm_packing
@@ -16,8 +18,6 @@ from instances.least_shares import raise_to_feasible
 from instances.view import View
 
 Ints = NDArray[np.int64]
-
-OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.COLOCATION})
 
 CAPACITY = 1.0
 """What the utilisations of a group may add up to: the whole GPU (MediatorDNN's ``HRC``)."""
@@ -69,6 +69,35 @@ def fill_by_mean(
 
     busiest = np.argsort(-profile.mean, kind="stable").tolist()
     return fill_groups(busiest, ranked, within)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A scheduler that is a rule for groups.
+
+    Attributes
+    ----------
+    spend_spare
+        Whether spare shares are spent on throughput under ``capacity``.
+    """
+
+    objectives: ClassVar[frozenset[Objective]] = frozenset(
+        {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.COLOCATION}
+    )
+
+    spend_spare: bool = field(default=True, kw_only=True)
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_grouping(self.groups)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan in which every group is a GPU."""
+        return schedule_groups(instance, self.groups, self.spend_spare)
+
+    def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Group positions; ``fits`` says whether a group may be."""
+        raise NotImplementedError
 
 
 def schedule_groups(instance: Instance, group: Group, spend_spare: bool) -> Outcome:

@@ -6,10 +6,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.api import Outcome, Run
-from heuristics.grouping import CAPACITY, OBJECTIVES, Fits, fill_groups, schedule_groups, warm_grouping
+from heuristics.grouping import CAPACITY, Fits, Grouping, fill_groups
 from heuristics.utilisation import Utilisation
-from instances import Instance, Objective
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +70,7 @@ def _standardised(scores: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Mediator:
+class Mediator(Grouping):
     """MediatorDNN, for the paper's best-effort jobs and for workloads with SLOs.
 
     The candidate whose utilisation varies most opens a group. Those left are tried by the sum of their ColoScores with
@@ -85,24 +83,12 @@ class Mediator:
         Do not standardise the metrics before distances are taken.
     signed
         RUVScore as printed.
-    spend_spare
-        Whether spare shares are spent on throughput under ``capacity``.
     """
 
     name: ClassVar[str] = "mediator"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
 
     raw: bool = False
     signed: bool = False
-    spend_spare: bool = True
-
-    def warm(self) -> None:
-        """Load the compiled kernels."""
-        warm_grouping(self.groups)
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan in which every group is a GPU."""
-        return schedule_groups(instance, self.groups, self.spend_spare)
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Group positions by Algorithm 3."""

@@ -27,6 +27,9 @@ from rl.two_stage import TwoStage
 Scalars = dict[str, float]
 
 
+_SAC, _TD3 = SacSettings(), Td3Settings()
+
+
 @dataclass(frozen=True, slots=True)
 class Training:
     """How TS is trained; ``--param name=value`` on the command line.
@@ -64,16 +67,16 @@ class Training:
     steps: int = 100
     clusters: int = 16
     interference: bool = True
-    hidden: int = 256
-    minibatch: int = 256
-    buffer: int = 100_000
-    discount: float = 0.99
-    sac_learning_rate: float = 1e-4
-    td3_learning_rate: float = 3e-4
-    target_entropy: float = 0.98
-    explore_noise: float = 0.1
-    random_part: float = 0.1
-    logit_penalty: float = 0.001
+    hidden: int = _SAC.hidden
+    minibatch: int = _SAC.minibatch
+    buffer: int = _SAC.buffer
+    discount: float = _SAC.discount
+    sac_learning_rate: float = _SAC.learning_rate
+    td3_learning_rate: float = _TD3.learning_rate
+    target_entropy: float = _SAC.target_entropy
+    explore_noise: float = _TD3.explore_noise
+    random_part: float = _TD3.random_part
+    logit_penalty: float = _TD3.logit_penalty
     lowest: float = 0.5
     highest: float = 1.0
     warm_up: int = 20

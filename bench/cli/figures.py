@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import DEFAULT_LEDGER, LedgerOption
-from bench.cli.run import INTERRUPTED, JobsOption, MemoryLimitOption, ThreadsOption, TimeLimitOption, tell_failures
+from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED, LedgerOption
+from bench.cli.run import JobsOption, MemoryLimitOption, ThreadsOption, TimeLimitOption, tell_failures
 
 if TYPE_CHECKING:
     from bench.cli.tasks import Limits

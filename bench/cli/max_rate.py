@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
-from bench.cli.run import INTERRUPTED, JobsOption, MemoryLimitOption, ThreadsOption, TimeLimitOption
+from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED, Format, FormatOption, LedgerOption
+from bench.cli.run import JobsOption, MemoryLimitOption, ThreadsOption, TimeLimitOption
 from bench.cli.simulate import ArrivalsOption
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import Format, FormatOption
-from bench.cli.run import INTERRUPTED, TimeLimitOption
+from bench.cli.options import INTERRUPTED, Format, FormatOption
+from bench.cli.run import TimeLimitOption
 from bench.cli.simulate import ErrorOption, TruthOption
 
 if TYPE_CHECKING:

@@ -9,6 +9,9 @@ import typer
 
 DEFAULT_LEDGER = Path("results/ledger.sqlite")
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
 
 class Format(StrEnum):
     """For people or for programs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
+from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED, Format, FormatOption, LedgerOption
 from bench.cli.simulate import ArrivalsOption, ErrorOption, TruthOption
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ EXAMPLES = (
     "bench run --instances 64gpu-cost --truth hybrid --error 0.2 --headroom 1.1 --seeds 0,1,2",
     "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a row for all scenarios",
 )
-
-INTERRUPTED = 130
 
 
 class OnOff(StrEnum):

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from instances import InputError, Instance, ScenarioSet
+from instances import InputError, Instance, Plan, ScenarioSet
 from instances.errors import unknown_name
-from instances.files import read_instance
+from instances.files import read_instance, read_plan
 from instances.suites import SCENARIO_SUITES, SUITES
 
 SCENARIO_MARK = "#"
@@ -37,6 +37,14 @@ def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioS
     if not found:
         raise InputError(where, "names no instance")
     return list(found.values())
+
+
+def find_plan(file: Path, instance_name: str | None) -> tuple[Plan, Instance]:
+    """Read a plan and find what it answers: the instance named, or the one that the plan embeds or names."""
+    plan, instance = read_plan(file)
+    if instance_name is not None:
+        return plan, find_instance(instance_name, "INSTANCE")
+    return plan, instance or find_instance(plan.instance, f"{file}: instance")
 
 
 def find_instance(text: str, where: str) -> Instance:

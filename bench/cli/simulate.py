@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import Format, FormatOption
+from bench.cli.options import INTERRUPTED, Format, FormatOption
 
 if TYPE_CHECKING:
     from bench.simulate import Series, Served, Settings, Simulated
@@ -18,8 +18,6 @@ EXAMPLES = (
     "bench simulate plan.json mix.json --arrivals twitter.csv.gz --seconds 600 --series seconds.csv",
     "bench simulate plan.json --truth hybrid --error 0.1   # GPUs that are not what the planner thinks",
 )
-
-INTERRUPTED = 130
 
 ArrivalsOption = Annotated[
     str,
@@ -67,19 +65,14 @@ def simulate_plan(
     Arrival traces are scaled to each workload's rate. The same seed gives every plan the same requests.
     """
     from bench.cli.files import write_text
-    from bench.cli.selection import find_instance
+    from bench.cli.selection import find_plan
     from bench.cli.terminal import print_json, say
     from bench.simulate import Interference, Settings, simulation
     from bench.simulation.arrivals import parse_arrivals
     from instances.errors import unknown_name
-    from instances.files import read_plan
     from instances.misspecification import misspecified
 
-    plan, instance = read_plan(plan_file)
-    if instance_name is not None:
-        instance = find_instance(instance_name, "INSTANCE")
-    if instance is None:
-        instance = find_instance(plan.instance, f"{plan_file}: instance")
+    plan, instance = find_plan(plan_file, instance_name)
     if interference not in list(Interference):
         raise unknown_name("--interference", "kind of interference", interference, [str(kind) for kind in Interference])
     settings = Settings(

@@ -31,16 +31,11 @@ def verify(
 
     An infeasible plan is a result like any other: the exit code is 0 unless --strict is given.
     """
-    from bench.cli.selection import find_instance
+    from bench.cli.selection import find_plan
     from bench.cli.terminal import print_json
     from bench.judge import judge
-    from instances.files import read_plan
 
-    plan, instance = read_plan(plan_file)
-    if instance_name is not None:
-        instance = find_instance(instance_name, "INSTANCE")
-    if instance is None:
-        instance = find_instance(plan.instance, f"{plan_file}: instance")
+    plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)
     if form is Format.JSON:
         head = {"instance": instance.name, "objective": str(instance.objective), "plan_class": str(plan.plan_class)}

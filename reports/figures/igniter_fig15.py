@@ -4,56 +4,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, page, save, stroke
-from reports.constant_load import constant_course
 from reports.figure import Figure
-from reports.palette import QUIET, scheduler_look
+from reports.palette import QUIET
+from reports.tuned_and_planned import WORKLOAD, draw_two_panels
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from bench.online.result import Course
     from bench.row import Row
 
-WORKLOAD, RATE_RPS, SLO_MS = "W10", 150.0, 25.0
-POLICIES = {"gslice+": "reactive", "igniter": "static"}
-"""By scheduler of the first plan."""
-
-_SECONDS, _PERIOD_S = 120.0, 10.0
-_HEIGHT_IN = 2.8
+RATE_RPS, SLO_MS = 150.0, 25.0
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw what is served online into ``folder``; it needs no runs."""
-    from bench.online.control import Pace
-
-    pace = Pace(_SECONDS, _PERIOD_S, _PERIOD_S)
-    with page(COLUMN_IN, _HEIGHT_IN) as sheet:
-        latency, throughput = sheet.subplots(2, 1, sharex=True)
-        handles = []
-        for scheduler, policy in POLICIES.items():
-            look = scheduler_look(scheduler)
-            service_ms, served_rps = series(constant_course(scheduler, policy, pace), WORKLOAD)
-            for ax, values in ((latency, service_ms), (throughput, served_rps)):
-                edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]
-                ax.stairs(values, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
-            handles.append(stroke(scheduler, color=look.colour, linestyle=look.line))
-        for ax, limit in ((latency, SLO_MS / 2.0), (throughput, RATE_RPS)):
-            ax.axhline(limit, color=QUIET, linewidth=0.6, linestyle=":")
-            ax.set_ylim(0.0, 1.25 * limit)
-            ax.grid()
-        latency.set_ylabel(f"Mean time of\n{WORKLOAD}'s batches (ms)")
-        throughput.set(ylabel="Served (req/s)", xlabel="Time (s)", xlim=(0.0, _SECONDS))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, FIGURE.name, folder)
+    return draw_two_panels(FIGURE.name, folder, series, _label)
 
 
-def series(course: "Course", workload: str) -> tuple[list[float], list[float]]:
-    """Return by period the mean time of a workload's batches from start to result, in ms, and requests per second."""
-    w = course.ids.index(workload)
+def series(course: "Course") -> tuple[list[float], list[float]]:
+    """Return by period the mean time of W10's batches from start to result, in ms, and requests per second."""
+    w = course.ids.index(WORKLOAD)
     seen = [period.seen for period in course.periods]
     return (
         [float(each.service_ms[w] / max(1, each.served[w])) for each in seen],
         [float(each.throughput_rps[w]) for each in seen],
     )
+
+
+def _label(latency: "Axes", throughput: "Axes") -> None:
+    for ax, limit in ((latency, SLO_MS / 2.0), (throughput, RATE_RPS)):
+        ax.axhline(limit, color=QUIET, linewidth=0.6, linestyle=":")
+        ax.set_ylim(0.0, 1.25 * limit)
+    latency.set_ylabel(f"Mean time of\n{WORKLOAD}'s batches (ms)")
+    throughput.set_ylabel("Served (req/s)")
 
 
 FIGURE = Figure(

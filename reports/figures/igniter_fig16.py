@@ -5,46 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instances.suites import suite
-from reports.canvas import COLUMN_IN, page, save, stroke
-from reports.constant_load import constant_course
 from reports.figure import Figure
-from reports.palette import scheduler_look
+from reports.tuned_and_planned import WORKLOAD, draw_two_panels
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from bench.online.result import Course
     from bench.row import Row
-
-WORKLOAD = "W10"
-POLICIES = {"gslice+": "reactive", "igniter": "static"}
-"""By scheduler of the first plan."""
-
-_SECONDS, _PERIOD_S = 120.0, 10.0
-_HEIGHT_IN = 2.8
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw what is served online into ``folder``; it needs no runs."""
-    from bench.online.control import Pace
-
-    pace = Pace(_SECONDS, _PERIOD_S, _PERIOD_S)
-    with page(COLUMN_IN, _HEIGHT_IN) as sheet:
-        share, batch = sheet.subplots(2, 1, sharex=True)
-        handles = []
-        for scheduler, policy in POLICIES.items():
-            look = scheduler_look(scheduler)
-            for ax, values in zip((share, batch), series(constant_course(scheduler, policy, pace)), strict=True):
-                edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]
-                ax.stairs(values, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
-            handles.append(stroke(scheduler, color=look.colour, linestyle=look.line))
-        for ax in (share, batch):
-            ax.margins(y=0.25)
-            ax.set_ylim(bottom=0.0)
-            ax.grid()
-        share.set_ylabel(f"Share of {WORKLOAD}\n(% of a GPU)")
-        batch.set(ylabel=f"Batch of {WORKLOAD}", xlabel="Time (s)", xlim=(0.0, _SECONDS))
-        batch.yaxis.get_major_locator().set_params(integer=True)
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, FIGURE.name, folder)
+    return draw_two_panels(FIGURE.name, folder, series, _label)
 
 
 def series(course: "Course") -> tuple[Sequence[float], Sequence[int]]:
@@ -55,6 +28,15 @@ def series(course: "Course") -> tuple[Sequence[float], Sequence[int]]:
     serving = [course.periods[0].plan, *(period.plan for period in course.periods[:-1])]
     own = [(gpulet, slot) for plan in serving for _, gpulet, slot in plan.slots() if slot.workload == WORKLOAD]
     return [100.0 * gpulet.share_units / units for gpulet, _ in own], [slot.batch for _, slot in own]
+
+
+def _label(share: "Axes", batch: "Axes") -> None:
+    for ax in (share, batch):
+        ax.margins(y=0.25)
+        ax.set_ylim(bottom=0.0)
+    share.set_ylabel(f"Share of {WORKLOAD}\n(% of a GPU)")
+    batch.set_ylabel(f"Batch of {WORKLOAD}")
+    batch.locator_params(axis="y", integer=True)
 
 
 FIGURE = Figure(

@@ -1,0 +1,67 @@
+"""W10 of iGniter's twelve workloads over time, tuned reactively and planned ahead: two panels that figures fill."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.canvas import COLUMN_IN, page, save, stroke
+from reports.constant_load import constant_course
+from reports.palette import scheduler_look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bench.online.result import Course
+
+WORKLOAD = "W10"
+
+_POLICIES = {"gslice+": "reactive", "igniter": "static"}
+"""By scheduler of the first plan."""
+
+_SECONDS, _PERIOD_S = 120.0, 10.0
+_HEIGHT_IN = 2.8
+
+
+@cache
+def _courses() -> "Mapping[str, Course]":
+    """Serve the workloads under each policy, once for all figures."""
+    from bench.online.control import Pace
+
+    pace = Pace(_SECONDS, _PERIOD_S, _PERIOD_S)
+    return {scheduler: constant_course(scheduler, policy, pace) for scheduler, policy in _POLICIES.items()}
+
+
+def draw_two_panels(
+    name: str,
+    folder: Path,
+    series: "Callable[[Course], tuple[Sequence[float], Sequence[float]]]",
+    label: "Callable[[Axes, Axes], None]",
+) -> list[Path]:
+    """Draw what is served online as steps, one for each period.
+
+    Parameters
+    ----------
+    name, folder
+        Of the figure's files.
+    series
+        Values by period of the upper and the lower panel.
+    label
+        Completes both panels.
+    """
+    with page(COLUMN_IN, _HEIGHT_IN) as sheet:
+        panels = sheet.subplots(2, 1, sharex=True)
+        handles = []
+        for scheduler, course in _courses().items():
+            look = scheduler_look(scheduler)
+            for ax, values in zip(panels, series(course), strict=True):
+                edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]
+                ax.stairs(values, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
+            handles.append(stroke(scheduler, color=look.colour, linestyle=look.line))
+        upper, lower = panels
+        label(upper, lower)
+        for ax in panels:
+            ax.grid()
+        lower.set(xlabel="Time (s)", xlim=(0.0, _SECONDS))
+        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+        return save(sheet, name, folder)

@@ -1,5 +1,6 @@
 """Where an exact search starts from: a plan that was handed over, or first fit with the one-GPU kernel."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ RATE_TOLERANCE = 1e-9
 """Relative difference at which two rates are the same."""
 
 
-def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float]) -> list[Group]:
+def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Group]:
     """Place workloads one by one on the first GPU that has room; whoever fits nowhere is left out.
 
     The highest rate is tried everywhere, on a new GPU too, before a lower one. A new GPU is of the type on which the
@@ -31,11 +32,15 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float]) ->
         Workload positions.
     price
         Of a GPU of each offer.
+    deadline
+        ``time.monotonic()`` value at which whoever is not placed yet is left out.
     """
     offers = problem.offers
     groups: list[Group] = []
     free = [offer.count for offer in offers]
     for w in order:
+        if time.monotonic() >= deadline:
+            break
         tried = [_to_try(offer.choices[w]) for offer in offers]
         cheapest = sorted(range(len(offers)), key=lambda o: price[o] * offers[o].least_fraction(w))
         for step in sorted({step for pairs in tried for step in pairs}, reverse=True):

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from instances import Instance
+
 Floats = NDArray[np.float64]
 
 SAFETY = 1e-9
@@ -75,3 +77,8 @@ def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count
         return math.inf
     terms = [*(workload_dual * copies), *(c * max(0.0, v) for c, v in zip(count, best_worth, strict=True))]
     return math.fsum(terms) + SAFETY * math.fsum(abs(term) for term in terms)
+
+
+def most_served(instance: Instance) -> float:
+    """Upper bound on what any pool can serve: all that arrives, in requests per second."""
+    return math.fsum(workload.rate_rps for workload in instance.workloads) * (1.0 + SAFETY)

@@ -6,7 +6,7 @@ The shares of a pattern depend on the totals C (L2) and P (power) of its whole G
 
     N residents,  sum of least shares <= share units,  sum of least C <= C_hi,  sum of least P <= P_hi.
 
-DRAM demand is left out: the conditions stay necessary without it.
+Here and in all that computes with boxes, "L2" is the one sum that stands for L2 and DRAM (``one_growth``).
 """
 
 from itertools import pairwise
@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.choices import Choices
+from formulations.colgen.one_growth import OneGrowth
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
@@ -115,20 +116,22 @@ def least_takes(
 
 
 @njit(cache=True)
-def _most_demands(tables: Tables, choices: Choices, box: Box, l2: Floats, power: Floats) -> None:
+def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, power: Floats) -> None:
     """Write each workload's largest demands at the least shares that it can need in ``box``."""
+    tables = growth.tables
     open_ended = not (np.isfinite(box.l2_ceiling) and np.isfinite(box.power_ceiling))
     for k in range(len(choices.workload)):
         w, m = choices.workload[k], choices.model[k]
         for o in range(choices.option[k], choices.option[k + 1]):
             b, u = choices.batch[o], tables.share_units
-            if not open_ended:
+            # What the sum leaves out may ask for any share.
+            if not open_ended and growth.exact[m]:
                 needed = least_share(
                     tables,
                     m,
                     b,
                     choices.lower_units[o],
-                    choices.budget_ms[o],
+                    choices.budget_ms[o] * (1.0 - MARGIN),
                     box.residents,
                     box.l2_ceiling,
                     box.power_ceiling,
@@ -138,25 +141,27 @@ def _most_demands(tables: Tables, choices: Choices, box: Box, l2: Floats, power:
 
 
 @njit(cache=True)
-def reachable(tables: Tables, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats) -> bool:
+def reachable(
+    growth: OneGrowth, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
+) -> bool:
     """Whether patterns at least shares can be in ``box``, as far as the sums of the N extreme workloads tell."""
     workloads, n = len(choices.first) - 1, box.residents
     if workloads < n:
         return False
-    least_units = np.full(workloads, float(tables.share_units + 1))
+    least_units = np.full(workloads, float(growth.tables.share_units + 1))
     least_l2, least_power = np.full(workloads, np.inf), np.full(workloads, np.inf)
     for k in range(len(choices.workload)):
         w = choices.workload[k]
         least_units[w] = min(least_units[w], float(units[k]))
         least_l2[w], least_power[w] = min(least_l2[w], l2[k]), min(least_power[w], power[k])
     if (
-        np.sort(least_units)[:n].sum() > tables.share_units
+        np.sort(least_units)[:n].sum() > growth.tables.share_units
         or np.sort(least_l2)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
         or np.sort(least_power)[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
     ):
         return False
     most_l2, most_power = np.zeros(workloads), np.zeros(workloads)
-    _most_demands(tables, choices, box, most_l2, most_power)
+    _most_demands(growth, choices, box, most_l2, most_power)
     return (
         np.sort(most_l2)[-n:].sum() * (1.0 + MARGIN) >= box.l2_floor
         and np.sort(most_power)[-n:].sum() * (1.0 + MARGIN) >= box.power_floor
@@ -173,8 +178,9 @@ def grid(tables: Tables) -> tuple[list[float], list[float]]:
     return [*l2_edges, np.inf], [*power_edges, np.inf]
 
 
-def reachable_takes(tables: Tables, choices: Choices) -> Takes:
+def reachable_takes(growth: OneGrowth, choices: Choices) -> Takes:
     """Return what every choice takes in every box that patterns at least shares can be in."""
+    tables = growth.tables
     l2_edges, power_edges = grid(tables)
     count = len(choices.workload)
     boxes: list[Box] = []
@@ -186,7 +192,7 @@ def reachable_takes(tables: Tables, choices: Choices) -> Takes:
                 box = Box(residents, *l2_range, *power_range)
                 row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
                 least_takes(tables, choices, box, *row)
-                if reachable(tables, choices, box, *row):
+                if reachable(growth, choices, box, *row):
                     boxes.append(box)
                     rows.append(row)
         if len(boxes) == before:

@@ -81,8 +81,10 @@ class Generation:
 
     # What an objective decides ----------------------------------------------------------------------------------
 
-    trivial_bound: float
-    """The bound before anything is known."""
+    @property
+    def trivial_bound(self) -> float:
+        """The bound before anything is known."""
+        raise NotImplementedError
 
     def cover(self) -> Cover:
         """What the master asks for."""

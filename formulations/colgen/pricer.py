@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.boxes import Takes, reachable_takes
 from formulations.colgen.choices import Choices, all_choices
+from formulations.colgen.one_growth import one_growth
 from formulations.colgen.search import Buffers, Found, search_box
 from formulations.rates import Rates
 from instances.tables import Tables
@@ -66,6 +67,7 @@ class Priced:
 @njit(cache=True)
 def _search_boxes(
     tables: Tables,
+    merged: Tables,
     choices: Choices,
     takes: Takes,
     order: Ints,
@@ -87,6 +89,7 @@ def _search_boxes(
         bonuses = takes.box[i, 0] * bonus
         bound, nodes = search_box(
             tables,
+            merged,
             choices,
             takes.box[i],
             takes.units[i],
@@ -128,7 +131,9 @@ class Pricer:
         self.workloads = workloads
         self.tables = view.tables
         self.choices = all_choices(view, workloads, copy_of, rates)
-        self.takes = reachable_takes(self.tables, self.choices)
+        growth = one_growth(view.tables)
+        self.merged = growth.tables
+        self.takes = reachable_takes(growth, self.choices)
         boxes, choices = self.takes.units.shape
         self.most_residents = int(self.takes.box[:, 0].max()) if boxes else 0
         self._buffers = Buffers(
@@ -188,6 +193,7 @@ class Pricer:
                 break
             nodes += _search_boxes(
                 self.tables,
+                self.merged,
                 choices,
                 self.takes,
                 part,

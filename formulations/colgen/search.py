@@ -50,13 +50,13 @@ class Buffers(NamedTuple):
 
 
 @njit(cache=True)
-def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
+def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
     """Decide whether the chosen workloads, at their rates, fit on one GPU with some of their batches.
 
     Parameters
     ----------
-    tables, choices
-        Of the GPU type.
+    tables, merged, choices
+        Of the GPU type; the tables as they are and with one growth.
     chosen
         Choices, shape (residents,).
     batch
@@ -72,7 +72,7 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
     pick = np.empty(residents, dtype=np.int64)
     for j in range(residents):
         first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
-    if not _may_fit(tables, choices, chosen, first, end, pick):
+    if not _may_fit(merged, choices, chosen, first, end, pick):
         return 0
     if _fit(tables, choices, chosen, pick, batch):
         return 1
@@ -89,7 +89,7 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
         nodes += 1
         if nodes > BATCHES_LIMIT:
             return -1
-        if _may_fit(tables, choices, chosen, first, end, pick):
+        if _may_fit(merged, choices, chosen, first, end, pick):
             if _fit(tables, choices, chosen, pick, batch):
                 return 1
             if depth < residents - 1:
@@ -99,7 +99,7 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
 
 
 @njit(cache=True)
-def _may_fit(tables: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
+def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
     """Whether the least shares stay within the GPU beside what acts on it at least, whichever options are taken.
 
     A fixed point from below over the options ``first[j]`` to ``end[j] - 1`` of all residents at once; those of the
@@ -111,19 +111,19 @@ def _may_fit(tables: Tables, choices: Choices, chosen: Ints, first: Ints, end: I
         l2, power, total = 0.0, 0.0, 0
         for j in range(residents):
             m = choices.model[chosen[j]]
-            own_units, own_l2, own_power = tables.share_units + 1, np.inf, np.inf
+            own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
             for o in range(first[j], end[j]):
                 b, limit_ms = choices.batch[o], choices.budget_ms[o] * (1.0 + MARGIN)
-                u = least_share(tables, m, b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor)
-                if u <= tables.share_units:
+                u = least_share(merged, m, b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor)
+                if u <= merged.share_units:
                     if u < own_units:
                         own_units, pick[j] = u, o
-                    own_l2 = min(own_l2, tables.l2_pct[m, b, u])
-                    own_power = min(own_power, tables.power_w[m, b, u])
+                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
+                    own_power = min(own_power, merged.power_w[m, b, u])
             total += own_units
             l2 += own_l2
             power += own_power
-        if total > tables.share_units:
+        if total > merged.share_units:
             return False
         if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
             return True
@@ -175,6 +175,7 @@ def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
 @njit(cache=True)
 def search_box(
     tables: Tables,
+    merged: Tables,
     choices: Choices,
     box: Floats,
     units: NDArray[np.int16],
@@ -193,8 +194,8 @@ def search_box(
 
     Parameters
     ----------
-    tables, choices
-        Of the GPU type.
+    tables, merged, choices
+        See ``decide``.
     box, units, l2, power
         Rows of ``Takes``.
     profit
@@ -282,7 +283,7 @@ def search_box(
             value += profit[chosen[j]]
         if value <= threshold:
             continue
-        decided = decide(tables, choices, chosen, batch)
+        decided = decide(tables, merged, choices, chosen, batch)
         if decided < 0:
             undecided = max(undecided, value)
         if decided <= 0:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Run
-from formulations.colgen.bounds import cost_bound, value_bound
+from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced, Pricer
@@ -201,7 +201,10 @@ class FitGeneration(CostGeneration):
 class GoodputGeneration(_SpatialGeneration):
     """``goodput``: serve the most requests, workloads in part or not at all."""
 
-    trivial_bound = math.inf
+    @property
+    def trivial_bound(self) -> float:
+        """Nobody serves more than what arrives."""
+        return most_served(self.instance)
 
     def cover(self) -> Cover:
         """Return what the master asks for."""

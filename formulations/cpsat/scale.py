@@ -115,7 +115,7 @@ class _Bisection:
         while self.fits < missed - 1 and self.run.remaining_s > 0.0:
             scale = (self.fits + missed) // 2
             problem = self._problem(scale)
-            groups = first_fit(problem, problem.largest_first(), [1.0] * len(problem.offers))
+            groups = first_fit(problem, problem.largest_first(), [1.0] * len(problem.offers), self.run.deadline)
             if problem.serves_all(groups):
                 self._accept(scale, problem, groups)
             else:

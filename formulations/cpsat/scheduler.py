@@ -139,7 +139,7 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
 def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Group]]:
     if run.start is not None:
         yield groups_of(run.start, problem, problem.rates)
-    yield first_fit(problem, order, price)
+    yield first_fit(problem, order, price, run.deadline)
 
 
 def _search(

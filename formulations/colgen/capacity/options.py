@@ -20,7 +20,7 @@ class Market(NamedTuple):
     Attributes
     ----------
     tables
-        Of the GPU type.
+        Of the GPU type, with one growth.
     model
         Row of each workload's model, shape (workloads,); identical workloads stand side by side.
     budget_ms

@@ -19,6 +19,7 @@ from formulations.colgen.capacity.regions import Region, losses_rps
 from formulations.colgen.capacity.relaxation import empty_relaxed, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
+from formulations.colgen.one_growth import one_growth
 from instances.least_shares import least_share_alone, least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.view import View
@@ -108,11 +109,12 @@ class CapacityPricer:
         self.budget_ms[:, 1:] = np.where(np.isnan(budget_ms), -np.inf, budget_ms)
         self.copy_of = copy_of
         self._place_of = np.argsort(order)
+        self._merged = one_growth(view.tables).tables
         self._values: dict[tuple[int, ...], Filled | None] = {}
         # Residents beyond these take more than one GPU even at their least shares alone.
         fitting = int(np.searchsorted(np.cumsum(np.sort(self.least_units())), self.tables.share_units, side="right"))
         self._most_residents = min(fitting, self.tables.most_residents)
-        most_l2, most_power = float(self.tables.l2_pct.max()), float(self.tables.power_w.max())
+        most_l2, most_power = float(self._merged.l2_pct.max()), float(self._merged.power_w.max())
         self._regions = [
             Region(np.array([n, 0.0, n * most_l2, 0.0, n * most_power]), np.zeros(2))
             for n in range(1, self._most_residents + 1)
@@ -134,7 +136,7 @@ class CapacityPricer:
             index = self.places(workloads)
             batch, units = np.ones_like(index), np.zeros_like(index)
             value = -1.0
-            if can_fit(self.tables, self.model, self.budget_ms, index, batch):
+            if can_fit(self._merged, self.model, self.budget_ms, index, batch):
                 value = value_pattern(self.tables, self.model, self.budget_ms, index, batch, units, SPARE_NODES)
             self._values[workloads] = (
                 Filled(self.pool, workloads, tuple(batch.tolist()), tuple(units.tolist()), float(value))
@@ -167,7 +169,7 @@ class CapacityPricer:
             ``time.monotonic()`` value at which to stop.
         """
         exhaust = effort is Effort.EXHAUST
-        market = Market(self.tables, self.model, self.budget_ms, self.copy_of, charge[self.order])
+        market = Market(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
         found = empty_found(EXHAUSTIVE_PATTERNS if exhaust else PATTERNS_PER_SEARCH, self._most_residents)
         call = _Call(self, market, threshold, resolution, deadline, found)
         for region in self._regions:
@@ -292,7 +294,14 @@ class _Call:
         found = self._found
         found.stored[0] = 0
         complete, worth, nodes = search(
-            self._market, region.box, self._threshold, region.multipliers, self._pricer.relaxed, node_limit, found
+            self._pricer.tables,
+            self._market,
+            region.box,
+            self._threshold,
+            region.multipliers,
+            self._pricer.relaxed,
+            node_limit,
+            found,
         )
         self.nodes += nodes
         for row in range(int(found.stored[0])):

@@ -14,6 +14,7 @@ from formulations.colgen.boxes import MARGIN
 from formulations.colgen.capacity.options import Market
 from formulations.colgen.capacity.relaxation import Relaxed
 from instances.interference import gpu_times_ms
+from instances.tables import Tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,6 +69,7 @@ class _Partial(NamedTuple):
 
 @njit(cache=True)
 def search(
+    exact: Tables,
     market: Market,
     box: Floats,
     threshold: float,
@@ -80,6 +82,8 @@ def search(
 
     Parameters
     ----------
+    exact
+        Of the GPU type, as they are.
     market, box, threshold, multipliers
         See ``relax``.
     relaxed
@@ -140,7 +144,7 @@ def search(
             continue
         if so_far.l2[residents] < box[1] * (1.0 - MARGIN) or so_far.power[residents] < box[3] * (1.0 - MARGIN):
             continue
-        gpu_times_ms(tables, rows, batch, units, residents, times_ms)
+        gpu_times_ms(exact, rows, batch, units, residents, times_ms)
         value, charged, slack = 0.0, 0.0, np.inf
         for i in range(residents):
             budget_ms = market.budget_ms[workload[i], batch[i]]

@@ -73,7 +73,7 @@ def value_pattern(
 
 
 @njit(cache=True)
-def can_fit(tables: Tables, model: Ints, budget_ms: Floats, members: Ints, batch: Ints) -> bool:
+def can_fit(merged: Tables, model: Ints, budget_ms: Floats, members: Ints, batch: Ints) -> bool:
     """Whether the least that a set must take, whichever its batches, fits on one GPU: false is a proof.
 
     Writes into ``batch`` those that take the least shares there, a good place to look for batches that really fit.
@@ -84,20 +84,20 @@ def can_fit(tables: Tables, model: Ints, budget_ms: Floats, members: Ints, batch
         for j in range(len(members)):
             w = members[j]
             m = model[w]
-            units, own_l2, own_power = tables.share_units + 1, np.inf, np.inf
+            units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
             for b in range(1, budget_ms.shape[1]):
                 if budget_ms[w, b] > 0.0:
                     limit_ms = budget_ms[w, b] * (1.0 + MARGIN)
-                    u = least_share(tables, m, b, 1, limit_ms, len(members), l2_floor, power_floor)
-                    if u <= tables.share_units:
+                    u = least_share(merged, m, b, 1, limit_ms, len(members), l2_floor, power_floor)
+                    if u <= merged.share_units:
                         if u < units:
                             units, batch[j] = u, b
-                        own_l2 = min(own_l2, tables.l2_pct[m, b, u])
-                        own_power = min(own_power, tables.power_w[m, b, u])
+                        own_l2 = min(own_l2, merged.l2_pct[m, b, u])
+                        own_power = min(own_power, merged.power_w[m, b, u])
             total += units
             l2 += own_l2
             power += own_power
-            if total > tables.share_units:
+            if total > merged.share_units:
                 return False
         if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
             return True

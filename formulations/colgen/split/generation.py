@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Run
-from formulations.colgen.bounds import cost_bound, value_bound
+from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
@@ -297,8 +297,12 @@ class SplitCostGeneration(SplitGeneration):
 class SplitGoodputGeneration(SplitGeneration):
     """``goodput``: serve the most requests; what patterns serve beyond a workload's rate counts for nothing."""
 
-    trivial_bound = math.inf
     last_tolerance = 5e-10
+
+    @property
+    def trivial_bound(self) -> float:
+        """Nobody serves more than what arrives."""
+        return most_served(self.instance)
 
     def cover(self) -> Cover:
         """Return what the master asks for."""

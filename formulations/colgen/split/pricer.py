@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from formulations.colgen.one_growth import one_growth
 from formulations.colgen.split.contents import Contents, empty_contents, improve, settle, worth_of
 from formulations.colgen.split.relaxation import L2, POWER, RESIDENTS, empty_relaxed, relax, trace
 from formulations.colgen.split.serving import Market, part_served
@@ -103,14 +104,14 @@ class SplitPricer:
 
     def __init__(self, market: Market) -> None:
         self.market = market
+        self._merged = one_growth(market.tables).tables
         self.most_residents = market.tables.most_residents
         self._regions = [self._everything()]
         self._relaxed = empty_relaxed(market, self.most_residents)
         self._best = empty_contents(self.most_residents)
 
     def _everything(self) -> Region:
-        tables = self.market.tables
-        l2_pct, power_w = float(tables.l2_pct.max()), float(tables.power_w.max())
+        l2_pct, power_w = float(self._merged.l2_pct.max()), float(self._merged.power_w.max())
         most = float(self.most_residents)
         return Region(np.array([1.0, most, 0.0, most * l2_pct, 0.0, most * power_w]), np.zeros(2))
 
@@ -147,6 +148,7 @@ class SplitPricer:
         region_limit: int,
         deadline: float,
     ) -> tuple[SplitPriced, list[Region]]:
+        floors = market._replace(tables=self._merged)
         found: dict[Gpu, float] = {}
         waiting: list[Region] = []
         settled: list[Region] = []
@@ -158,9 +160,9 @@ class SplitPricer:
                 settled.append(region)
                 return
             region.bound, count = relax(
-                market, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
+                floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
             )
-            region.losses = losses(market, weight, region.box, self._best, count)
+            region.losses = losses(floors, weight, region.box, self._best, count)
             if region.bound > threshold and max(region.losses) > FINEST * region.bound:
                 heapq.heappush(waiting, region)
             else:

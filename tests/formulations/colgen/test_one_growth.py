@@ -1,0 +1,249 @@
+"""One sum for L2 and DRAM: never slower than the truth, the truth where the ratio is one, and what it is good for."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Run, Status
+from bench.judge import judge
+from formulations.colgen import ColGen
+from formulations.colgen.boxes import reachable_takes
+from formulations.colgen.choices import Choices, all_choices
+from formulations.colgen.one_growth import one_growth
+from formulations.cpsat import CpSat
+from formulations.rates import rates_of
+from heuristics.local_search import LocalSearch
+from heuristics.random_fit import RandomFit
+from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.interference import gpu_time_ms
+from instances.one_gpu import Resident, fit_gpu
+from instances.suites import suite
+from instances.tables import Tables, gpu_tables
+from instances.view import View
+
+A100 = gpu_type("a100-inss")
+TABLES = gpu_tables(A100, "inss")
+SOLVABLE_S = 120.0
+"""Many times what any of these instances takes."""
+
+growths = st.lists(st.sampled_from((0.0, 0.0, 0.001, 0.004, 0.02)) | st.floats(1e-6, 0.05), min_size=8, max_size=8)
+
+
+def grown(alpha_l2: list[float], alpha_dram: list[float]) -> Tables:
+    return TABLES._replace(alpha_l2=np.array(alpha_l2), alpha_dram=np.array(alpha_dram))
+
+
+def times_ms(tables: Tables, model: int, others: list[tuple[int, int, int]]) -> float:
+    """Time of a batch of 8 in half the GPU beside others, each a model, a batch and a share."""
+    l2 = sum(float(tables.l2_pct[at]) for at in others)
+    dram = sum(float(tables.dram_pct[at]) for at in others)
+    return float(gpu_time_ms(tables, model, 8, 27, 1 + len(others), l2, dram, 0.0))
+
+
+company = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 32), st.integers(1, 54)), min_size=1, max_size=4)
+
+
+@settings(deadline=None)
+@given(growths, growths, company)
+def test_nobody_takes_longer_and_whoever_is_exact_takes_as_long(
+    alpha_l2: list[float], alpha_dram: list[float], others: list[tuple[int, int, int]]
+) -> None:
+    tables = grown(alpha_l2, alpha_dram)
+    merged, exact = one_growth(tables)
+
+    for model in range(len(alpha_l2)):
+        ours, truth = times_ms(merged, model, others), times_ms(tables, model, others)
+        assert ours <= truth * (1 + 1e-12)
+        assert not exact[model] or ours == pytest.approx(truth, rel=1e-12)
+
+
+@given(growths, st.floats(0.01, 100.0))
+def test_one_ratio_is_exact_for_everybody(alpha_l2: list[float], ratio: float) -> None:
+    assert one_growth(grown(alpha_l2, [ratio * alpha for alpha in alpha_l2])).exact.all()
+    assert one_growth(grown([0.0] * 8, alpha_l2)).exact.all()
+
+
+@given(growths)
+def test_without_growth_in_dram_nothing_changes(alpha_l2: list[float]) -> None:
+    tables = grown(alpha_l2, [0.0] * 8)
+
+    merged, exact = one_growth(tables)
+
+    assert exact.all()
+    assert merged.l2_pct is tables.l2_pct
+    assert merged.alpha_l2 is tables.alpha_l2
+
+
+def test_where_ratios_differ_the_sum_leaves_something_out() -> None:
+    merged, exact = one_growth(grown([0.01] * 7 + [0.0], [0.01] * 7 + [0.02]))
+
+    assert exact.tolist() == [True] * 7 + [False]
+    assert merged.alpha_l2[:7] == pytest.approx(np.full(7, 0.02))
+    assert merged.alpha_l2[7] == 0.0
+
+
+# --- What computes with it ---
+
+
+def draw_gpu(random: Random, models: int) -> GpuType:
+    """The A100 with few models up to batch 6, whose growths have one ratio or each their own."""
+    alike = [(random.choice((0.002, 0.01)), random.choice((0.005, 0.02)))]
+    pairs = alike if random.random() < 0.4 else [*alike, (0.0, 0.01), (0.01, 0.0), (0.005, 0.02)]
+    chosen = {
+        name: replace(A100.models[name], max_batch=6, inss=random.choice(pairs))
+        for name in random.sample(list(A100.models), models)
+    }
+    return replace(A100, name="drawn", models=chosen)
+
+
+def draw(seed: int, objective: Objective, gpus: int | None, count: int) -> Instance:
+    """Workloads that take up to half a GPU each."""
+    random = Random(f"{objective} {seed}")
+    gpu = draw_gpu(random, 3)
+    tables, workloads = gpu_tables(gpu, "inss"), []
+    for number in range(count):
+        row, batch, units = random.randrange(3), random.randint(1, 6), random.randint(4, 30)
+        time_ms = float(tables.active_ms[row, batch, units] + tables.transfer_ms[row, batch]) * random.uniform(1.2, 1.8)
+        slo_ms, rate_rps = 2.4 * time_ms * random.uniform(1.0, 1.5), 900.0 * batch / time_ms
+        workloads.append(Workload(f"w{number}", list(gpu.models)[row], round(slo_ms, 1), round(rate_rps, 1)))
+    rule = random.choice((SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE))
+    return Instance("drawn", objective, rule, "inss", (GpuPool(gpu, gpus),), tuple(workloads))
+
+
+def tight_gpus(view: View, choices: Choices) -> Iterator[list[tuple[int, int, int]]]:
+    """Every GPU with both workloads at their least shares: (workload, batch, share) of each."""
+    rates = view.rate_rps.tolist()
+    options = [
+        [(w, int(b)) for b in choices.batch[choices.option[choices.first[w]] : choices.option[choices.first[w + 1]]]]
+        for w in range(len(rates))
+    ]
+    for pairs in product(*options):
+        gpu = fit_gpu(view, [Resident(w, b, rates[w]) for w, b in pairs])
+        if gpu is not None:
+            yield [(w, b, gpulet.share_units) for (w, b), gpulet in zip(pairs, gpu.gpulets, strict=True)]
+
+
+@pytest.mark.parametrize("seed", [*range(8), 33])  # 33: in no box if what the sum leaves out were forgotten
+def test_every_tight_gpu_is_in_a_box_that_promises_no_less(seed: int) -> None:
+    instance = draw(seed, Objective.COST, None, 2)
+    view = View.of(instance, instance.gpus[0].type)
+    # Demands that rise steeply with the share and a cap on the power make ceilings tell: a box is left out where the
+    # workloads cannot take enough, and only some of the models are slowed down by DRAM.
+    steep = np.broadcast_to(0.8 * np.arange(A100.share_units + 1.0), view.tables.l2_pct.shape).copy()
+    tables = view.tables._replace(
+        l2_pct=steep,
+        dram_pct=0.4 * view.tables.dram_pct,
+        power_w=steep,
+        alpha_l2=np.full(3, 0.01),
+        alpha_dram=np.array([0.0, 0.05, 0.05 * (seed % 2)]),
+        idle_power_w=5.0,
+        max_power_w=30.0,
+        throttle_per_w=-0.002,
+    )
+    view = replace(view, tables=tables)
+    choices = all_choices(view, np.arange(2), np.full(2, -1), [rates_of(instance, w) for w in range(2)])
+    growth = one_growth(tables)
+    takes = reachable_takes(growth, choices)
+
+    seen = 0
+    for residents in tight_gpus(view, choices):
+        places = [(int(view.model[w]), b, u) for w, b, u in residents]
+        l2 = sum(float(growth.tables.l2_pct[at]) for at in places)
+        power = sum(float(tables.power_w[at]) for at in places)
+        n, l2_low, l2_high, power_low, power_high = takes.box.T
+        here = np.flatnonzero(
+            (n == len(residents))
+            & (l2_low <= l2 * (1 + 1e-9))
+            & (l2 <= l2_high * (1 + 1e-9))
+            & (power_low <= power * (1 + 1e-9))
+            & (power <= power_high * (1 + 1e-9))
+        )
+        assert len(here) > 0
+        for w, _, u in residents:
+            assert np.all(takes.units[here, choices.first[w]] <= u)
+        seen += 1
+    assert seen > 0
+
+
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_the_assignment_model(seed: int, objective: Objective) -> None:
+    cost = objective is Objective.COST
+    instance = draw(seed, objective, None if cost else 2, 5 if cost else 3)
+
+    outcomes = [each.schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S)) for each in (ColGen(), CpSat())]
+
+    values = []
+    for outcome in outcomes:
+        assert outcome.status is Status.OPTIMAL
+        assert outcome.plan is not None
+        verdict = judge(outcome.plan, instance)
+        assert verdict.feasible
+        values.append(verdict.value)
+    assert values[0] == pytest.approx(values[1], rel=1e-8)
+
+
+# --- The small cluster of InSS ---
+
+(SMALL_CLUSTER,) = suite("4gpu").build()
+
+
+def asked(factors: list[float], objective: Objective) -> Instance:
+    """The small cluster at multiples of its rates."""
+    workloads = tuple(
+        replace(workload, rate_rps=workload.rate_rps * factor)
+        for workload, factor in zip(SMALL_CLUSTER.workloads, factors, strict=True)
+    )
+    return replace(SMALL_CLUSTER, objective=objective, workloads=workloads)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.lists(st.floats(1.2, 3.0), min_size=10, max_size=10))
+def test_no_plan_for_ten_workloads_serves_more_than_the_optimum(factors: list[float]) -> None:
+    instance = asked(factors, Objective.GOODPUT)
+
+    outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S))
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert judge(outcome.plan, instance).value == pytest.approx(outcome.bound.value, rel=1e-8)
+    for other in (LocalSearch(), RandomFit()):
+        plan = other.schedule(instance, Run(deadline=time.monotonic() + 0.5)).plan
+        assert plan is not None
+        verdict = judge(plan, instance)
+        assert verdict.feasible
+        assert verdict.value is not None
+        assert verdict.value <= outcome.bound.value * (1 + 1e-9)
+
+
+def test_the_most_throughput_of_the_small_cluster_is_proven() -> None:
+    outcome = ColGen().schedule(SMALL_CLUSTER, Run(deadline=time.monotonic() + SOLVABLE_S))
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    verdict = judge(outcome.plan, SMALL_CLUSTER)
+    assert verdict.feasible
+    found = LocalSearch().schedule(SMALL_CLUSTER, Run(deadline=time.monotonic() + 1.0)).plan
+    assert found is not None
+    local = judge(found, SMALL_CLUSTER)
+    assert verdict.value is not None
+    assert local.value is not None
+    assert verdict.value >= local.value * (1 - 1e-9)
+
+
+def test_no_more_is_promised_than_what_arrives() -> None:
+    instance = asked([0.1] * 10, Objective.GOODPUT)
+
+    outcome = ColGen().schedule(instance, Run(deadline=time.monotonic()))
+
+    assert outcome.bound is not None
+    assert outcome.bound.value == pytest.approx(sum(w.rate_rps for w in instance.workloads), rel=1e-8)

@@ -1,16 +1,21 @@
 """``bench profile``: from measurements to catalogue entries, and how far these are from measurements."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bench.cli.options import examples
+from bench.cli.profile_run import EXAMPLES as RUN_EXAMPLES
+from bench.cli.profile_run import run
 from bench.cli.profile_validate import EXAMPLES as VALIDATE_EXAMPLES
 from bench.cli.profile_validate import validate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from instances import GpuType
@@ -19,10 +24,15 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "bench profile fit profile.json -o v100.toml",
     "bench profile fit measurements/ --gpu a100 -o a100.toml",
+    "bench profile fit measured-here/ -o measured-here.toml    # of bench profile run, which states the rest",
     'bench profile fit t4.json -o t4.toml --price-per-hour 0.526 --memory-mib 15360 --source "our T4"',
 )
 
+LARGEST = 1e12
+"""Beyond all times, powers, rates and sizes that a profile may hold."""
+
 app = typer.Typer(rich_markup_mode=None)
+app.command("run", epilog=examples(RUN_EXAMPLES))(run)
 app.command("validate", epilog=examples(VALIDATE_EXAMPLES))(validate)
 
 
@@ -41,7 +51,7 @@ def fit(
         Path,
         typer.Argument(
             metavar="PROFILE",
-            help="Light profile, as JSON; or a folder with solo.csv and perhaps pairs.csv and profile.json.",
+            help="Light profile, as JSON; or a folder with solo.csv and perhaps pairs.csv, profile.json, gpu.json.",
         ),
     ],
     output: Annotated[
@@ -76,11 +86,12 @@ def fit(
     from instances.files import read_json
 
     if profile_file.is_dir():
-        from bench.cli.profile_folder import fit_folder, residuals
+        from bench.cli.profile_folder import fit_folder, residuals, stated
 
-        facts = _facts(gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
-        found = fit_folder(profile_file, facts, source or profile_file.name)
-        _write(found.gpu, output, residuals(found))
+        facts_file = stated(profile_file)
+        facts = _facts(facts_file, gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
+        found = fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
+        _write(_of_kind(found.gpu, facts_file.get("provenance")), output, residuals(found))
         return
     measured = read_json(profile_file)
     known = _catalogued(measured, profile_file)
@@ -105,27 +116,46 @@ def _write(gpu: "GpuType", output: Path | None, residuals: list[Any]) -> None:
         show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *residuals)
 
 
+def _of_kind(gpu: "GpuType", kind: str | None) -> "GpuType":
+    """Return the entry with the kind of provenance that its folder states, if any."""
+    if kind is None:
+        return gpu
+    models = {name: replace(m, provenance=replace(m.provenance, kind=kind)) for name, m in gpu.models.items()}
+    return replace(gpu, models=models, provenance=replace(gpu.provenance, kind=kind))
+
+
 def _facts(
+    stated: "Mapping[str, Any]",
     name: str | None,
     share_units: int | None,
     memory_mib: float | None,
     price_per_hour: float | None,
     pcie_bytes_per_ms: float | None,
 ) -> "GpuFacts":
-    """Return what no measurement tells: given, or taken from the catalogue's entry of that name."""
+    """Return what no measurement tells: given, stated in the folder, or what the catalogue says under that name."""
     from instances import InputError
     from instances.catalogue import gpu_type, gpu_type_names
     from instances.performance.profile_fit import GpuFacts
 
+    name = name or stated.get("name")
     if name is None:
-        raise InputError("--gpu", "is missing; a folder of measurements does not name its GPU")
+        raise InputError(
+            "--gpu", "is missing; a folder of measurements does not name its GPU unless it holds a gpu.json"
+        )
     known = gpu_type(name) if name in gpu_type_names() else None
+    default = {
+        "share_units": known.share_units if known else None,
+        "memory_mib": known.memory_mib if known else None,
+        "price_per_hour": known.price_per_hour if known else None,
+        "pcie_bytes_per_ms": known.hardware.pcie_bytes_per_ms if known else None,
+        **stated,
+    }
     return GpuFacts(
         name,
-        int(_given(share_units, "--share-units", known.share_units if known else None)),
-        _given(memory_mib, "--memory-mib", known.memory_mib if known else None),
-        _given(price_per_hour, "--price-per-hour", known.price_per_hour if known else None),
-        _given(pcie_bytes_per_ms, "--pcie-bytes-per-ms", known.hardware.pcie_bytes_per_ms if known else None),
+        int(_given(share_units, "--share-units", default["share_units"])),
+        _given(memory_mib, "--memory-mib", default["memory_mib"]),
+        _given(price_per_hour, "--price-per-hour", default["price_per_hour"]),
+        _given(pcie_bytes_per_ms, "--pcie-bytes-per-ms", default["pcie_bytes_per_ms"]),
     )
 
 
@@ -164,6 +194,7 @@ def _fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_
     from instances import InputError
     from instances.performance.igniter_fit import fit_profile
 
+    _check_numbers(profile, str(file))
     try:
         with warnings.catch_warnings():  # of a fit through garbage, whose figures are refused below
             warnings.simplefilter("ignore")
@@ -179,6 +210,20 @@ def _fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_
     if not all(map(math.isfinite, asdict(gpu.hardware).values())):
         raise InputError(f"{file}: gpu", "no finite coefficients fit these samples")
     return gpu
+
+
+def _check_numbers(profile: Any, where: str) -> None:
+    """Refuse numbers that no measurement gives, before anything is computed with them."""
+    from instances.files.problems import input_error
+
+    waiting: list[tuple[tuple[int | str, ...], Any]] = [((), profile)]
+    while waiting:
+        location, value = waiting.pop()
+        if isinstance(value, int | float) and not abs(value) <= LARGEST:
+            raise input_error(where, [(location, f"expected a number of at most {LARGEST:g}")])
+        if isinstance(value, dict | list):
+            children = value.items() if isinstance(value, dict) else enumerate(value)
+            waiting += [((*location, key), child) for key, child in children]
 
 
 def _residuals(gpu: "GpuType") -> "list[Table | str]":

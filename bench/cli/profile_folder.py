@@ -6,7 +6,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from instances.performance.profile_fit import GpuFacts, ProfileFit
 
-SOLO_FILE, PAIRS_FILE, LIGHT_FILE = "solo.csv", "pairs.csv", "profile.json"
+SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
+
+TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
+"""What ``gpu.json`` may state; other fields are ignored."""
+
+
+def stated(folder: Path) -> dict[str, Any]:
+    """Return what ``gpu.json`` states, whole lines of text and numbers above 0; nothing where there is no such file.
+
+    Raises
+    ------
+    InputError
+        If the file is wrong.
+    """
+    from math import inf
+
+    from instances import InputError
+    from instances.files import read_json
+
+    file = folder / FACTS_FILE
+    if not file.exists():
+        return {}
+    found = read_json(file)
+    if not isinstance(found, dict):
+        raise InputError(str(file), "expected an object")
+    for field in (*TEXTS, *NUMBERS):
+        value = found.get(field)
+        if field in TEXTS and field in found and not (isinstance(value, str) and value):
+            raise InputError(f"{file}: {field}", "expected a text")
+        if field in NUMBERS and field in found and not (isinstance(value, int | float) and 0.0 < value < inf):
+            raise InputError(f"{file}: {field}", "expected a finite number greater than 0")
+    return {field: value for field, value in found.items() if field in (*TEXTS, *NUMBERS)}
 
 
 def fit_folder(folder: Path, facts: "GpuFacts", source: str) -> "ProfileFit":

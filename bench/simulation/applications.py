@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bench.simulation.histogram import BINS, bin_of
+from bench.simulation.binning import bin_of
+from bench.simulation.histogram import BINS
 from instances import Instance
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
-from bench.simulation.histogram import bin_of
+from bench.simulation.binning import bin_of
 from bench.simulation.layout import Records
 from bench.simulation.noise import noise_factor
 from bench.simulation.pace import retime

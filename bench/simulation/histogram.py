@@ -1,7 +1,6 @@
 """Latencies as counts in bins of equal relative width: percentiles without keeping samples."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -16,20 +15,23 @@ BINS = _OCTAVES << _SUB_BITS
 
 _MANTISSA_BITS = 52
 _EXPONENT_BIAS = 1023
-_SHIFT = _MANTISSA_BITS - _SUB_BITS
-_FIRST = (_FIRST_OCTAVE + _EXPONENT_BIAS) << _SUB_BITS
+
+SHIFT = _MANTISSA_BITS - _SUB_BITS
+"""Bits of a number behind those that tell bins apart."""
+
+FIRST = (_FIRST_OCTAVE + _EXPONENT_BIAS) << _SUB_BITS
+"""Leading bits of the smallest number in the first bin."""
 
 
-@njit(cache=True)
-def bin_of(latency_ms: float) -> int:
-    """Return the bin of a latency: the leading bits of the number itself, which are its logarithm, piecewise linear."""
-    leading = int(np.float64(latency_ms).view(np.int64) >> _SHIFT) - _FIRST
-    return min(max(leading, 0), BINS - 1)
+def counts_of(latencies_ms: NDArray[np.float64]) -> Ints:
+    """Return how many of ``latencies_ms``, shape (requests,), fall into each bin, shape (BINS,)."""
+    leading = (np.ascontiguousarray(latencies_ms, dtype=np.float64).view(np.int64) >> SHIFT) - FIRST
+    return np.bincount(np.clip(leading, 0, BINS - 1), minlength=BINS)
 
 
 def edges_ms(first: int, last: int) -> NDArray[np.float64]:
     """Return the lower edges of the bins ``first`` to ``last``, the upper edge of the last included, in ms."""
-    bits = (np.arange(first, last + 2, dtype=np.int64) + _FIRST) << _SHIFT
+    bits = (np.arange(first, last + 2, dtype=np.int64) + FIRST) << SHIFT
     return bits.view(np.float64)
 
 
@@ -72,5 +74,5 @@ def compact(counts: Ints) -> dict[str, list[float]]:
     merged = 1 << (_SUB_BITS - KEPT_BITS)
     sums = counts.reshape(-1, merged).sum(axis=1)
     occupied = np.flatnonzero(sums)
-    lower_ms = ((occupied * merged + _FIRST) << _SHIFT).view(np.float64)
+    lower_ms = ((occupied * merged + FIRST) << SHIFT).view(np.float64)
     return {"lower_ms": [round(edge, 6) for edge in lower_ms.tolist()], "requests": sums[occupied].tolist()}

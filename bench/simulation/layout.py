@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE
+from bench.simulation.timeouts import dispatch_timeout_ms
 from instances import Gpulet, Instance, Partition, PlacedGpu, Plan, Slot
-from instances.budget import SloRule
 from instances.interference import gpu_time_beside_ms
 from instances.tables import Tables, gpu_tables
 from instances.view import View
@@ -216,15 +216,7 @@ def _place(view: View, gpulet: Gpulet, slot: Slot) -> tuple[int, int, int]:
 
 
 def _timeout_ms(instance: Instance, workload: int, slot: Slot, cycle_ms: float | None, promised_ms: float) -> float:
-    """After how long a batch is ready that is not full.
-
-    Half the SLO where the rule says so, under the others the time in which the planned rate fills the batch: the duty
-    cycle of Nexus, ``min(1000 b / r, SLO - t_inf)``. In any case early enough for a full batch to be in time, and where
-    slots take turns for one that has to wait for the others' first: ``SLO - D``.
-    """
+    """After how long a batch is ready that is not full: see ``dispatch_timeout_ms``."""
     slo_ms = instance.workloads[workload].slo_ms
-    if cycle_ms is not None:
-        return max(0.0, slo_ms - cycle_ms)
-    half = instance.slo_rule in (SloRule.HALF_SLO, SloRule.P99)
-    patience_ms = slo_ms / 2.0 if half else 1000.0 * slot.batch / slot.rate_rps
-    return max(0.0, min(patience_ms, slo_ms - instance.latency_buffer * promised_ms))
+    buffered_ms = instance.latency_buffer * promised_ms
+    return dispatch_timeout_ms(instance.slo_rule, slo_ms, slot.batch, slot.rate_rps, cycle_ms, buffered_ms)

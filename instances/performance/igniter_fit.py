@@ -38,9 +38,16 @@ class ModelFit:
 
 def _line(x: Floats, y: Floats) -> tuple[float, float, Floats]:
     """Least-squares line: slope, intercept and the residuals."""
-    design = np.column_stack([x, np.ones_like(x)])
-    (slope, intercept), *_ = np.linalg.lstsq(design, y, rcond=None)
+    design = _finite(np.column_stack([x, np.ones_like(x)]))
+    (slope, intercept), *_ = np.linalg.lstsq(design, _finite(y), rcond=None)
     return float(slope), float(intercept), design @ [slope, intercept] - y
+
+
+def _finite(numbers: Floats) -> Floats:
+    """Return ``numbers``, none of which is infinite or NaN: LAPACK would print what it thinks of them."""
+    if not np.isfinite(numbers).all():
+        raise ValueError("samples that no finite curve fits")
+    return numbers
 
 
 def _samples(fields: Mapping[str, Any], prefix: str, where: str) -> Any:
@@ -75,11 +82,12 @@ def fit_active_time(
 
     def project(k4: float) -> tuple[Floats, Floats]:
         scale = 1.0 / (share_pct + k4)
-        design = np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)])
+        design = _finite(np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)]))
         solved = nnls(design, active_ms) if falling else np.linalg.lstsq(design, active_ms, rcond=None)
         linear = np.asarray(solved[0], np.float64)
         return linear, design @ linear - active_ms
 
+    _finite(active_ms)
     # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.
     grid = np.linspace(0.0 if falling else -0.9 * share_pct.min(), share_pct.max(), 400)
     sums = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
@@ -151,12 +159,13 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
 
     # Once throttled, measured power saturates at the cap: the demand behind it grows on by the unthrottled step.
     free = int(np.sum(frequency >= top_mhz))
-    if not len(power) == len(frequency) == len(delay) or not 2 <= free < len(power):
-        raise InputError("profile: gpu", "expected one to n co-located models, two unthrottled and the last throttled")
+    if not len(power) == len(frequency) == len(delay) or free < 2:
+        raise InputError("profile: gpu", "expected one to n co-located models, at least two unthrottled")
     step_w = float(np.mean(np.diff(power[:free])))
     excess_w = power[free - 1] + step_w * np.arange(1, len(power) - free + 1) - cap_w
     drop_mhz = frequency[free:] - top_mhz
-    alpha_f = float(excess_w @ drop_mhz / (excess_w @ excess_w))
+    # A GPU that none of them throttled shows no loss of frequency.
+    alpha_f = float(excess_w @ drop_mhz / (excess_w @ excess_w)) if len(drop_mhz) else 0.0
 
     added_ms = delay[1:] * frequency[1:] / top_mhz - delay[0]
     alpha_sch, beta_sch, delay_error = _line(np.arange(2, len(delay) + 1, dtype=float), added_ms)
@@ -165,7 +174,7 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
         alpha_sch,
         beta_sch,
         {
-            "frequency_mhz_max": float(np.max(np.abs(alpha_f * excess_w - drop_mhz))),
+            "frequency_mhz_max": float(np.max(np.abs(alpha_f * excess_w - drop_mhz), initial=0.0)),
             "scheduling_delay_ms_max": float(np.max(np.abs(delay_error))),
         },
     )
@@ -213,7 +222,8 @@ def fit_model(
     slowdown = (
         pair["active_time_ms_colocated"] * pair["frequency_mhz_colocated"] / (top_mhz * pair["active_time_ms_alone"])
     )
-    alpha_cache = (slowdown - 1.0) / pair["l2_util_pct_of_corunner"]
+    # Nobody runs faster for company: what is measured below 0 is noise.
+    alpha_cache = max(0.0, slowdown - 1.0) / pair["l2_util_pct_of_corunner"]
     return ModelFit(
         k,
         (power_slope, power_base),
@@ -278,7 +288,12 @@ def fit_profile(profile: Mapping[str, Any], source: str, memory_limit_mib: float
 
 
 def _fitted_model(name: str, model: Mapping[str, Any], fit: ModelFit, max_batch: int, source: str) -> DnnModel:
-    base_mib, per_item_mib = memory_mib(name, f"profile: models.{name}")
+    measured = "memory_base_mib" in model
+    base_mib, per_item_mib = (
+        (float(model["memory_base_mib"]), float(model["memory_per_item_mib"]))
+        if measured
+        else memory_mib(name, f"profile: models.{name}")
+    )
     return DnnModel(
         name=name,
         max_batch=max_batch,
@@ -292,5 +307,7 @@ def _fitted_model(name: str, model: Mapping[str, Any], fit: ModelFit, max_batch:
         output_bytes=int(model["output_bytes"]),
         memory_base_mib=base_mib,
         memory_per_item_mib=per_item_mib,
-        provenance=Provenance("fitted", f"{source}; memory calibrated (instances/memory.py)", fit.residual),
+        provenance=Provenance(
+            "fitted", source if measured else f"{source}; memory calibrated (instances/memory.py)", fit.residual
+        ),
     )

@@ -78,7 +78,11 @@ def fit_measurements(
     for sample in solo:
         by_model.setdefault(sample.configuration.model, []).append(sample)
     base = (
-        replace(fit_profile(light, source, facts.memory_mib, facts.price_per_hour), share_units=facts.share_units)
+        replace(
+            fit_profile(light, source, facts.memory_mib, facts.price_per_hour),
+            name=facts.name,
+            share_units=facts.share_units,
+        )
         if light is not None
         else _unknown(facts, source)
     )

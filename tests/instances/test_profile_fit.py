@@ -171,6 +171,33 @@ def test_a_residual_is_the_error_over_the_fits_own_samples() -> None:
     assert max(errors) > 0.05
 
 
+def test_a_gpu_that_never_throttles_loses_no_frequency() -> None:
+    cool = deepcopy(PROFILE)
+    cool["gpu"]["identical_vgg19_colocated_1_to_5"]["frequency_mhz"] = [1000.0] * 5
+
+    fitted = fit_profile(cool, "made up", 4000.0, 2.0)
+
+    assert fitted.hardware.alpha_f == 0.0
+    assert fitted.provenance.residual["frequency_mhz_max"] == 0.0
+
+
+def test_company_makes_nobody_faster() -> None:
+    noisy = deepcopy(PROFILE)
+    noisy["models"]["vgg19"]["two_identical_colocated_at_50pct_batch16"]["active_time_ms_colocated"] = 3.9
+
+    assert fit_profile(noisy, "made up", 4000.0, 2.0).models["vgg19"].alpha_cache == 0.0
+
+
+def test_memory_is_the_profiles_where_it_was_measured() -> None:
+    measured = deepcopy(PROFILE)
+    measured["models"]["tiny"] = {**measured["models"]["vgg19"], "memory_base_mib": 321.0, "memory_per_item_mib": 2.5}
+
+    fitted = fit_profile(measured, "made up", 4000.0, 2.0).models["tiny"]
+
+    assert (fitted.memory_base_mib, fitted.memory_per_item_mib) == (321.0, 2.5)
+    assert fitted.provenance.source == "made up"
+
+
 # --- Malformed profiles ---
 
 VGG = ("models", "vgg19")
@@ -200,7 +227,6 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         (changed(*SERIES), 'profile: gpu: no field "identical_..." with samples'),
         (changed(*SERIES, "power_w"), "profile: field 'power_w' is missing"),
         (changed(*SERIES, "power_w", value=[100.0, 200.0]), "profile: gpu: expected one to n co-located models"),
-        (changed(*SERIES, "frequency_mhz", value=[1000.0] * 5), "profile: gpu: expected one to n co-located models"),
         (changed(*SERIES, "frequency_mhz", value=[900.0] * 5), "profile: gpu: expected one to n co-located models"),
         (changed(*SERIES, "power_w", value=7), "profile: not a light profile: TypeError"),
         (changed(*VGG, "kernels"), "profile: field 'kernels' is missing"),

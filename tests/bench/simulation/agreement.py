@@ -9,8 +9,9 @@ import pytest
 
 from bench.simulate import Interference, Served, Settings, Simulated
 from bench.simulation.arrivals import Stream
+from bench.simulation.binning import bin_of
 from bench.simulation.driver import Simulation
-from bench.simulation.histogram import BINS, bin_of
+from bench.simulation.histogram import BINS
 from instances import Instance, Plan
 from tests.bench.simulation.reference import World
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.simulation.histogram import BINS, KEPT_BITS, bin_of, compact, edges_ms, quantile_ms
+from bench.simulation.binning import bin_of
+from bench.simulation.histogram import BINS, KEPT_BITS, compact, counts_of, edges_ms, quantile_ms
 
 LEAST_MS, MOST_MS = float(edges_ms(0, 0)[0]), float(edges_ms(BINS - 1, BINS - 1)[-1])
 
@@ -115,3 +116,8 @@ def test_files_keep_every_count_in_coarser_bins() -> None:
     for low, many in zip(kept["lower_ms"], kept["requests"], strict=True):
         width = 2.0 ** math.floor(math.log2(low * (1 + 1e-9))) / 2**KEPT_BITS
         assert np.sum((samples_ms >= low - 1e-6) & (samples_ms < low + width - 1e-6)) == pytest.approx(many, abs=1)
+
+
+@given(st.lists(st.floats(-1.0, MOST_MS * 2.0), max_size=50))
+def test_counting_all_at_once_is_counting_one_by_one(latencies_ms: list[float]) -> None:
+    assert np.array_equal(counts_of(np.array(latencies_ms)), counted(np.array(latencies_ms)))

@@ -1,0 +1,107 @@
+"""``python -m bench.replay``: replays a plan where nothing but NumPy and PyTorch is installed."""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from bench.replay.backends import BACKENDS
+from bench.replay.command import COLUMNS, EXAMPLES, Order, Values, cells, remarks, replayed, title
+from bench.replay.course import Options, ReplayFailedError
+from bench.replay.plan_file import read_embedded_plan
+from bench.simulation.arrivals import parse_arrivals
+from bench.simulation.settings import Settings
+from instances import InputError
+
+PROGRAM = "python -m bench.replay"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(PROGRAM, f"{message}; see `{PROGRAM} --help`")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        PROGRAM,
+        description="Replay a plan: serve its requests as they would come, and measure every one of them.",
+        epilog="\n".join(["examples:", *(f"  {PROGRAM} plan.json {example}" for example in EXAMPLES)]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("plan", metavar="PLAN", type=Path, help="plan file that embeds its instance")
+    parser.add_argument("--backend", required=True, metavar="|".join(BACKENDS), help="where and how it is served")
+    parser.add_argument("--seconds", type=float, default=30.0, metavar="N", help="that are measured (30)")
+    parser.add_argument("--warmup", type=float, default=5.0, metavar="N", help="seconds before them (5)")
+    parser.add_argument(
+        "--arrivals", default="poisson", metavar="PROCESS|TRACE", help="constant, poisson, gamma[:CV], or a file"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the arrivals (0)")
+    parser.add_argument("--no-drop", action="store_true", help="serve those as well that can no longer be in time")
+    parser.add_argument("--half", action="store_true", help="models in half precision")
+    parser.add_argument("--graphs", action="store_true", help="batches as CUDA graphs")
+    parser.add_argument("--then", type=Path, metavar="PLAN", help="plan that takes over while requests come")
+    parser.add_argument("--switch-at", type=float, metavar="S", help="measured seconds until that change begins")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="for people or for programs")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; ``arguments`` are those of the process unless given."""
+    try:
+        given = _parser().parse_args(arguments)
+        values = replayed(_order(given), lambda text: print(text, file=sys.stderr, flush=True))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ReplayFailedError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted: nothing was measured to the end", file=sys.stderr)
+        return 130
+    if given.format == "json":
+        print(json.dumps(_finite(values), indent=2))
+    else:
+        print(_table(values))
+    return 1 if values["failures"] else 0
+
+
+def _order(given: argparse.Namespace) -> Order:
+    plans = [read_embedded_plan(path) for path in (given.plan, given.then) if path is not None]
+    settings = Settings(
+        parse_arrivals(given.arrivals, "--arrivals"),
+        given.seconds,
+        given.warmup,
+        given.seed,
+        dropping=not given.no_drop,
+    )
+    return Order(plans, given.backend, settings, Options(given.half, given.graphs, given.switch_at))
+
+
+def _table(values: Values) -> str:
+    rows = [[column.lstrip(">") for column in COLUMNS], *cells(values)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(COLUMNS))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if column.startswith(">") else cell.ljust(width)
+            for cell, width, column in zip(row, widths, COLUMNS, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([title(values), "", *lines, "", *remarks(values)])
+
+
+def _finite(value: object) -> object:
+    """Return JSON values in which what is not finite is null."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Nets that are loaded and served: on a CPU core, or on a GPU or the part of it that an executor has."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from statistics import median
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from bench.replay.green import multiprocessors
+from bench.replay.nets import build, example_input, settle
+
+TINY = "tiny-cnn"
+"""What a CPU serves in the place of every model: what is tried there is the serving, not the models."""
+
+_FEWEST, _MOST_S = 5, 0.3
+"""How often at least, and how long, a batch is timed."""
+
+
+class Split(NamedTuple):
+    """Parts of the time of a batch: to the device, and there. The rest is its way back and what the host does."""
+
+    upload_ms: float
+    compute_ms: float
+
+
+class Net(Protocol):
+    """A model with buffers for its batches."""
+
+    def run(self, size: int) -> Split:
+        """Serve a batch of ``size`` from buffer to buffer."""
+
+
+class CpuNet:
+    """A tiny model on the CPU."""
+
+    def __init__(self, batch: int) -> None:
+        self._net = build(TINY)
+        self._host = example_input(TINY, batch)
+        self._input = torch.empty_like(self._host)
+        self._output = self._net(self._host)
+
+    def run(self, size: int) -> Split:
+        """Serve a batch of ``size``."""
+        begin = time.perf_counter()
+        self._input[:size].copy_(self._host[:size])
+        uploaded = time.perf_counter()
+        output = self._net(self._input[:size])
+        computed = time.perf_counter()
+        self._output[:size].copy_(output)
+        return Split(1000.0 * (uploaded - begin), 1000.0 * (computed - uploaded))
+
+
+class CudaNet:
+    """A model on a GPU, its batches on one stream and its requests in pinned memory.
+
+    Parameters
+    ----------
+    model, batch, half
+        Name, largest batch, and whether in half precision.
+    graphs
+        Whether batches are captured as CUDA graphs, of the powers of two and the largest: others are filled up.
+    stream
+        On which it runs.
+    """
+
+    def __init__(self, model: str, batch: int, half: bool, graphs: bool, stream: torch.cuda.Stream) -> None:
+        self._stream = stream
+        with torch.device("cuda"), torch.cuda.stream(stream):
+            net = build(model)
+            settle(net, example_input(model, batch))
+            self._net = net.half() if half else net
+            self._input = example_input(model, batch, half)
+            self._outputs = _flat(self._net(self._input))
+            stream.synchronize()
+        self._host = self._input.cpu().pin_memory()
+        self._results = [output.cpu().pin_memory() for output in self._outputs]
+        event: Any = torch.cuda.Event  # has no type information
+        self._events = [event(enable_timing=True, blocking=True) for _ in range(4)]
+        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        if graphs:
+            self._capture(sorted({*(2**power for power in range(batch.bit_length())), batch}))
+        else:
+            for size in range(1, batch + 1):  # the first batch of a size loads its kernels
+                self.run(size)
+
+    def _capture(self, sizes: list[int]) -> None:
+        for size in sizes:
+            self.run(size)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                outputs = _flat(self._net(self._input[:size]))
+            self._graphs[size] = graph, outputs
+
+    def run(self, size: int) -> Split:
+        """Serve a batch of ``size``."""
+        begin, uploaded, computed, done = self._events
+        captured = next((known for known in self._graphs if known >= size), None)
+        with torch.cuda.stream(self._stream):
+            begin.record()
+            self._input[:size].copy_(self._host[:size], non_blocking=True)
+            uploaded.record()
+            if captured is None:
+                outputs = _flat(self._net(self._input[:size]))
+            else:
+                graph, outputs = self._graphs[captured]
+                graph.replay()
+            computed.record()
+            for result, output in zip(self._results, outputs, strict=True):
+                result[:size].copy_(output[:size], non_blocking=True)
+            done.record()
+        done.synchronize()
+        return Split(begin.elapsed_time(uploaded), uploaded.elapsed_time(computed))
+
+
+def _flat(outputs: Any) -> list[Tensor]:
+    """Return what a net gives as a list: detection nets give several tensors."""
+    return [outputs] if isinstance(outputs, Tensor) else list(outputs)
+
+
+Loader = Callable[[str, int], Net]
+"""Loads a model with buffers for a batch."""
+
+
+@contextmanager
+def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[Loader]:
+    """Make this thread an executor on ``device`` and yield how it loads models.
+
+    Parameters
+    ----------
+    device
+        ``cpu``; ``cuda``: all of the GPU that the process sees, be it limited by MPS; ``green``: a green context of it.
+    half, graphs
+        See ``CudaNet``.
+    share_pct
+        Of the multiprocessors, for a green context.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode())
+        if device == "cpu":
+            yield lambda _, batch: CpuNet(batch)
+            return
+        own = _green_stream(share_pct) if device == "green" else _plain_stream()
+        stream = stack.enter_context(own)
+        yield lambda model, batch: CudaNet(model, batch, half, graphs, stream)
+
+
+@contextmanager
+def _plain_stream() -> Iterator[torch.cuda.Stream]:
+    yield torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _green_stream(share_pct: float) -> Iterator[torch.cuda.Stream]:
+    """Yield a stream on a share of the multiprocessors that nobody else in this process has."""
+    torch.zeros(1, device="cuda")  # the driver divides a device that is in use
+    with multiprocessors().stream(share_pct) as handle:
+        stream = torch.cuda.ExternalStream(handle)  # type: ignore[no-untyped-call]
+        yield stream
+        stream.synchronize()
+
+
+def use_one_thread() -> None:
+    """Leave the other cores to the other workers."""
+    torch.set_num_threads(1)
+
+
+def batch_ms(net: Net, size: int) -> float:
+    """Return what a batch of ``size`` takes, in ms: the median of a few, on the host's clock."""
+    found: list[float] = []
+    end = time.perf_counter() + _MOST_S
+    while len(found) < _FEWEST or time.perf_counter() < end:
+        begin = time.perf_counter()
+        net.run(size)
+        found.append(1000.0 * (time.perf_counter() - begin))
+    return median(found)

@@ -1,0 +1,118 @@
+"""The load generator: sends every request at its time, whatever becomes of those before it (an open loop)."""
+
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from bench.replay.process import Channel, Clock, Message, end_with, go_first, run_child, stay_on
+from bench.replay.requests import DROPPED, NO_SLOT, SharedRequests
+
+SENT = struct.Struct("<II")
+"""What a worker reads of a request: its number, and the slot within the executor."""
+
+
+class Route:
+    """Where the requests of one workload go: to its slots in proportion to their planned rates.
+
+    Smooth weighted round robin, as ``bench.simulation.routing`` has it.
+
+    Parameters
+    ----------
+    slots
+        Number and planned rate of each.
+    """
+
+    def __init__(self, slots: Sequence[tuple[int, float]]) -> None:
+        total = sum(rate for _, rate in slots)
+        self._slots = [slot for slot, _ in slots]
+        self._parts = [rate / total for _, rate in slots]
+        self._credit = [0.0] * len(slots)
+
+    def next(self) -> int:
+        """Return the slot of the next request, ``NO_SLOT`` where there is none."""
+        if not self._slots:
+            return NO_SLOT
+        self._credit = [credit + part for credit, part in zip(self._credit, self._parts, strict=True)]
+        best = self._credit.index(max(self._credit))
+        self._credit[best] -= 1.0
+        return self._slots[best]
+
+
+def send(
+    shared: SharedRequests,
+    routes: Sequence[Sequence[Route]],
+    deliver: Callable[[int, int], None],
+    leave: Callable[[int], None],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    """Send all requests.
+
+    Parameters
+    ----------
+    shared
+        They, and which sheet serves them.
+    routes
+        By sheet and workload.
+    deliver
+        Takes a request and its slot.
+    leave
+        Takes a sheet that nobody will be sent to any more.
+    clock, sleep
+        Milliseconds since the beginning; sleeps for some.
+    """
+    requests = shared.requests
+    sent_ms, slots, outcomes = requests["sent_ms"], requests["slot"], requests["outcome"]
+    at = 0
+    for request, (due_ms, workload) in enumerate(
+        zip(requests["due_ms"].tolist(), requests["workload"].tolist(), strict=True)
+    ):
+        # The schedule is absolute: who is late does not make those behind him late as well.
+        while (wait_ms := due_ms - clock()) > 0.0:
+            sleep(wait_ms)
+        if shared.sheet != at:
+            leave(at)
+            at = shared.sheet
+        slot = routes[at][workload].next()
+        if slot == NO_SLOT:
+            outcomes[request] = DROPPED
+        else:
+            deliver(request, slot)
+        slots[request] = slot
+        sent_ms[request] = clock()
+
+
+def main(channel: Channel, messages: Iterator[Message]) -> None:
+    """Generate the load that the driver orders, and end with its last request."""
+    order = next(messages)
+    stay_on(order["cores"])
+    shared = SharedRequests(order["requests"])
+    inboxes: list[dict[int, int]] = [dict(sheet) for sheet in order["inboxes"]]
+    descriptor = {executor: fd for sheet in inboxes for executor, fd in sheet.items()}
+    for fd in descriptor.values():
+        os.set_blocking(fd, False)
+    places: list[tuple[int, int]] = [tuple(place) for place in order["places"]]
+
+    def deliver(request: int, slot: int) -> None:
+        executor, place = places[slot]
+        # Of a worker that died, or has not read for tens of thousands of requests, the requests stay unserved.
+        with suppress(BrokenPipeError, BlockingIOError):
+            os.write(descriptor[executor], SENT.pack(request, place))
+
+    def leave(sheet: int) -> None:
+        for fd in inboxes[sheet].values():
+            os.close(fd)
+
+    routes = [[Route(slots) for slots in sheet] for sheet in order["routes"]]
+    channel.say(ready=True)
+    clock = Clock(next(messages)["zero_ns"])
+    end_with(messages)
+    go_first()
+    send(shared, routes, deliver, leave, clock, lambda wait_ms: time.sleep(wait_ms / 1000.0))
+
+
+if __name__ == "__main__":
+    run_child(main, sys.argv[1:])

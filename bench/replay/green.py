@@ -1,0 +1,152 @@
+"""Green contexts that divide the multiprocessors of a GPU: no two of a process share one.
+
+``torch.cuda.green_contexts`` splits the whole device anew for each context, so that two of them may get the same
+multiprocessors. Here every split is of what the ones before have left, through the driver's own functions.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from bench.replay.host import CUDA_DRIVER
+
+MULTIPROCESSORS = 1
+"""``CU_DEV_RESOURCE_TYPE_SM``."""
+
+IN_PAIRS = 1
+"""``CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING``: as few as two, where the default gives eights on Hopper."""
+
+WITH_DEFAULT_STREAM = 1
+"""``CU_GREEN_CTX_DEFAULT_STREAM``."""
+
+NON_BLOCKING = 1
+"""``CU_STREAM_NON_BLOCKING``."""
+
+_RESOURCE_BYTES = 512
+"""More than a ``CUdevResource`` takes in any version of the driver."""
+
+_COUNT_AT = 96
+"""Where its number of multiprocessors stands."""
+
+
+class Resource:
+    """A ``CUdevResource``: some multiprocessors."""
+
+    def __init__(self) -> None:
+        self.memory = (ctypes.c_byte * _RESOURCE_BYTES)()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return ctypes.c_uint.from_buffer(self.memory, _COUNT_AT).value
+
+
+class Multiprocessors:
+    """Those of a GPU that no context has yet.
+
+    Parameters
+    ----------
+    driver
+        With the functions of CUDA's driver; the device must be in use already.
+    device
+        Of those that the process sees.
+
+    Raises
+    ------
+    OSError
+        If the driver does not do what it is asked for.
+    """
+
+    def __init__(self, driver: Any, device: int = 0) -> None:
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._device = ctypes.c_int()
+        self._call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(device))
+        self._left = Resource()
+        self._call("cuDeviceGetDevResource", self._device, self._left.memory, ctypes.c_int(MULTIPROCESSORS))
+        self._all = self._left.count
+        self._returned: dict[int, list[Resource]] = {}
+
+    @contextmanager
+    def stream(self, share_pct: float) -> Iterator[int]:
+        """Yield the handle of a stream whose kernels run on a share of all multiprocessors, on nobody else's.
+
+        The share is rounded down to pairs, at least one, so that shares of 100 percent together always fit.
+
+        Raises
+        ------
+        OSError
+            If so many are not left.
+        """
+        wanted = max(2, int(self._all * share_pct / 100.0 + 1e-9) // 2 * 2)
+        with self._lock:
+            part = self._take(wanted)
+        context, stream = self._context(part), ctypes.c_void_p()
+        try:
+            self._call(
+                "cuGreenCtxStreamCreate",
+                ctypes.byref(stream),
+                context,
+                ctypes.c_uint(NON_BLOCKING),
+                ctypes.c_int(0),
+            )
+            yield int(stream.value or 0)
+            self._call("cuStreamDestroy_v2", stream)
+        finally:
+            self._call("cuGreenCtxDestroy", context)
+            with self._lock:
+                self._returned.setdefault(wanted, []).append(part)
+
+    def _take(self, wanted: int) -> Resource:
+        """Return ``wanted`` multiprocessors: some that were returned, or split off from those that are left."""
+        if self._returned.get(wanted):
+            return self._returned[wanted].pop()
+        if wanted >= self._left.count - 1:  # an odd one out cannot stay alone
+            if wanted > self._left.count:
+                raise OSError(f"{wanted} multiprocessors are wanted, {self._left.count} of {self._all} are left")
+            part, self._left = self._left, Resource()
+            return part
+        part, rest, groups = Resource(), Resource(), ctypes.c_uint(1)
+        self._call(
+            "cuDevSmResourceSplitByCount",
+            part.memory,
+            ctypes.byref(groups),
+            self._left.memory,
+            rest.memory,
+            ctypes.c_uint(IN_PAIRS),
+            ctypes.c_uint(wanted),
+        )
+        # What a split leaves can only be split again as the resource of a context.
+        self._call("cuGreenCtxGetDevResource", self._context(rest), rest.memory, ctypes.c_int(MULTIPROCESSORS))
+        self._left = rest
+        return part
+
+    def _context(self, part: Resource) -> ctypes.c_void_p:
+        description, context = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cuDevResourceGenerateDesc", ctypes.byref(description), part.memory, ctypes.c_uint(1))
+        flags = ctypes.c_uint(WITH_DEFAULT_STREAM)
+        self._call("cuGreenCtxCreate", ctypes.byref(context), description, self._device, flags)
+        return context
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        code = getattr(self._driver, function)(*arguments)
+        if code != 0:
+            raise OSError(f"{function} of {CUDA_DRIVER} failed with code {code}")
+
+
+@cache
+def multiprocessors(load: Callable[[str], Any] = ctypes.CDLL) -> Multiprocessors:
+    """Return those of the first GPU that this process sees, the same object every time.
+
+    Raises
+    ------
+    OSError
+        If there is no driver, or one without green contexts.
+    """
+    try:
+        return Multiprocessors(load(CUDA_DRIVER))
+    except AttributeError as error:
+        raise OSError(f"{CUDA_DRIVER} has no green contexts: {error}") from None

@@ -1,0 +1,66 @@
+"""What the host of a replay has: GPUs and their free memory, programs, free memory of its own."""
+
+import ctypes
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+MPS_CONTROL = "nvidia-cuda-mps-control"
+
+CUDA_DRIVER = "libcuda.so.1"
+
+_MEMORY = Path("/proc/meminfo")
+_FIELDS = ("uuid", "name", "memory.free", "mig.mode.current", "driver_version")
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostGpu:
+    """A GPU of this host: what names it, its product, free memory, whether it is cut into MIG instances, its driver."""
+
+    uuid: str
+    product: str
+    free_mib: float
+    mig: bool
+    driver: str
+
+
+def host_gpus() -> list[HostGpu]:
+    """Return the GPUs that the driver lists, none where there is no driver."""
+    found = query(["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"])
+    gpus = []
+    for line in (found or "").splitlines():
+        uuid, product, free_mib, mig, driver = (field.strip() for field in line.split(","))
+        gpus.append(HostGpu(uuid, product, float(free_mib), mig == "Enabled", driver))
+    return gpus
+
+
+def query(command: list[str]) -> str | None:
+    """Return what a program prints, ``None`` where there is no such program or it fails."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603 - of the driver, found on the path
+            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout
+
+
+def free_memory_mib() -> float | None:
+    """Return the host's own free memory, where the system tells."""
+    try:
+        lines = _MEMORY.read_text(encoding="ascii").splitlines()
+        return next(float(line.split()[1]) / 1024.0 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def has_green_contexts() -> bool:
+    """Whether the driver has green contexts, which came with its version 550."""
+    try:
+        return hasattr(ctypes.CDLL(CUDA_DRIVER), "cuGreenCtxCreate")
+    except OSError:
+        return False

@@ -1,0 +1,68 @@
+"""A replay as a row of the ledger; needs all of the bench."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bench.api import Status
+from bench.provenance import load_average
+from bench.record import Record
+from bench.replay.command import Order
+from bench.row import Row, Termination
+from bench.scoring import Start, score
+from bench.task import Stage, Task
+from bench.trial import Trial
+from instances.files import plan_to_json
+
+SCHEDULER = "replay"
+"""Stands where other rows name who made the plan, which a plan file does not tell."""
+
+
+def row_of_replay(order: Order, values: dict[str, Any]) -> Row:
+    """Return the row of a replay: its plan as the judge sees it, with what was measured in place of a simulation.
+
+    Two replays are never the same run: its key is different every time.
+
+    Parameters
+    ----------
+    order
+        As asked for.
+    values
+        What was measured, as JSON values.
+    """
+    plan, instance = order.plans[0]
+    settings, options = order.settings, order.options
+    at = datetime.now(UTC) - timedelta(seconds=values["wall_s"])
+    parameters = {
+        "backend": order.backend,
+        "plan": plan_to_json(plan),
+        "arrivals": settings.arrivals.identity,
+        "seconds": settings.seconds,
+        "warmup_s": settings.warmup_s,
+        "dropping": settings.dropping,
+        "half": options.half,
+        "graphs": options.graphs,
+        "started_at": at.isoformat(),
+    }
+    task = Task(
+        instance,
+        (Stage(SCHEDULER, "bench.replay.serving:replay", parameters=parameters),),
+        seed=settings.seed,
+        time_limit_s=settings.warmup_s + settings.seconds,
+        source="replay",
+        trial=Trial(seconds=settings.seconds),
+    )
+    record = Record(task, grace_s=0.0, wall_s=values["wall_s"], plan=plan_to_json(plan))
+    failures = "; ".join(failure["reason"] for failure in values["failures"])
+    ended = Termination.CRASHED if failures else Termination.FINISHED
+    record.end(ended, failures or values["invalid_reason"] or "", Status.FEASIBLE)
+    steps = score(record, Start(at.isoformat(timespec="milliseconds"), load_average()))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            row: Row = done.value
+            break
+    names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
+    measured = {f"sim_{name}": values[name] for name in names}
+    return replace(row, **measured, simulation=values)

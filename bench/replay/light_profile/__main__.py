@@ -1,0 +1,44 @@
+"""``python -m bench.replay.light_profile``: ``bench profile run`` on hosts that have PyTorch but not the rest."""
+
+import sys
+from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from pathlib import Path
+
+from bench.replay.light_profile.machine import Setup
+from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
+from bench.replay.light_profile.run import Order, carry_out
+from bench.replay.light_profile.writing import Entry
+from instances.errors import InputError
+
+
+def main() -> int:
+    """Read the command line, measure, and return the exit code."""
+    parser = ArgumentParser("python -m bench.replay.light_profile", formatter_class=ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--gpu", type=int, default=0, metavar="N", help="which GPU of this host")
+    parser.add_argument("-o", "--output", type=Path, default=Path(MEASURED_HERE), metavar="DIR", help="for the files")
+    parser.add_argument("--models", default=",".join(MODELS), metavar="A,B", help="the first also runs in copies")
+    parser.add_argument("--quick", action="store_true", help="the eleven configurations of iGniter's profile alone")
+    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="for each point, at least")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try it out")
+    parser.add_argument("--partition", choices=("auto", "mps", "green"), default="auto", help="what divides the GPU")
+    parser.add_argument("--half", action="store_true", help="half precision")
+    parser.add_argument("--graphs", action="store_true", help="batches as CUDA graphs, as in replays with --graphs")
+    parser.add_argument("--name", default=MEASURED_HERE, help="of the catalogue entry")
+    parser.add_argument("--price-per-hour", type=float, default=1.0, metavar="P", help="dollars; 1: owned")
+    given = parser.parse_args()
+    setup = Setup(given.device, given.gpu, given.partition, given.half, given.graphs)
+    grid = Grid.quick() if given.quick else Grid.full()
+    entry = Entry(given.name, given.price_per_hour)
+    try:
+        return carry_out(setup, Order(given.output, given.models.split(","), grid, given.seconds, entry), _tell)
+    except InputError as error:
+        _tell(f"error: {error}")
+        return 2
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""What models demand of the L2 cache and of DRAM: counted where that is allowed, else told by who slows whom."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.replay.light_profile.journal import Journal
+from bench.replay.light_profile.points import CHAINED, Grid, Tenant
+from bench.replay.light_profile.rig import Reading
+from instances.measurements import Configuration
+
+Floats = NDArray[np.float64]
+
+Demands = dict[Configuration, tuple[float, float | None]]
+"""L2 and DRAM utilisation of a model alone, percent; of DRAM ``None`` where it is not known."""
+
+MOST_PCT = 100.0
+"""Demand of the model that slows others most, where demands are only told by slowdowns: their unit is free."""
+
+
+def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demands, str]:
+    """Return what each model demands at every batch and share it was measured at, and how that is known.
+
+    A batch moves the same bytes on any share, so that its utilisation falls as its time grows.
+    """
+    alone = {
+        point[0]: reading for point, reading in journal.readings.items() if len(point) == 1 and point[0].model in models
+    }
+    counted = _counted(journal, {tenant: reading.times[0].gpu_ms for tenant, reading in alone.items()})
+    if counted:
+        return counted, "counted by Nsight Compute"
+    told = _told_by_slowdowns(journal, grid, models, alone)
+    if told:
+        return told, "fitted to slowdowns in pairs, in percent of the model that slows others most"
+    return {}, "unknown"
+
+
+def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
+    """Return utilisations from the traffic of the counted batches, linear in the batch between them."""
+    traffic: dict[str, dict[int, tuple[float, float]]] = {}
+    for (model, batch), counts in journal.traffic.items():
+        if counts is not None:
+            traffic.setdefault(model, {})[batch] = counts
+    found: Demands = {}
+    for tenant, gpu_ms in alone.items():
+        if tenant.model in traffic:
+            batches = sorted(traffic[tenant.model])
+            l2, dram = (
+                float(np.interp(tenant.batch, batches, [traffic[tenant.model][b][kind] for b in batches])) / gpu_ms
+                for kind in (0, 1)
+            )
+            found[_configuration(tenant)] = l2, dram
+    return found
+
+
+def _told_by_slowdowns(
+    journal: Journal, grid: Grid, models: Sequence[str], alone: dict[Tenant, Reading]
+) -> Demands | None:
+    """Return L2 demands from the pairs of equal shares; ``None`` where one of these was not measured."""
+    tenants = [Tenant(model, grid.middle_batch, grid.light_shares_pct[1]) for model in models]
+    growth = np.zeros((len(tenants), len(tenants)))
+    try:
+        delay_ms = _delay_ms(journal, grid, models[0])
+        for i, a in enumerate(tenants):
+            for j, b in enumerate(tenants[i:], i):
+                beside = journal.readings[a, b]
+                for row, column, side in ((i, j, 0), (j, i, 1)):
+                    waited_ms = journal.facts[models[row]].kernels * delay_ms
+                    growth[row, column] = (_work(beside, side) - waited_ms) / _work(alone[tenants[row]], 0) - 1.0
+    except KeyError:
+        return None
+    pressure = rank_one_pressure(growth)
+    found: Demands = {}
+    for tenant, reading in alone.items():
+        at = tenants[models.index(tenant.model)]
+        traffic = pressure[models.index(tenant.model)] * alone[at].times[0].gpu_ms * tenant.batch / at.batch
+        found[_configuration(tenant)] = float(traffic / reading.times[0].gpu_ms), None
+    return found
+
+
+def _work(reading: Reading, side: int) -> float:
+    """Return the GPU time of a tenant times the frequency, which a power cap lowers for everybody."""
+    return reading.times[side].gpu_ms * (reading.frequency_mhz or 1.0)
+
+
+def _delay_ms(journal: Journal, grid: Grid, model: str) -> float:
+    """Return what a kernel waits longer beside one other resident, times the frequency."""
+    alone, beside = (_work(journal.readings[grid.waiting(model, n)], -1) for n in (1, 2))
+    return (beside - alone) / CHAINED
+
+
+def rank_one_pressure(growth: Floats) -> Floats:
+    """Return what each model does to others, given that growth is one's sensitivity times the other's pressure.
+
+    Parameters
+    ----------
+    growth
+        Of the row's model beside the column's, shape (models, models); below 0 counts as 0.
+
+    Returns
+    -------
+    pressure
+        Shape (models,), above 0, the largest ``MOST_PCT``: the leading right singular vector, which fits best.
+    """
+    _, _, rows = np.linalg.svd(np.maximum(growth, 0.0))
+    pressure = np.abs(rows[0])
+    # A model of no pressure at all would leave its own sensitivity undefined.
+    return MOST_PCT * np.maximum(pressure / pressure.max(), 0.01)
+
+
+def _configuration(tenant: Tenant) -> Configuration:
+    return Configuration(tenant.model, tenant.batch, tenant.share_pct)

@@ -1,0 +1,172 @@
+"""Measure what is not yet measured, keep every point, and write the files."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from bench.replay.light_profile.journal import Journal
+from bench.replay.light_profile.machine import Machine, Setup
+from bench.replay.light_profile.points import Grid, Point
+from bench.replay.light_profile.rig import MeasuringError, Rig
+from bench.replay.light_profile.writing import Entry, write_files
+from bench.replay.nets import input_shape
+from instances.errors import InputError
+
+Tell = Callable[[str], None]
+
+FAILED, INTERRUPTED = 1, 130
+"""Exit codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is wanted.
+
+    Attributes
+    ----------
+    folder
+        For the files; measurements that are there are kept.
+    models
+        Names of nets; the first is the one that runs in copies.
+    grid
+        Which batches and shares.
+    seconds
+        That a point is measured at least.
+    entry
+        What the catalogue entry is called.
+    """
+
+    folder: Path
+    models: Sequence[str]
+    grid: Grid
+    seconds: float
+    entry: Entry
+
+
+def carry_out(setup: Setup, order: Order, tell: Tell) -> int:
+    """Measure on this host, and return the exit code; SIGTERM ends it as a Ctrl-C does.
+
+    Raises
+    ------
+    InputError
+        If the order is wrong or the host lacks what it takes.
+    """
+    checked(order)
+    try:
+        with _terminating(), Machine(setup) as machine:
+            return profile(machine, order, tell)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def checked(order: Order) -> None:
+    """Make sure that the order can be carried out, and make its folder.
+
+    Raises
+    ------
+    InputError
+        Naming the option that is wrong.
+    """
+    if not order.models or len(set(order.models)) < len(order.models):
+        raise InputError("--models", "expected names of models, each once")
+    for model in order.models:
+        input_shape(model, "--models")
+    if not 0.05 <= order.seconds <= 600.0:
+        raise InputError("--seconds", f"{order.seconds:g}; expected 0.05 to 600")
+    if not 0.0 < order.entry.price_per_hour < float("inf"):
+        raise InputError("--price-per-hour", f"{order.entry.price_per_hour:g}; expected a finite number greater than 0")
+    if not order.entry.name:
+        raise InputError("--name", "is empty; expected what the catalogue entry is to be called")
+    try:
+        order.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"-o {order.folder}", f"cannot be made: {error.strerror}") from None
+
+
+def profile(rig: Rig, order: Order, tell: Tell) -> int:
+    """Measure, write the files, and return the exit code.
+
+    A point that cannot be measured is told and left out; the next run tries it again. A Ctrl-C ends the run after what
+    was measured is written.
+
+    Raises
+    ------
+    InputError
+        If the folder holds other measurements or cannot be written.
+    """
+    try:
+        journal = Journal(order.folder, rig.device)
+    except MeasuringError as error:
+        raise InputError("--device", f"does not work: {error}") from None
+    try:
+        _look_up(rig, order, journal, tell)
+        code = _measure(rig, order, journal, tell)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+        count = len(journal.readings)
+        tell(f"interrupted; {count} measured point{'s' * (count != 1)} kept, the same command continues from there")
+    written = write_files(order.folder, journal, order.grid, order.models, order.entry)
+    tell(f"{order.folder}: wrote {', '.join(written)}; {_next(order, written)}")
+    return code
+
+
+def _next(order: Order, written: Sequence[str]) -> str:
+    command = f"bench profile fit {order.folder} -o {order.entry.name}.toml"
+    missing = "" if "profile.json" in written else " (no profile.json: a point or the power is missing)"
+    return f"next: {command}{missing}"
+
+
+def _look_up(rig: Rig, order: Order, journal: Journal, tell: Tell) -> None:
+    """Ask for what does not depend on who else runs."""
+    for model in order.models:
+        if model not in journal.facts:
+            try:
+                journal.add_facts(model, rig.facts(model))
+            except MeasuringError as error:
+                tell(f"{model}: {error}")
+    for model in order.models:
+        for batch in order.grid.light_batches:
+            # Where one batch cannot be counted, none can.
+            if (model, batch) not in journal.traffic and None not in journal.traffic.values():
+                journal.add_traffic(model, batch, rig.traffic(model, batch))
+
+
+def _measure(rig: Rig, order: Order, journal: Journal, tell: Tell) -> int:
+    todo = [p for p in dict.fromkeys(order.grid.all(order.models)) if p not in journal.readings]
+    code, begin = 0, time.monotonic()
+    for done, point in enumerate(todo, 1):
+        try:
+            reading = rig.measure(point, order.seconds)
+        except MeasuringError as error:
+            code, said = FAILED, str(error)
+        else:
+            journal.add(point, reading)
+            said = ", ".join(f"{times.latency_ms:.3g} ms" for times in reading.times)
+            if reading.power_w is not None:
+                said += f", {reading.power_w:.0f} W"
+        left_s = (time.monotonic() - begin) / done * (len(todo) - done)
+        eta = f", about {left_s / 60.0:.0f} min left" if left_s >= 60.0 else f", about {left_s:.0f} s left"
+        tell(f"[{done}/{len(todo)}] {_named(point)}: {said}{eta if done < len(todo) else ''}")
+    return code
+
+
+def _named(point: Point) -> str:
+    return " | ".join(map(str, point))
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """Take SIGTERM for a Ctrl-C."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,232 @@
+"""A process of the profile: runs the batches of tenants on its part of the device, and says how long they took."""
+
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from statistics import fmean, pstdev
+from typing import Any
+
+import torch
+
+from bench.replay.device import Loader, Split, batch_ms, loader
+from bench.replay.light_profile.points import Tenant
+from bench.replay.nets import build, example_input, settle
+from bench.replay.nvml import Nvml
+from bench.replay.process import Channel, Message, run_child
+
+COPIED_BYTES = 2**26
+"""Of the copy that measures the bandwidth to the device."""
+
+COPIES = 5
+
+
+class CpuNet:
+    """A model on the CPU, as many threads as the process has."""
+
+    def __init__(self, model: str, batch: int, half: bool) -> None:
+        self._net = build(model, half)
+        self._host = example_input(model, batch, half)
+        self._input = torch.empty_like(self._host)
+
+    def run(self, size: int) -> Split:
+        """Serve a batch of ``size``."""
+        begin = time.perf_counter()
+        self._input[:size].copy_(self._host[:size])
+        uploaded = time.perf_counter()
+        self._net(self._input[:size])
+        return Split(1000.0 * (uploaded - begin), 1000.0 * (time.perf_counter() - uploaded))
+
+
+class Seat(threading.Thread):
+    """A tenant in a thread of its own: loads its model, waits for its turn, runs batch after batch."""
+
+    def __init__(self, order: Message, tenant: Tenant) -> None:
+        super().__init__(name=str(tenant), daemon=True)
+        self._order, self._tenant = order, tenant
+        self.said: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.turn: queue.SimpleQueue[list[float] | None] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Say how long a batch takes, then, after the turn, how long those of the turn took."""
+        order, tenant = self._order, self._tenant
+        try:
+            with self._loader() as load:
+                net = load(tenant.model, tenant.batch)
+                self.said.put({"batch_ms": batch_ms(net, tenant.batch)})
+                turn = self.turn.get()
+                if turn is not None:
+                    self.said.put(self._batches(net, *turn))
+                    if order["device"] != "cpu":
+                        torch.cuda.synchronize()
+        except Exception as error:  # noqa: BLE001 - told to the driver, whatever it is
+            self.said.put({"failed": f"{type(error).__name__}: {error}".splitlines()[0]})
+
+    def _loader(self) -> AbstractContextManager[Loader]:
+        order = self._order
+        if order["device"] == "cpu":
+            return nullcontext(lambda model, batch: CpuNet(model, batch, order["half"]))
+        return loader(order["device"], order["half"], order["graphs"], self._tenant.share_pct)
+
+    def _batches(self, net: Any, begin_s: float, end_s: float, leave_s: float) -> Message:
+        """Run from now to ``leave_s`` and tell of the batches that begin between the first two moments.
+
+        Nobody leaves while others' last batches run. A batch of which none begins in time tells by its last run.
+        """
+        parts: list[tuple[float, float, float]] = []
+        last = None
+        while (started_s := time.monotonic()) < leave_s or last is None:
+            upload_ms, gpu_ms = net.run(self._tenant.batch)
+            last = upload_ms, gpu_ms, 1000.0 * (time.monotonic() - started_s) - upload_ms - gpu_ms
+            if begin_s <= started_s < end_s:
+                parts.append(last)
+        parts = parts or [last]
+        upload, gpu, feedback = (fmean(column) for column in zip(*parts, strict=True))
+        std_ms = pstdev([sum(part) for part in parts])
+        return {"upload_ms": upload, "gpu_ms": gpu, "feedback_ms": feedback, "std_ms": std_ms, "batches": len(parts)}
+
+
+def held_mib(device: str, context_mib: float) -> float:
+    """Return the device memory that this process holds; on a CPU, its resident memory."""
+    if device == "cpu":
+        with open("/proc/self/statm", encoding="ascii") as pages:  # noqa: PTH123 - no file
+            return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return context_mib + torch.cuda.memory_reserved() / 2**20
+
+
+def described(device: str) -> Message:
+    """Return what PyTorch says of the device, and how fast a large copy gets there."""
+    source = torch.empty(COPIED_BYTES, dtype=torch.uint8, pin_memory=device != "cpu")
+    target = torch.empty_like(source, device="cpu" if device == "cpu" else "cuda")
+    took_s = []
+    for _ in range(COPIES):
+        begin = time.perf_counter()
+        target.copy_(source)
+        took_s.append(time.perf_counter() - begin)
+    software = f"PyTorch {torch.__version__}"
+    if device == "cpu":
+        name, units = _processor(), os.cpu_count() or 1
+        memory_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**20
+    else:
+        properties = torch.cuda.get_device_properties(0)
+        name, units = properties.name, properties.multi_processor_count // 2
+        memory_mib = properties.total_memory / 2**20
+        software += f", CUDA {torch.version.cuda}"
+    return {
+        "name": name,
+        "software": software,
+        "share_units": units,
+        "memory_mib": memory_mib,
+        "pcie_bytes_per_ms": COPIED_BYTES / (1000.0 * min(took_s)),
+    }
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123 - no file
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "CPU"
+
+
+def facts(device: str, half: bool, model: str) -> Message:
+    """Return the kernels of a batch of one and the bytes that a request uploads and gets back."""
+    with torch.device("cpu" if device == "cpu" else "cuda"), torch.inference_mode():
+        net = build(model)
+        examples = example_input(model, 2)
+        settle(net, examples)
+        net, request = (net.half() if half else net), example_input(model, 1, half)
+        output = net(request)
+        kernels = counted_kernels(net, request)
+    return {"kernels": kernels, "input_bytes": request.nbytes, "output_bytes": output.nbytes}
+
+
+def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
+    """Count the kernels that one forward pass launches; operators where no kernel can be seen, as on a CPU."""
+    from torch.profiler import ProfilerActivity, profile
+
+    if not request.is_cuda:
+        return counted_operators(net, request)
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        net(request)
+        torch.cuda.synchronize()
+    launched = [e for e in seen.events() if e.device_type.name == "CUDA" and not e.name.startswith("Mem")]
+    return len(launched) or counted_operators(net, request)
+
+
+def counted_operators(net: torch.nn.Module, request: torch.Tensor) -> int:
+    """Count the operators of one forward pass that compute something: views do not."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        count = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.count += not func.is_view
+            return func(*args, **(kwargs or {}))
+
+    with Counter() as counter:  # type: ignore[no-untyped-call]
+        net(request)
+    return counter.count
+
+
+def main(channel: Channel, messages: Iterator[Message]) -> None:
+    """Do what the driver asks for until it hangs up."""
+    order = next(messages)
+    device = order["device"]
+    torch.set_num_threads(order["threads"])
+    context_mib = _context_mib(order["gpu"]) if device != "cpu" else 0.0
+    for message in messages:
+        try:
+            if "tenants" in message:
+                _take_turns(channel, messages, order, [Tenant(*t) for t in message["tenants"]], context_mib)
+            elif "facts" in message:
+                channel.say(**facts(device, order["half"], message["facts"]))
+            else:
+                channel.say(**described(device))
+        except Exception as error:  # noqa: BLE001 - told to the driver, whatever it is
+            channel.say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+def _take_turns(
+    channel: Channel, messages: Iterator[Message], order: Message, tenants: list[Tenant], context_mib: float
+) -> None:
+    """Load the tenants one after the other, then let them run at the same time when the driver says so."""
+    seats = [Seat(order, tenant) for tenant in tenants]
+    ready = []
+    for seat in seats:
+        seat.start()
+        ready.append(seat.said.get())
+    memory_mib = held_mib(order["device"], context_mib) / len(seats)
+    failed = next((r["failed"] for r in ready if "failed" in r), None)
+    if failed is None:
+        channel.say(ready=[{**r, "memory_mib": memory_mib} for r in ready])
+        turn = next(messages, {}).get("turn")
+    else:
+        channel.say(failed=failed)
+        turn = None
+    for seat in seats:
+        seat.turn.put(turn)
+    if turn is not None:
+        times = [seat.said.get() for seat in seats]
+        failed = next((t["failed"] for t in times if "failed" in t), None)
+        channel.say(**({"failed": failed} if failed else {"times": times}))
+    for seat in seats:
+        seat.join()
+    if order["device"] != "cpu":
+        torch.cuda.empty_cache()
+
+
+def _context_mib(gpu: int) -> float:
+    """Begin to use the GPU and return the memory that this alone takes; 0 where nobody tells."""
+    nvml = Nvml.open(gpu)
+    before_mib = nvml.memory_mib()[0] if nvml else 0.0
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return max(0.0, before_mib - nvml.memory_mib()[0]) if nvml else 0.0
+
+
+if __name__ == "__main__":
+    run_child(main, sys.argv[1:])

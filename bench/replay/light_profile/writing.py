@@ -1,0 +1,276 @@
+"""From the journal to the files of a folder of measurements (docs/measurements.md)."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+
+from bench.replay.light_profile.demand import Demands, demands
+from bench.replay.light_profile.journal import Journal
+from bench.replay.light_profile.points import CHAINED, CROWD, KERNEL_CHAIN, MEASURED_HERE, Grid, Tenant
+from instances.errors import InputError
+from instances.measurements import PAIR_COLUMNS, SOLO_COLUMNS, Configuration
+
+JITTER = 0.01
+"""Part of the highest frequency that clocks wander by without being throttled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the catalogue entry is called and what no measurement tells of it."""
+
+    name: str
+    price_per_hour: float
+
+
+def write_files(folder: Path, journal: Journal, grid: Grid, models: Sequence[str], entry: Entry) -> list[str]:
+    """Write all files that the measurements suffice for and return their names.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written.
+    """
+    known, source = demands(journal, grid, models)
+    light = light_profile(journal, grid, models, known, entry.name)
+    contents = {
+        "gpu.json": _json(_facts(journal, entry, source)),
+        "solo.csv": _csv(_solo_rows(journal, known)),
+        "pairs.csv": _csv(_pair_rows(journal)),
+        "copies.csv": _csv(_copies_rows(journal)),
+        "profile.json": None if light is None else _json(light),
+    }
+    for name, text in contents.items():
+        if text is not None:
+            _write(folder / name, text)
+    return [name for name, text in contents.items() if text is not None]
+
+
+def _write(file: Path, text: str) -> None:
+    temporary = file.parent / f".{token_hex(8)}.tmp"
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        raise InputError(str(file), f"cannot be written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    if not rows:
+        return None
+    text = StringIO()
+    table = csv.DictWriter(text, rows[0], lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()
+
+
+def _facts(journal: Journal, entry: Entry, demand_source: str) -> dict[str, Any]:
+    """Return what ``bench profile fit`` takes instead of its options."""
+    device = journal.device
+    return {
+        "name": entry.name,
+        "provenance": MEASURED_HERE,
+        "source": f"bench profile run: {device.name}, {device.software}, {device.partition}, "
+        f"{'half' if device.half else 'single'} precision, {'CUDA graphs' if device.graphs else 'no CUDA graphs'}; "
+        f"L2 and DRAM demands {demand_source}",
+        "device": device.kind,
+        "share_units": device.share_units,
+        "memory_mib": device.memory_mib,
+        "price_per_hour": entry.price_per_hour,
+        "pcie_bytes_per_ms": device.pcie_bytes_per_ms,
+    }
+
+
+def _solo_rows(journal: Journal, known: Demands) -> list[dict[str, Any]]:
+    rows = []
+    for point, reading in journal.readings.items():
+        if len(point) > 1 or point[0].model == KERNEL_CHAIN:
+            continue
+        (tenant,), (times,) = point, reading.times
+        l2, dram = known.get(Configuration(tenant.model, tenant.batch, tenant.share_pct), (None, None))
+        described = (tenant.model, tenant.batch, f"{tenant.share_pct:g}", times.latency_ms)
+        rows.append(
+            {
+                **dict(zip(SOLO_COLUMNS, described, strict=True)),
+                "l2_util_pct": l2,
+                "dram_util_pct": dram,
+                "std_ms": times.std_ms,
+                "upload_ms": times.upload_ms,
+                "gpu_ms": times.gpu_ms,
+                "feedback_ms": times.feedback_ms,
+                "batches": times.batches,
+                "memory_mib": times.memory_mib,
+                "power_w": reading.power_w,
+                "frequency_mhz": reading.frequency_mhz,
+                "device": journal.device.kind,
+            }
+        )
+    return rows
+
+
+def _pair_rows(journal: Journal) -> list[dict[str, Any]]:
+    rows = []
+    for point, reading in journal.readings.items():
+        if len(point) != 2 or KERNEL_CHAIN in (tenant.model for tenant in point):
+            continue
+        (a, b), (times_a, times_b) = point, reading.times
+        sides = (value for t in (a, b) for value in (t.model, t.batch, f"{t.share_pct:g}"))
+        rows.append(
+            {
+                **dict(zip(PAIR_COLUMNS, (*sides, times_a.latency_ms), strict=True)),
+                "latency_b_ms": times_b.latency_ms,
+                "std_a_ms": times_a.std_ms,
+                "std_b_ms": times_b.std_ms,
+                "power_w": reading.power_w,
+                "frequency_mhz": reading.frequency_mhz,
+                "device": journal.device.kind,
+            }
+        )
+    return rows
+
+
+def _copies_rows(journal: Journal) -> list[dict[str, Any]]:
+    """Return one row for each number of copies: the mean of their latencies, and the chain of kernels beside them."""
+    rows = []
+    for point, reading in journal.readings.items():
+        others = [i for i, tenant in enumerate(point) if tenant.model != KERNEL_CHAIN]
+        chain = [times.gpu_ms for i, times in enumerate(reading.times) if i not in others]
+        if len(point) > 2 or chain or len(set(point)) == 1 < len(point):
+            first = point[others[0]] if others else None
+            rows.append(
+                {
+                    "residents": len(point),
+                    "model": first.model if first else "",
+                    "batch": first.batch if first else "",
+                    "share_pct": f"{point[0].share_pct:g}",
+                    "latency_ms": float(np.mean([reading.times[i].latency_ms for i in others])) if others else None,
+                    "scheduling_delay_ms_per_kernel": chain[0] / CHAINED if chain else None,
+                    "power_w": reading.power_w,
+                    "frequency_mhz": reading.frequency_mhz,
+                    "device": journal.device.kind,
+                }
+            )
+    return rows
+
+
+def light_profile(
+    journal: Journal, grid: Grid, models: Sequence[str], known: Demands, name: str
+) -> dict[str, Any] | None:
+    """Return the content of ``profile.json``; ``None`` while a point of it is missing or the power is not known."""
+    device, readings = journal.device, journal.readings
+    if device.idle_power_w is None or device.max_power_w is None:
+        return None
+    clocks = [reading.frequency_mhz for reading in readings.values() if reading.frequency_mhz is not None]
+    try:
+        top_mhz = max(clocks)
+        clock = _Clock(top_mhz)
+        delays_ms, power_w, frequency_mhz = [], [], []
+        for n in range(1, CROWD + 1):
+            crowd, waiting = readings[grid.copies(models[0], n)], readings[grid.waiting(models[0], n)]
+            power_w.append(_given(crowd.power_w))
+            frequency_mhz.append(clock.of(crowd.frequency_mhz))
+            # Stated at the frequency of the copies, which the fit takes it back to the highest by.
+            at = clock.of(waiting.frequency_mhz) / frequency_mhz[-1]
+            delays_ms.append(waiting.times[-1].gpu_ms / CHAINED * at)
+        fitted = {m: _light_model(journal, grid, m, known, clock, delays_ms) for m in models}
+    except (KeyError, ValueError):  # not measured yet
+        return None
+    return {
+        "gpu": {
+            "name": name,
+            "max_frequency_mhz": top_mhz,
+            "max_power_w": device.max_power_w,
+            "idle_power_w": device.idle_power_w,
+            "pcie_bytes_per_ms": device.pcie_bytes_per_ms,
+            "share_unit_pct": 100.0 / device.share_units,
+            f"identical_{models[0]}_colocated_1_to_{CROWD}": {
+                "power_w": power_w,
+                "frequency_mhz": frequency_mhz,
+                "scheduling_delay_ms_per_kernel": delays_ms,
+            },
+        },
+        "profiled_batches": list(grid.light_batches),
+        "profiled_shares_pct": list(grid.light_shares_pct),
+        "models": fitted,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Frequencies, those within the jitter of the highest taken for it: the fit tells throttled from free by that."""
+
+    top_mhz: float
+
+    def of(self, frequency_mhz: float | None) -> float:
+        measured = _given(frequency_mhz)
+        return self.top_mhz if measured >= (1.0 - JITTER) * self.top_mhz else measured
+
+
+def _given(value: float | None) -> float:
+    if value is None:
+        raise ValueError
+    return value
+
+
+def _light_model(
+    journal: Journal, grid: Grid, model: str, known: Demands, clock: _Clock, delays_ms: Sequence[float]
+) -> dict[str, Any]:
+    """Return the object of one model; a ``KeyError`` or ``ValueError`` where something is missing."""
+    facts, readings = journal.facts[model], journal.readings
+    solo = [[readings[(Tenant(model, b, s),)] for s in grid.light_shares_pct] for b in grid.light_batches]
+    # The chain's kernels compute a little themselves: what they say must leave every batch some time of its own.
+    least_ms = min(reading.times[0].gpu_ms for row in solo for reading in row)
+    scheduling_ms = min(facts.kernels * delays_ms[0], least_ms / 2.0)
+    diagonal = [
+        known[Configuration(model, b, s)][0] for b, s in zip(grid.light_batches, grid.light_shares_pct, strict=True)
+    ]
+    middle = Tenant(model, grid.middle_batch, grid.light_shares_pct[1])
+    pair = readings[middle, middle]
+    alone = solo[1][1]
+    memory_mib = _memory_line(journal, model)
+    return {
+        "input_bytes": facts.input_bytes,
+        "output_bytes": facts.output_bytes,
+        "kernels": facts.kernels,
+        "scheduling_delay_alone_ms": scheduling_ms,
+        "memory_base_mib": memory_mib[0],
+        "memory_per_item_mib": memory_mib[1],
+        "gpu_latency_ms[batch][share]": [[r.times[0].gpu_ms for r in row] for row in solo],
+        "power_w[batch][share]": [[_given(r.power_w) for r in row] for row in solo],
+        "frequency_mhz[batch][share]": [[clock.of(r.frequency_mhz) for r in row] for row in solo],
+        "l2_util_pct_at_diagonal": diagonal,
+        "two_identical_colocated": {
+            "active_time_ms_alone": alone.times[0].gpu_ms * clock.of(alone.frequency_mhz) / clock.top_mhz
+            - scheduling_ms,
+            "active_time_ms_colocated": float(np.mean([times.gpu_ms for times in pair.times]))
+            - (scheduling_ms + facts.kernels * (delays_ms[1] - delays_ms[0])),
+            "frequency_mhz_colocated": clock.of(pair.frequency_mhz),
+            "l2_util_pct_of_corunner": known[Configuration(model, middle.batch, middle.share_pct)][0],
+        },
+    }
+
+
+def _memory_line(journal: Journal, model: str) -> tuple[float, float]:
+    """Return memory at batch 0 and per item, a line through the largest of each batch; neither below 0."""
+    largest: dict[int, float] = {}
+    for point, reading in journal.readings.items():
+        if len(point) == 1 and point[0].model == model:
+            batch = point[0].batch
+            largest[batch] = max(largest.get(batch, 0.0), reading.times[0].memory_mib)
+    slope, _ = np.polyfit(list(largest), list(largest.values()), 1)
+    slope = max(0.0, float(slope))
+    # Never less than any batch was seen to hold: plans that fit by this line fit the device.
+    return max(held - slope * batch for batch, held in largest.items()), slope

@@ -1,0 +1,99 @@
+"""NVIDIA's Multi-Process Service: a control daemon of our own, or the one that runs already."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bench.replay.host import MPS_CONTROL
+from instances import InputError
+
+PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
+PERCENTAGE, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+
+_PATIENCE_S = 20.0
+
+_GUARD = f'cat > /dev/null; echo quit | {MPS_CONTROL}; rm -rf "$1"'
+"""Waits for its input to end, which it does when the driver closes it or is killed; then ends the daemon."""
+
+
+@contextmanager
+def daemon() -> Iterator[dict[str, str]]:
+    """Yield the variables by which clients find a control daemon; one that was started here is ended afterwards.
+
+    Raises
+    ------
+    InputError
+        If none runs and none can be started.
+    """
+    if _running():
+        yield {name: os.environ[name] for name in (PIPES, LOGS) if name in os.environ}
+        return
+    folder = tempfile.mkdtemp(prefix="replay-")
+    variables = {name: str(Path(folder, part)) for name, part in ((PIPES, "pipe"), (LOGS, "log"))}
+    for path in variables.values():
+        Path(path).mkdir()
+    environment = {**os.environ, **variables}
+    # Before the daemon, so that it is ended even if this process is killed while it starts; in a session of its own,
+    # out of the reach of Ctrl-C.
+    guard = subprocess.Popen(  # noqa: S603 - a constant
+        ["/bin/sh", "-c", _GUARD, "sh", folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        _start(environment)
+        yield variables
+    finally:
+        assert guard.stdin is not None
+        guard.stdin.close()
+        try:
+            guard.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            _kill(Path(variables[PIPES]))
+            guard.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def client(share_pct: float, memory_mib: float | None) -> dict[str, str]:
+    """Return the variables of a client that gets a share of the multiprocessors and, where given, of the memory.
+
+    The client sees one GPU, which is its device 0.
+    """
+    limit = {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}
+    return {PERCENTAGE: f"{share_pct:g}", **limit}
+
+
+def _start(environment: dict[str, str]) -> None:
+    try:
+        subprocess.run(  # noqa: S603 - of the driver, found on the path
+            [MPS_CONTROL, "-d"], env=environment, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout).strip().splitlines()
+        raise InputError("--backend mps", f"{MPS_CONTROL} -d failed: {said[-1] if said else error}") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError("--backend mps", f"{MPS_CONTROL} -d failed: {error}") from None
+
+
+def _running() -> bool:
+    """Whether a control daemon answers where the environment says, or at the default place."""
+    try:
+        asked = subprocess.run(  # noqa: S603 - of the driver, found on the path
+            [MPS_CONTROL], input="get_server_list\n", capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0 and "Cannot find MPS control daemon" not in asked.stdout + asked.stderr
+
+
+def _kill(pipes: Path) -> None:
+    """Kill the daemon that did not quit."""
+    with suppress(OSError, ValueError):
+        os.kill(int(Path(pipes, f"{MPS_CONTROL}.pid").read_text(encoding="ascii")), 9)

@@ -1,0 +1,51 @@
+"""BERT (Devlin et al., 2018), the base model for English without capitals, with a classifier of two classes."""
+
+import torch
+from torch import Tensor, nn
+
+from bench.replay.nets.registry import VOCABULARY
+
+WIDTH, HEADS, LAYERS, INNER, POSITIONS = 768, 12, 12, 3072, 512
+
+
+class Layer(nn.Module):
+    """Attention and two dense layers, each on top of its input, normalised afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.keys, self.values, self.mixed = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.dense = nn.Sequential(nn.Linear(WIDTH, INNER), nn.GELU(), nn.Linear(INNER, WIDTH))
+        self.after_attention, self.after_dense = nn.LayerNorm(WIDTH, eps=1e-12), nn.LayerNorm(WIDTH, eps=1e-12)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Return tokens of the same shape, (batch, tokens, width)."""
+        query, key, value = (
+            part(tokens).unflatten(2, (HEADS, -1)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
+        )
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        tokens = self.after_attention(tokens + self.mixed(seen.transpose(1, 2).flatten(2)))
+        normalised: Tensor = self.after_dense(tokens + self.dense(tokens))
+        return normalised
+
+
+class Bert(nn.Module):
+    """BERT base."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.positions, self.types = (nn.Embedding(n, WIDTH) for n in (VOCABULARY, POSITIONS, 2))
+        self.normalised = nn.LayerNorm(WIDTH, eps=1e-12)
+        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.pooled = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh())
+        self.classifier = nn.Linear(WIDTH, 2)
+
+    def forward(self, requests: Tensor) -> Tensor:
+        """Return scores, shape (batch, 2), of requests of shape (batch, 3, tokens): word ids, mask, types."""
+        ids, mask, types = requests.unbind(1)
+        place = torch.arange(ids.shape[1], device=ids.device)
+        tokens = self.normalised(self.words(ids) + self.positions(place) + self.types(types))
+        visible = mask.bool()[:, None, None, :]
+        for layer in self.layers:
+            tokens = layer(tokens, visible)
+        scores: Tensor = self.classifier(self.pooled(tokens[:, 0]))
+        return scores

@@ -1,0 +1,170 @@
+"""Which names there are, what each takes as input, and how a net gets ready to serve."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from instances.errors import unknown_name
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+PICTURE = (3, 224, 224)
+
+VOCABULARY = 30_522
+"""Words that BERT tells apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """How a net is built and fed.
+
+    Attributes
+    ----------
+    build
+        ``module:function`` in this folder and its arguments.
+    arguments
+        Of that function.
+    input_shape
+        Of one request, without the batch.
+    torchvision
+        The same net there, or ``None``.
+    """
+
+    build: str
+    arguments: tuple[int | str, ...] = ()
+    input_shape: tuple[int, ...] = PICTURE
+    torchvision: str | None = None
+
+
+NETS = {
+    "alexnet": Net("plain:AlexNet", torchvision="alexnet"),
+    "bert": Net("bert:Bert", input_shape=(3, 128)),
+    "densenet121": Net("densenet:DenseNet", (121,), torchvision="densenet121"),
+    "densenet161": Net("densenet:DenseNet", (161,), torchvision="densenet161"),
+    "densenet169": Net("densenet:DenseNet", (169,), torchvision="densenet169"),
+    "densenet201": Net("densenet:DenseNet", (201,), torchvision="densenet201"),
+    "efficientnet": Net("mobile:efficientnet_b0", torchvision="efficientnet_b0"),
+    "googlenet": Net("inception:GoogLeNet"),
+    "inception": Net("inception:InceptionV3", input_shape=(3, 299, 299)),
+    "lenet": Net("plain:LeNet", input_shape=(1, 28, 28)),
+    "mnasnet": Net("mobile:mnasnet", torchvision="mnasnet1_0"),
+    "mobilenet": Net("mobile:mobilenet_v2", torchvision="mobilenet_v2"),
+    "mobilenet-v1": Net("mobile:mobilenet_v1"),
+    "resnet18": Net("resnet:ResNet", (18,), torchvision="resnet18"),
+    "resnet50": Net("resnet:ResNet", (50,), torchvision="resnet50"),
+    "resnet101": Net("resnet:ResNet", (101,), torchvision="resnet101"),
+    "resnet152": Net("resnet:ResNet", (152,), torchvision="resnet152"),
+    "ssd": Net("detection:SsdVgg16", input_shape=(3, 300, 300)),
+    "ssd-mobilenet": Net("detection:SsdMobileNet", input_shape=(3, 300, 300)),
+    "tiny-cnn": Net("plain:TinyCnn", input_shape=(3, 32, 32)),
+    "tiny-kernels": Net("plain:TinyKernels", input_shape=(1,)),
+    "vgg16": Net("plain:Vgg", (16,), torchvision="vgg16"),
+    "vgg19": Net("plain:Vgg", (19,), torchvision="vgg19"),
+}
+"""``mobilenet`` is MobileNetV2, as the catalogue's memory has it. ``tiny-cnn`` is for tests on the CPU,
+``tiny-kernels`` measures how long kernels wait.
+
+The SSDs here end in boxes and scores, without torchvision's suppression of overlaps, whose shapes depend on the data.
+GoogLeNet and Inception are without the classifiers that only training uses.
+"""
+
+
+def net_names() -> list[str]:
+    """Names of the nets, sorted."""
+    return sorted(NETS)
+
+
+def input_shape(name: str, where: str = "model") -> tuple[int, ...]:
+    """Return the shape of one request: (channels, height, width), of ``bert`` (ids, mask and types; tokens).
+
+    Raises
+    ------
+    InputError
+        If there is no such net; ``where`` names the place that asked.
+    """
+    return _net(name, where).input_shape
+
+
+def build(name: str, half: bool = False, where: str = "model") -> "nn.Module":
+    """Return the net called ``name``, ready for inference on the default device: torchvision's if that is installed.
+
+    Parameters
+    ----------
+    name
+        As in the catalogue.
+    half
+        Weights in half rather than single precision.
+    where
+        The place that asked, for errors.
+
+    Raises
+    ------
+    InputError
+        If there is no such net.
+    """
+    net = _net(name, where)
+    built = _from_torchvision(net.torchvision) if net.torchvision and find_spec("torchvision") else None
+    module = (built or _built_in(net))()
+    return (module.half() if half else module).eval().requires_grad_(False)
+
+
+def example_input(name: str, batch: int, half: bool = False, where: str = "model") -> "Tensor":
+    """Return random requests to the net called ``name``, shape (batch, *input_shape), on the default device.
+
+    Raises
+    ------
+    InputError
+        If there is no such net.
+    """
+    import torch
+
+    shape = (batch, *input_shape(name, where))
+    if name == "bert":
+        ids = torch.randint(0, VOCABULARY, (batch, shape[2]))
+        return torch.stack([ids, torch.ones_like(ids), torch.zeros_like(ids)], dim=1)
+    return torch.randn(shape, dtype=torch.float16 if half else torch.float32)
+
+
+def settle(module: "nn.Module", examples: "Tensor") -> None:
+    """Give a net of single precision activations like those of a trained one: neither overflowing nor dying out.
+
+    What a GPU draws depends on the bits that change. Weights keep the variance from layer to layer (He et al., 2015),
+    and one pass in training mode tells the batch normalisations the statistics of their inputs.
+    """
+    import torch
+    from torch import nn
+
+    norms = []
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        if isinstance(layer, nn.BatchNorm2d):
+            norms.append((layer, layer.momentum))
+            layer.momentum = 1.0
+            layer.train()
+    with torch.no_grad():
+        module(examples)
+    for layer, momentum in norms:
+        layer.momentum = momentum
+        layer.eval()
+
+
+def _net(name: str, where: str) -> Net:
+    if name not in NETS:
+        raise unknown_name(where, "model", name, net_names())
+    return NETS[name]
+
+
+def _built_in(net: Net) -> "Callable[[], nn.Module]":
+    module, function = net.build.split(":")
+    return partial(getattr(import_module(f"bench.replay.nets.{module}"), function), *net.arguments)
+
+
+def _from_torchvision(name: str) -> "Callable[[], nn.Module] | None":
+    return getattr(import_module("torchvision.models"), name, None)

@@ -1,0 +1,183 @@
+"""What the processes of a replay have in common: how they are started, talk, tell the time and end."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+Message = dict[str, Any]
+
+LOG_TAIL_BYTES = 2000
+"""Of what a process printed, this much is told when it fails."""
+
+_PIECE_BYTES = 2**16
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Clock:
+    """Milliseconds since the beginning of a replay, the same in all of its processes."""
+
+    def __init__(self, zero_ns: int) -> None:
+        self._zero_ns = zero_ns
+
+    def __call__(self) -> float:
+        """Return the time now."""
+        return (time.monotonic_ns() - self._zero_ns) / 1e6
+
+
+class Channel:
+    """One end of a conversation between the driver and one of its processes: JSON, a message to a line."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+        self._rest = b""
+        self._speaking = threading.Lock()
+
+    def fileno(self) -> int:
+        """Return the descriptor, for ``select``."""
+        return self.end.fileno()
+
+    def say(self, **message: object) -> None:
+        """Send a message; to somebody who is gone it goes nowhere."""
+        with self._speaking, suppress(BrokenPipeError, ConnectionResetError):
+            self.end.sendall(json.dumps(message).encode() + b"\n")
+
+    def read(self) -> list[Message] | None:
+        """Wait for messages and return them; ``None`` when the other end is gone."""
+        try:
+            piece = self.end.recv(_PIECE_BYTES)
+        except ConnectionResetError:
+            return None
+        if not piece:
+            return None
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def messages(self) -> Iterator[Message]:
+        """Yield what comes until the other end is gone."""
+        while (found := self.read()) is not None:
+            yield from found
+
+
+class Child:
+    """A process of a replay, seen from the driver.
+
+    Parameters
+    ----------
+    module
+        That it runs; gets the descriptor of its end of the channel as its one argument.
+    order
+        The first message.
+    descriptors
+        That it inherits.
+    environment
+        Variables beyond the driver's own.
+    """
+
+    def __init__(
+        self, module: str, order: Message, descriptors: Collection[int], environment: Mapping[str, str] | None = None
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        self.channel = Channel(ours)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in ``end``
+        path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+        with theirs:
+            # In a session of its own: a Ctrl-C is for the driver, which then ends everybody in order.
+            self.process = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-m", module, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs.fileno(), *descriptors),
+                env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+                start_new_session=True,
+            )
+        self.channel.say(**order)
+
+    def log_tail(self) -> str:
+        """Return the last line of what it printed."""
+        size = os.fstat(self._log.fileno()).st_size
+        tail = os.pread(self._log.fileno(), LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES))
+        lines = tail.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def hang_up(self) -> None:
+        """Close the channel: the process ends as soon as it can."""
+        self.channel.end.close()
+
+    def end(self, patience_s: float) -> int:
+        """Wait for the process to end, kill it and all it started when it does not; return its exit code."""
+        self.hang_up()
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            code = self.process.wait()
+            self._log.close()
+        return code
+
+
+def run_child(main: Callable[[Channel, Iterator[Message]], None], arguments: Sequence[str]) -> None:
+    """Be the process behind a ``Child``: run ``main`` with the channel and its messages."""
+    channel = Channel(socket.socket(fileno=int(arguments[0])))
+    main(channel, channel.messages())
+
+
+def end_with(messages: Iterator[Message]) -> None:
+    """End this process as soon as the driver hangs up; whatever it still says is ignored."""
+
+    def listen() -> None:
+        for _ in messages:
+            pass
+        os._exit(1)
+
+    threading.Thread(target=listen, name="listener", daemon=True).start()
+
+
+def stay_on(cores: Sequence[int]) -> None:
+    """Run on ``cores`` only, where the system can do that."""
+    if cores and sys.platform == "linux":
+        os.sched_setaffinity(0, cores)
+
+
+def go_first() -> None:
+    """Run this thread ahead of all ordinary ones as soon as it wakes, where the system permits it.
+
+    A core that is busy otherwise keeps who wakes waiting for milliseconds.
+    """
+    if sys.platform == "linux":
+        with suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Turn the first Ctrl-C or SIGTERM into an exception, and ignore those that come while it is dealt with."""
+    wanted = (signal.SIGINT, signal.SIGTERM)
+
+    def end(number: int, _: FrameType | None) -> None:
+        for each in wanted:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

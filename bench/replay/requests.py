@@ -1,0 +1,127 @@
+"""All requests of a replay, drawn before it begins, in memory that its processes share."""
+
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.replay.sheet import Sheet
+from bench.simulation.arrivals import Stream
+from bench.simulation.settings import Settings
+from instances import InputError
+
+Records = NDArray[np.void]
+
+REQUEST = np.dtype(
+    [
+        ("due_ms", "f8"),
+        ("sent_ms", "f8"),
+        ("taken_ms", "f8"),
+        ("started_ms", "f8"),
+        ("upload_ms", "f8"),
+        ("compute_ms", "f8"),
+        ("done_ms", "f8"),
+        ("workload", "i4"),
+        ("slot", "i4"),
+        ("size", "i4"),
+        ("outcome", "i4"),
+    ]
+)
+"""A request: when it was to come, was sent, was read by its worker, was started, and when its result was there; of its
+batch, the upload, the computation and the size. Moments count from the beginning of the replay.
+
+``workload`` is its position in the sheet, ``slot`` counts through the executors of all sheets; ``outcome`` is one of
+those below.
+"""
+
+WAITING, SERVED, DROPPED = 0, 1, 2
+
+NO_SLOT = -1
+
+MOST_REQUESTS = 20_000_000
+"""Of one replay: 1.4 GB."""
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - nothing gets a name there
+_HEADER_BYTES = 64
+
+
+def draw(sheets: Sequence[Sheet], settings: Settings, switch_at_s: float | None) -> Records:
+    """Return the requests of a replay in the order of time: those of a simulation with the same settings.
+
+    Parameters
+    ----------
+    sheets
+        What is served, and after a switch instead.
+    settings
+        Arrivals, seed, and how long.
+    switch_at_s
+        From when on requests come at the rates of the second sheet, in seconds of what is measured.
+
+    Raises
+    ------
+    InputError
+        If they are too many.
+    """
+    end_ms = 1000.0 * (settings.warmup_s + settings.seconds)
+    change_ms = end_ms if switch_at_s is None else 1000.0 * (settings.warmup_s + switch_at_s)
+    most_rps = max(sum(customer.offered_rps for customer in sheet.workloads) for sheet in sheets)
+    if most_rps * end_ms / 1000.0 > MOST_REQUESTS:
+        expected = f"expected at most {MOST_REQUESTS / most_rps:,.0f} s with the warm-up"
+        raise InputError("seconds", f"are too many for {most_rps:,.0f} requests/s; {expected}")
+    times_ms, workloads = [np.empty(0)], [np.empty(0, dtype=np.int32)]
+    for sheet, from_ms, to_ms in zip(sheets, (0.0, change_ms), (change_ms, end_ms), strict=False):
+        for w, customer in enumerate(sheet.workloads):
+            if customer.offered_rps > 0.0 and to_ms > from_ms:
+                stream = Stream(settings.arrivals, customer.offered_rps, settings.seed, customer.id)
+                found = stream.until(np.nextafter(to_ms, 0.0))
+                times_ms.append(found[found >= from_ms])
+                workloads.append(np.full(len(times_ms[-1]), w, dtype=np.int32))
+    due_ms = np.concatenate(times_ms)
+    order = np.argsort(due_ms, kind="stable")
+    requests = np.zeros(len(due_ms), dtype=REQUEST)
+    requests["due_ms"], requests["workload"] = due_ms[order], np.concatenate(workloads)[order]
+    requests["slot"] = NO_SLOT
+    return requests
+
+
+class SharedRequests:
+    """Requests in a file without a name: whatever becomes of the processes, nothing is left behind.
+
+    Parameters
+    ----------
+    descriptor
+        Of the file, as it was inherited.
+
+    Attributes
+    ----------
+    requests
+        Records of ``REQUEST``.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        memory = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
+        self._sheet = np.frombuffer(memory, dtype=np.int64, count=1)
+        self.requests: Records = np.frombuffer(memory, dtype=REQUEST, offset=_HEADER_BYTES)
+
+    @classmethod
+    def holding(cls, requests: Records) -> "SharedRequests":
+        """Return ``requests`` in a file of their own."""
+        with tempfile.TemporaryFile(dir=_MEMORY if _MEMORY.is_dir() else None) as file:
+            file.write(bytes(_HEADER_BYTES))
+            file.write(requests.tobytes())
+            file.flush()
+            return cls(os.dup(file.fileno()))
+
+    @property
+    def sheet(self) -> int:
+        """Which sheet serves those who come now: 0, and 1 after a switch."""
+        return int(self._sheet[0])
+
+    @sheet.setter
+    def sheet(self, sheet: int) -> None:
+        self._sheet[0] = sheet

@@ -1,0 +1,149 @@
+"""A worker: the process that holds the models of its executors and serves their requests in batches."""
+
+import os
+import queue
+import select
+import sys
+import threading
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+from bench.replay.generator import SENT
+from bench.replay.process import Channel, Clock, Message, run_child, stay_on
+from bench.replay.requests import DROPPED, SERVED, SharedRequests
+from bench.replay.sheet import Serving
+from bench.replay.turns import Line, Turns
+
+_READ_BYTES = 2**16
+"""At a time; a multiple of the size of a message, none of which is ever cut in two."""
+
+
+class Executor(threading.Thread):
+    """One executor in a thread of its own: all that it does on its device it does there.
+
+    Parameters
+    ----------
+    order
+        Of the worker.
+    number
+        Which of its executors this is.
+    shared
+        The requests.
+    channel
+        To the driver; everything said there names the executor.
+    stop
+        Becomes readable when the driver is gone.
+    """
+
+    def __init__(self, order: Message, number: int, shared: SharedRequests, channel: Channel, stop: int) -> None:
+        super().__init__(name=f"executor {number}", daemon=True)
+        executor = order["executors"][number]
+        self._order, self._requests, self._channel, self._stop = order, shared.requests, channel, stop
+        self._number, self._inbox, self._share_pct = executor["number"], executor["inbox"], executor["share_pct"]
+        self._slots = [Serving.from_json(slot) for slot in executor["slots"]]
+        self.serving = threading.Event()
+        self.commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Load the models, then do what the driver asks for, to the end of serving."""
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001 - told to the driver, whatever it is
+            self._say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
+
+    def _run(self) -> None:
+        from bench.replay.device import batch_ms, loader, use_one_thread
+
+        use_one_thread()
+        with loader(self._order["device"], self._order["half"], self._order["graphs"], self._share_pct) as load:
+            nets = [load(slot.model, slot.batch) for slot in self._slots]
+            for net, slot in zip(nets, self._slots, strict=True):
+                net.run(slot.batch)
+            self._say(ready=True)
+            times_ms = [(0.0, 0.0)] * len(nets)
+            while "zero_ns" not in (command := self.commands.get()):
+                place = command["measure"]
+                if place < len(nets):
+                    times_ms[place] = batch_ms(nets[place], 1), batch_ms(nets[place], self._slots[place].batch)
+                self._say(measured=place)
+            lines = [
+                Line(slot.batch, slot.timeout_ms(full_ms), slot.slo_ms, one_ms, full_ms)
+                for slot, (one_ms, full_ms) in zip(self._slots, times_ms, strict=True)
+            ]
+            self.serving.set()
+            self._say(serving=[(line.timeout_ms, line.full_ms) for line in lines])
+            self._serve(Turns(lines, self._order["dropping"]), nets, Clock(command["zero_ns"]))
+            self._say(done=True)
+
+    def _serve(self, turns: Turns, nets: list[Any], clock: Clock) -> None:
+        """Serve until the generator has closed the inbox and nobody waits, or the driver is gone."""
+        sources = [self._inbox, self._stop]
+        while True:
+            ready_ms, place = turns.next()
+            wait_ms = ready_ms - clock()
+            if self._inbox not in sources and wait_ms == inf:
+                return
+            patience_s = None if wait_ms == inf else max(0.0, wait_ms) / 1000.0
+            readable, _, _ = select.select(sources, [], [], patience_s)
+            if self._stop in readable:
+                return
+            if readable:
+                if not self._take_in(turns, clock):
+                    sources.remove(self._inbox)
+            elif (now_ms := clock()) >= ready_ms:
+                self._start(turns, place, now_ms, nets, clock)
+
+    def _take_in(self, turns: Turns, clock: Clock) -> bool:
+        """Put those who have come into their lines; return whether more may come."""
+        piece = os.read(self._inbox, _READ_BYTES)
+        now_ms = clock()
+        due_ms, taken_ms = self._requests["due_ms"], self._requests["taken_ms"]
+        for request, place in SENT.iter_unpack(piece):
+            taken_ms[request] = now_ms
+            turns.lines[place].waiting.append((request, float(due_ms[request])))
+        return bool(piece)
+
+    def _start(self, turns: Turns, place: int, now_ms: float, nets: list[Any], clock: Clock) -> None:
+        """Run the next batch of a slot."""
+        batch, dropped = turns.take(place, now_ms)
+        requests = self._requests
+        requests["outcome"][dropped] = DROPPED
+        if not batch:
+            return
+        upload_ms, compute_ms = nets[place].run(len(batch))
+        requests["started_ms"][batch] = now_ms
+        requests["upload_ms"][batch], requests["compute_ms"][batch] = upload_ms, compute_ms
+        requests["size"][batch] = len(batch)
+        requests["done_ms"][batch] = clock()
+        requests["outcome"][batch] = SERVED
+
+    def _say(self, **message: object) -> None:
+        self._channel.say(executor=self._number, **message)
+
+
+def main(channel: Channel, messages: Iterator[Message]) -> None:
+    """Serve what the driver orders; leave when all is served, or the driver is gone."""
+    order = next(messages)
+    stay_on(order["cores"])
+    shared = SharedRequests(order["requests"])
+    stop, stopping = os.pipe()
+    executors = [Executor(order, number, shared, channel, stop) for number in range(len(order["executors"]))]
+
+    def listen() -> None:
+        for message in messages:
+            for executor in executors:
+                executor.commands.put(message)
+        os.close(stopping)
+        if not all(executor.serving.is_set() for executor in executors):
+            os._exit(1)  # who still loads or measures does not look at the pipe
+
+    threading.Thread(target=listen, name="listener", daemon=True).start()
+    for executor in executors:
+        executor.start()
+    for executor in executors:
+        executor.join()
+
+
+if __name__ == "__main__":
+    run_child(main, sys.argv[1:])

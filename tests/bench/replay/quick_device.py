@@ -1,0 +1,31 @@
+"""As ``sitecustomize`` it gives workers a device without PyTorch, on which a batch takes two milliseconds."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+BATCH_MS = 2.0
+
+
+class Net:
+    """Takes its time."""
+
+    def run(self, size: int) -> tuple[float, float]:
+        """Serve a batch."""
+        time.sleep(BATCH_MS / 1000.0)
+        return 0.25, 1.5
+
+
+@contextmanager
+def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[Callable[[str, int], Net]]:
+    """Load anything on any device but one."""
+    if device == "abacus":
+        raise ValueError("no abacus here\nat all")
+    yield lambda model, batch: Net()
+
+
+module = ModuleType("bench.replay.device")
+vars(module).update(loader=loader, batch_ms=lambda net, size: BATCH_MS, use_one_thread=lambda: None)
+sys.modules["bench.replay.device"] = module

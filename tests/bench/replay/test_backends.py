@@ -1,0 +1,280 @@
+"""Backends on GPUs, against a fake driver: what they check, start and tell their workers."""
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bench.replay.serving as serving
+from bench.replay import mps
+from bench.replay.backends import BACKENDS, Green, Mps, Stream
+from bench.replay.backends import backend as backend_called
+from bench.replay.nets.registry import NETS
+from bench.replay.nvml import GpuState
+from bench.replay.plan_file import read_embedded_plan
+from bench.replay.process import Child
+from bench.replay.result import to_json
+from bench.replay.serving import replay
+from bench.replay.sheet import Sheet
+from bench.simulation.settings import Settings
+from instances import InputError
+from tests.bench.processes import until
+from tests.bench.replay.serving_plans import gpulet_data, plan_data, write_plan
+
+HERE = Path(__file__).parent
+
+# Keeps what it was asked and in which pipe directory; a daemon is a file in that directory.
+CONTROL = """#!/bin/sh
+pipes=${CUDA_MPS_PIPE_DIRECTORY:-$FAKE/default}
+if [ "$1" = -d ]; then
+    [ -e "$FAKE/broken" ] && { echo "Failed to start" >&2; exit 1; }
+    said=start; touch "$pipes/daemon"
+else
+    read said
+    [ -e "$pipes/daemon" ] || { echo "Cannot find MPS control daemon process" >&2; exit 1; }
+    [ "$said" = quit ] && rm "$pipes/daemon"
+fi
+echo "$said $pipes $CUDA_MPS_LOG_DIRECTORY" >> "$FAKE/asked"
+"""
+
+SMI = """#!/bin/sh
+[ -e "$FAKE/gpus" ] || exit 9
+cat "$FAKE/gpus"
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A driver with one GPU; its folder."""
+    folder = tmp_path / "fake"
+    (folder / "default").mkdir(parents=True)
+    for name, script in (("nvidia-cuda-mps-control", CONTROL), ("nvidia-smi", SMI)):
+        (folder / name).write_text(script, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    (folder / "gpus").write_text("GPU-11, Tesla V100, 10000, Disabled, 550.1\n", encoding="utf-8")
+    monkeypatch.setenv("FAKE", str(folder))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
+        monkeypatch.delenv(name, raising=False)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    return folder
+
+
+@pytest.fixture
+def quick_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site").mkdir()
+    shutil.copy(HERE / "quick_device.py", tmp_path / "site" / "sitecustomize.py")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Callable[..., Sheet]:
+    return lambda *arguments: Sheet.of(*read_embedded_plan(write_plan(tmp_path, plan_data(*arguments))))
+
+
+class SteadyGpu:
+    """A GPU that always says the same, and does not tell how busy it is."""
+
+    @classmethod
+    def open(cls, gpu: int) -> "SteadyGpu":
+        return cls()
+
+    def state(self, pcie: bool = False) -> GpuState:
+        return GpuState(time.monotonic(), 70.0, 1500.0, math.nan)
+
+    def close(self) -> None:
+        pass
+
+
+def asked(fake: Path) -> list[list[str]]:
+    file = fake / "asked"
+    return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
+    fake: Path, quick_device: None, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+    ended: list[list[list[str]]] = []
+
+    class Recorded(Child):
+        def __init__(self, module: str, order: Any, descriptors: Any, environment: Any = None) -> None:
+            seen.append((module, dict(environment or {}), order))
+            super().__init__(module, order, descriptors, environment)
+
+        def end(self, patience_s: float) -> int:
+            code = super().end(patience_s)
+            ended.append(asked(fake))
+            return code
+
+    monkeypatch.setattr(serving, "Child", Recorded)
+    monkeypatch.setattr(serving, "Nvml", SteadyGpu)
+    course = replay([sheet(("w1", "w2"))], Mps(), Settings(seconds=0.4, warmup_s=0.1))
+
+    assert not course.failures
+    (gpu,) = to_json(course)["gpus"]
+    assert gpu["samples"] > 0
+    assert (gpu["power_w"], gpu["frequency_mhz"], gpu["utilisation_pct"]) == (70.0, 1500.0, None)
+    start, quit_ = asked(fake)
+    pipes, logs = Path(start[1]), Path(start[2])
+    assert (start[0], quit_) == ("start", ["quit", str(pipes), str(logs)])
+    assert pipes.parent == logs.parent
+    assert not pipes.parent.exists()
+    assert all(commands == [start] for commands in ended)  # nobody had asked it to quit by then
+    workers = [(environment, order) for module, environment, order in seen if module == "bench.replay.worker"]
+    assert [order["device"] for _, order in workers] == ["cuda", "cuda"]
+    # Needs are 733.1 + 4 * 4 and 597.5 + 4 * 38.2 MiB of 10,000
+    for (environment, _), memory_mib in zip(workers, (749.1, 750.3), strict=True):
+        assert environment == {
+            "CUDA_MPS_PIPE_DIRECTORY": str(pipes),
+            "CUDA_MPS_LOG_DIRECTORY": str(logs),
+            "CUDA_VISIBLE_DEVICES": "GPU-11",
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30",
+            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={int(10_000 * memory_mib / (749.1 + 750.3))}M",
+        }
+
+
+def test_shares_are_percent_of_the_gpu_fractions_included() -> None:
+    assert mps.client(37.5, None) == {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "37.5"}
+
+
+def test_a_daemon_that_runs_already_is_used_and_left_alone(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipes = fake / "own"
+    pipes.mkdir()
+    (pipes / "daemon").touch()
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(pipes))
+
+    with mps.daemon() as variables:
+        assert variables == {"CUDA_MPS_PIPE_DIRECTORY": str(pipes)}
+
+    assert [said for said, *_ in asked(fake)] == ["get_server_list"]
+    assert (pipes / "daemon").exists()
+
+
+def test_a_daemon_that_does_not_start_is_one_line(fake: Path) -> None:
+    (fake / "broken").touch()
+
+    with (
+        pytest.raises(InputError, match="--backend mps: nvidia-cuda-mps-control -d failed: Failed to start"),
+        mps.daemon(),
+    ):
+        pass
+    assert list((fake.parent / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_the_daemon_is_ended_when_the_replay_fails(fake: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), mps.daemon():
+        raise error
+    assert [said for said, *_ in asked(fake)] == ["start", "quit"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_daemon_is_ended_when_the_replay_is_killed(
+    number: signal.Signals, fake: Path, quick_device: None, tmp_path: Path
+) -> None:
+    file = write_plan(tmp_path, plan_data(("w1",)))
+    command = [sys.executable, "-m", "bench.replay", str(file), "--backend", "mps", "--seconds", "60"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    with process.stderr:
+        while "serving" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        process.wait(30)
+
+    assert until(lambda: [said for said, *_ in asked(fake)] == ["start", "quit"], 20.0)
+    assert until(lambda: list((tmp_path / "temporary").iterdir()) == [], 20.0)
+
+
+@pytest.mark.parametrize("kind", [Green, Stream])
+def test_executors_of_a_gpu_are_threads_of_one_process(
+    kind: Any, fake: Path, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.replay.backends.has_green_contexts", lambda: True)
+    served = sheet(("w1", "w2"))
+    backend = kind()
+    backend.check([served])
+
+    (crew,) = backend.crews(served)
+
+    assert crew.executors == (0, 1)
+    assert crew.environment == {"CUDA_VISIBLE_DEVICES": "GPU-11"}
+
+
+@pytest.mark.parametrize("name", ["mps", "green", "stream"])
+@pytest.mark.parametrize(
+    ("gpus", "problem"),
+    [
+        (None, "finds no NVIDIA GPU (nvidia-smi lists none); use --backend cpu or sim"),
+        ("GPU-1, T, 9000, Enabled, 5\n", "GPU 0 is cut into MIG instances, which a replay leaves alone"),
+        ("GPU-1, T, 700, [N/A], 5\n", "GPU 0 has 700 MiB of memory free, the plan takes 749 MiB"),
+    ],
+)
+def test_what_the_host_lacks_is_said_first(
+    name: str, gpus: str | None, problem: str, fake: Path, sheet: Callable[..., Sheet]
+) -> None:
+    (fake / "gpus").unlink()
+    if gpus is not None:
+        (fake / "gpus").write_text(gpus, encoding="utf-8")
+
+    with pytest.raises(InputError) as refused:
+        replay([sheet(("w1",))], backend_called(name), Settings(seconds=1.0))
+
+    assert str(refused.value).startswith(f"--backend {name}: {problem}")
+    assert asked(fake) == []
+
+
+def test_a_model_that_nobody_built_is_refused_before_anything_starts(
+    fake: Path, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(NETS, "alexnet")
+
+    with pytest.raises(InputError, match='--backend stream: unknown model "alexnet"'):
+        Stream().check([sheet(("w1",))])
+
+
+def test_two_plans_at_once_need_memory_for_both(fake: Path, sheet: Callable[..., Sheet]) -> None:
+    (fake / "gpus").write_text("GPU-1, T, 1400, Disabled, 5\n", encoding="utf-8")
+    one = sheet(("w1",))
+    Stream().check([one])
+
+    with pytest.raises(InputError, match=r"GPU 0 has 1,400 MiB of memory free, the plan takes 1,498 MiB"):
+        Stream().check([one, one])
+
+
+def test_a_plan_for_more_gpus_than_there_are_is_refused(
+    fake: Path, tmp_path: Path, sheet: Callable[..., Sheet]
+) -> None:
+    data = plan_data(("w1",))
+    data["gpus"] *= 2
+
+    with pytest.raises(InputError, match="the plan uses 2 GPUs; this host has 1"):
+        Green().check([Sheet.of(*read_embedded_plan(write_plan(tmp_path, data)))])
+
+
+def test_without_the_control_program_mps_says_what_helps(
+    fake: Path, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fake / "nvidia-cuda-mps-control").unlink()
+    monkeypatch.setenv("PATH", f"{fake}:/usr/bin:/bin")
+
+    with pytest.raises(InputError, match=r"needs nvidia-cuda-mps-control on the path.*use --backend green"):
+        Mps().check([sheet(("w1",), [gpulet_data(("w1", 1, 10.0))])])
+
+
+def test_backends_are_known_by_name() -> None:
+    assert [backend_called(name).name for name in BACKENDS] == ["cpu", "mps", "green", "stream"]
+    with pytest.raises(InputError, match=r'--backend: unknown backend "gren"; did you mean "green"\?'):
+        backend_called("gren")

@@ -1,0 +1,148 @@
+"""``bench replay``: measured beside predicted, the ledger, and what it refuses."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli.app import main
+from bench.ledger import Ledger
+from bench.replay.command import remarks
+from bench.simulate import Settings, simulate
+from bench.simulation.layout import sites
+from instances.files import plan_to_json, read_plan
+from tests.bench.replay.serving_plans import gpulet_data, plan_data, write_plan
+
+HERE = Path(__file__).parent
+Replay = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two workloads that take turns; workers serve without PyTorch."""
+    (tmp_path / "site").mkdir()
+    shutil.copy(HERE / "quick_device.py", tmp_path / "site" / "sitecustomize.py")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    gpulets = [gpulet_data(("w2", 4, 40.0), ("w3", 2, 20.0), duty_cycle_ms=90.0, share_units=20)]
+    return write_plan(tmp_path, plan_data(("w2", "w3"), gpulets))
+
+
+@pytest.fixture
+def replay(plan: Path, capsys: pytest.CaptureFixture[str]) -> Replay:
+    def call(*options: str) -> tuple[int, str, str]:
+        code = main(["replay", str(plan), "--seconds", "1", "--warmup", "0.2", *options])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_measured_stands_beside_predicted(replay: Replay, plan: Path) -> None:
+    code, out, _ = replay("--backend", "cpu", "--format", "json")
+    read, instance = read_plan(plan)
+    assert code == 0
+    assert instance is not None
+    values: dict[str, Any] = json.loads(out)
+
+    expected = simulate(read, instance, Settings(seconds=1.0, warmup_s=0.2))
+    assert [one["predicted"]["p99_ms"] for one in values["workloads"]] == [one.p99_ms for one in expected.workloads]
+    (site,) = sites(read, instance, instance)
+    gpu_ms = [float(site.times[row, batch]["gpu_ms"]) for row, batch in enumerate((4, 2))]
+    assert [slot["predicted_gpu_ms"] for slot in values["slots"]] == gpu_ms
+
+
+def test_the_table_is_for_people(replay: Replay) -> None:
+    code, out, err = replay("--backend", "cpu")
+
+    assert code == 0
+    assert "plan for replayed, 1 s on cpu, poisson arrivals, seed 0; times in ms" in out
+    assert "tiny models in the place of the plan's" in out
+    assert err.splitlines()[0] == "starting 1 workers"
+
+
+def test_a_replay_is_a_row_of_its_own_every_time(replay: Replay, plan: Path, tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite"
+    for _ in range(2):
+        assert replay("--backend", "cpu", "--ledger", str(file))[0] == 0
+
+    with Ledger(file) as ledger:
+        first, second = ledger.rows(source="replay")
+        instance = ledger.instance(first.instance_hash)
+    assert first.key != second.key
+    assert (first.scheduler, first.termination, first.feasible) == ("replay", "finished", True)
+    assert first.parameters["replay"]["backend"] == "cpu"
+    assert first.plan == plan_to_json(read_plan(plan)[0])
+    assert instance == read_plan(plan)[1]
+    assert first.simulation is not None
+    assert first.simulation["source"] == "replay"
+    assert first.sim_goodput_rps == first.simulation["goodput_rps"]
+
+
+def test_sim_is_the_simulator_in_the_schema_of_a_replay(replay: Replay, plan: Path) -> None:
+    code, out, _ = replay("--backend", "sim", "--format", "json")
+    _, of_cpu, _ = replay("--backend", "cpu", "--format", "json")
+    read, instance = read_plan(plan)
+    assert instance is not None
+    values: dict[str, Any] = json.loads(out)
+
+    assert code == 0
+    assert values.keys() == json.loads(of_cpu).keys()
+    expected = simulate(read, instance, Settings(seconds=1.0, warmup_s=0.2))
+    assert [one["p99_ms"] for one in values["workloads"]] == [one.p99_ms for one in expected.workloads]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--backend", "gpu"), 'error: --backend: unknown backend "gpu"; did you mean "cpu"?'),
+        (("--backend", "sim", "--then", "{plan}"), "error: --then: is not for --backend sim"),
+        (("--backend", "cpu", "--then", "{plan}"), "error: --switch-at: expected a time from 0 to 1 s"),
+        (("--backend", "cpu", "--switch-at", "0.5"), "error: --switch-at: needs the plan that takes over; see --then"),
+        (("--backend", "cpu", "--arrivals", "none.csv"), "error: --arrivals none.csv: no such file"),
+        (("--backend", "cpu", "--warmup", "-1"), "error: warm-up: -1.0 s; expected"),
+    ],
+)
+def test_bad_usage_is_one_line(options: tuple[str, ...], problem: str, replay: Replay, plan: Path) -> None:
+    code, out, err = replay(*(option.format(plan=plan) for option in options))
+
+    assert code == 2
+    assert out == ""
+    assert err.startswith(problem)
+    assert err.count("\n") == 1
+
+
+def test_what_went_wrong_stands_below_the_table(replay: Replay) -> None:
+    _, out, _ = replay("--backend", "sim", "--format", "json")
+    values = json.loads(out) | {
+        "backend": "mps",
+        "valid": False,
+        "invalid_reason": "the load generator was 4.00 ms late at P99",
+        "failures": [{"gpu": 0, "gpulet": 1, "plan": 0, "reason": "died", "workloads": ["w2", "w3"]}],
+        "switch": {
+            "began_s": 2.0,
+            "switched_s": 5.5,
+            "drained_s": 5.9,
+            "workloads": [{"id": "w2", "without_service_ms": 0.25, "p99_ms": None}],
+        },
+        "slots": [{"workload": "w2", "gpu_ms": 3.0, "predicted_gpu_ms": 2.5}],
+        "gpus": [{"gpu": 0, "samples": 9, "power_w": 150.4, "frequency_mhz": 1530.0, "utilisation_pct": 61.0}],
+    }
+
+    assert remarks(values)[1:] == [
+        "NOT VALID: the load generator was 4.00 ms late at P99",
+        "w2: a full batch computed 3.00 ms, predicted 2.50",
+        "GPU 0: 150 W, 1530 MHz, busy 61 %",
+        "the second plan took over 3.5 s after the change began at 2.0 s; the first was done at 5.9 s",
+        "w2: 0.25 ms without service, P99 - meanwhile",
+        "FAILED: GPU 0, gpulet 1 (w2, w3): died",
+    ]
+    assert remarks(values | {"switch": {"drained_s": None}})[4] == "the second plan did not take over"
+
+
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "--help"]) == 0
+
+    assert "bench replay plan.json --backend mps" in capsys.readouterr().out

@@ -1,0 +1,97 @@
+"""The load generator: an absolute schedule, its own lateness, and where requests go."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from bench.replay.generator import Route, send
+from bench.replay.requests import DROPPED, NO_SLOT, REQUEST, SharedRequests
+from bench.replay.result import invalid, lateness
+from bench.simulation.routing import next_slot, routing_of
+
+
+class Clock:
+    """A clock on which only sleeping takes time, and more than it should."""
+
+    def __init__(self, oversleeps_ms: float) -> None:
+        self.now_ms, self.oversleeps_ms = 0.0, oversleeps_ms
+
+    def __call__(self) -> float:
+        return self.now_ms
+
+    def sleep(self, wait_ms: float) -> None:
+        self.now_ms += wait_ms + self.oversleeps_ms
+
+
+@pytest.fixture
+def sent() -> Callable[..., SharedRequests]:
+    """Send 200 requests at distances of 10 ms, of one workload unless told otherwise."""
+
+    def call(clock: Clock, routes: list[list[Route]] | None = None) -> SharedRequests:
+        requests = np.zeros(200, dtype=REQUEST)
+        requests["due_ms"], requests["slot"] = 10.0 * np.arange(1, 201), NO_SLOT
+        shared = SharedRequests.holding(requests)
+        send(shared, routes or [[Route([(0, 1.0)])]], lambda *_: None, lambda _: None, clock, clock.sleep)
+        return shared
+
+    return call
+
+
+def test_a_late_request_makes_no_other_late(sent: Callable[..., SharedRequests]) -> None:
+    requests = sent(Clock(oversleeps_ms=0.25)).requests
+
+    assert requests["sent_ms"] - requests["due_ms"] == pytest.approx(np.full(200, 0.25))
+    assert invalid(lateness(requests)) is None
+
+
+def test_a_generator_that_is_late_makes_the_replay_invalid(sent: Callable[..., SharedRequests]) -> None:
+    late = lateness(sent(Clock(oversleeps_ms=1.5)).requests)
+
+    assert late is not None
+    assert late["p99"] == pytest.approx(1.5)
+    assert invalid(late) == "the load generator was 1.50 ms late at P99; at most 1 ms count as in time"
+
+
+def test_lateness_is_that_of_the_hundredth_request_that_was_latest() -> None:
+    requests = np.zeros(1000, dtype=REQUEST)
+    requests["sent_ms"][:10] = 50.0
+
+    assert lateness(requests) == {"mean": 0.5, "p50": 0.0, "p90": 0.0, "p99": 0.0, "max": 50.0}
+    requests["sent_ms"][10] = 40.0
+    assert lateness(requests)["p99"] == 40.0  # type: ignore[index] # some were sent
+    assert lateness(requests[:0]) is None
+    assert invalid(None) == "no request was sent"
+
+
+def test_requests_are_divided_as_in_the_simulator() -> None:
+    rates = [30.0, 10.0, 60.0]
+    routing = routing_of(1, np.zeros(3, dtype=np.int64), np.array(rates))
+    route = Route(list(enumerate(rates)))
+
+    assert [route.next() for _ in range(200)] == [next_slot(routing, 0) for _ in range(200)]
+
+
+def test_requests_that_nobody_serves_are_dropped(sent: Callable[..., SharedRequests]) -> None:
+    requests = sent(Clock(0.0), [[Route([])]]).requests
+
+    assert set(requests["outcome"]) == {DROPPED}
+    assert set(requests["slot"]) == {NO_SLOT}
+
+
+def test_after_a_switch_requests_go_to_the_second_plan() -> None:
+    requests = np.zeros(6, dtype=REQUEST)
+    requests["due_ms"] = np.arange(6.0)
+    shared = SharedRequests.holding(requests)
+    delivered, left = [], []
+
+    def deliver(request: int, slot: int) -> None:
+        delivered.append((request, slot))
+        if request == 2:
+            shared.sheet = 1
+
+    clock = Clock(0.0)
+    send(shared, [[Route([(0, 1.0)])], [Route([(1, 1.0)])]], deliver, left.append, clock, clock.sleep)
+
+    assert delivered == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1)]
+    assert left == [0]

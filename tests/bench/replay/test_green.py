@@ -1,0 +1,133 @@
+"""Green contexts against a driver made of Python: no two of them share a multiprocessor."""
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from bench.replay.green import Multiprocessors, Resource, multiprocessors
+from bench.replay.host import has_green_contexts
+
+
+class FakeDriver:
+    """A GPU of ``count`` multiprocessors; a resource's bytes hold its count and, invented here, its first one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.handles: dict[int, range] = {}
+        self.destroyed: set[int] = set()
+        self._numbers: Iterator[int] = iter(range(1, 1000))
+
+    def _put(self, memory: Any, part: range) -> None:
+        ctypes.c_uint.from_buffer(memory, 96).value = len(part)
+        ctypes.c_uint.from_buffer(memory, 200).value = part.start
+
+    def _get(self, memory: Any) -> range:
+        start = ctypes.c_uint.from_buffer(memory, 200).value
+        return range(start, start + ctypes.c_uint.from_buffer(memory, 96).value)
+
+    def _new(self, out: Any, part: range) -> int:
+        out._obj.value = next(self._numbers)
+        self.handles[out._obj.value] = part
+        return 0
+
+    def cuDeviceGet(self, device: Any, index: Any) -> int:  # noqa: N802
+        return 0
+
+    def cuDeviceGetDevResource(self, device: Any, resource: Any, kind: Any) -> int:  # noqa: N802
+        self._put(resource, range(self.count))
+        return 0
+
+    def cuDevSmResourceSplitByCount(self, part: Any, groups: Any, whole: Any, rest: Any, flags: Any, least: Any) -> int:  # noqa: N802
+        assert (flags.value, groups._obj.value) == (1, 1)
+        have, cut = self._get(whole), least.value + least.value % 2
+        assert cut < len(have)
+        self._put(part, have[:cut])
+        self._put(rest, have[cut:])
+        return 0
+
+    def cuDevResourceGenerateDesc(self, description: Any, resource: Any, count: Any) -> int:  # noqa: N802
+        return self._new(description, self._get(resource))
+
+    def cuGreenCtxCreate(self, context: Any, description: Any, device: Any, flags: Any) -> int:  # noqa: N802
+        return self._new(context, self.handles[description.value])
+
+    def cuGreenCtxGetDevResource(self, context: Any, resource: Any, kind: Any) -> int:  # noqa: N802
+        self._put(resource, self.handles[context.value])
+        return 0
+
+    def cuGreenCtxStreamCreate(self, stream: Any, context: Any, flags: Any, priority: Any) -> int:  # noqa: N802
+        return self._new(stream, self.handles[context.value])
+
+    def cuStreamDestroy_v2(self, stream: Any) -> int:  # noqa: N802
+        self.destroyed.add(stream.value)
+        return 0
+
+    def cuGreenCtxDestroy(self, context: Any) -> int:  # noqa: N802
+        self.destroyed.add(context.value)
+        return 0
+
+
+@pytest.mark.parametrize("count", [132, 108, 80, 15])
+@pytest.mark.parametrize(
+    "shares", [(100.0,), (50.0, 50.0), (20.0,) * 5, (37.5, 30.0, 12.5, 20.0), (10.0, 80.0), (33.3, 66.7)]
+)
+def test_no_two_streams_share_a_multiprocessor(count: int, shares: tuple[float, ...]) -> None:
+    driver = FakeDriver(count)
+    free = Multiprocessors(driver)
+
+    for _ in range(2):  # what was returned is given out again
+        with ExitStack() as stack:
+            parts = [driver.handles[stack.enter_context(free.stream(share))] for share in shares]
+            everybody = [place for part in parts for place in part]
+            assert len(everybody) == len(set(everybody)) <= count
+            for part, share in zip(parts, shares, strict=True):
+                assert count * share / 100.0 - 2.0 < len(part) <= max(2.0, count * share / 100.0 + 1.0)
+        assert {stream for stream in driver.handles if driver.handles[stream] in parts} & driver.destroyed
+
+
+def test_more_than_there_is_is_refused() -> None:
+    free = Multiprocessors(FakeDriver(10))
+    with (
+        free.stream(80.0),
+        pytest.raises(OSError, match="4 multiprocessors are wanted, 2 of 10 are left"),
+        free.stream(40.0),
+    ):
+        pass
+
+
+def test_a_driver_that_refuses_is_named() -> None:
+    driver = FakeDriver(10)
+    driver.cuGreenCtxCreate = lambda *_: 801  # type: ignore[method-assign]
+    with (
+        pytest.raises(OSError, match=r"cuGreenCtxCreate of libcuda.so.1 failed with code 801"),
+        Multiprocessors(driver).stream(50.0),
+    ):
+        pass
+
+
+def test_a_resource_has_room_for_any_drivers() -> None:
+    assert ctypes.sizeof(Resource().memory) >= 96 + 48 + ctypes.sizeof(ctypes.c_void_p)
+    assert sys.byteorder == "little"
+
+
+def test_a_host_tells_whether_its_driver_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library, expected in ((FakeDriver(2), True), (object(), False)):
+        monkeypatch.setattr(ctypes, "CDLL", lambda name, library=library: library)
+        assert has_green_contexts() is expected
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert not has_green_contexts()
+
+
+def missing(name: str) -> Any:
+    raise OSError(f"{name}: cannot open shared object file")
+
+
+def test_a_missing_or_old_driver_is_told() -> None:
+    with pytest.raises(OSError, match="cannot open shared object file"):
+        multiprocessors(missing)
+    with pytest.raises(OSError, match=r"libcuda.so.1 has no green contexts"):
+        multiprocessors(lambda name: object())

@@ -1,0 +1,112 @@
+"""The nets: as large as published, with the shapes that the catalogue's bytes stand for."""
+
+import sys
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.replay.nets import build, example_input, input_shape, net_names, settle
+from instances import InputError
+from instances.catalogue import gpu_type, gpu_type_names
+from instances.memory import request_bytes
+
+# What torchvision and the publications state, exact where they do; those of training's side branches left out.
+PUBLISHED = {
+    "alexnet": 61_100_840,
+    "bert": 109_482_240 + 2 * 768 + 2,  # the encoder with its pooler, and two classes
+    "densenet121": 7_978_856,
+    "densenet161": 28_681_000,
+    "densenet169": 14_149_480,
+    "densenet201": 20_013_928,
+    "efficientnet": 5_288_548,
+    "googlenet": 6_624_904,
+    "inception": 23_834_568,
+    "lenet": 61_706,
+    "mnasnet": 4_383_312,
+    "mobilenet": 3_504_872,
+    "mobilenet-v1": 4_231_976,
+    "resnet18": 11_689_512,
+    "resnet50": 25_557_032,
+    "resnet101": 44_549_160,
+    "resnet152": 60_192_808,
+    "ssd": 26_285_486,
+    "vgg16": 138_357_544,
+    "vgg19": 143_667_240,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_nets_are_as_large_as_published(name: str) -> None:
+    with torch.device("meta"):
+        net = build(name)
+
+    assert sum(parameter.numel() for parameter in net.parameters()) == PUBLISHED[name]
+    assert not net.training
+    assert not any(parameter.requires_grad for parameter in net.parameters())
+
+
+@pytest.mark.parametrize("name", net_names())
+def test_requests_and_answers_have_the_catalogues_bytes(name: str) -> None:
+    with torch.device("meta"):
+        request = example_input(name, 1)
+        answer = build(name)(request)
+
+    assert request.shape == (1, *input_shape(name))
+    if name.startswith("tiny"):
+        return
+    assert (request.nbytes, answer.nbytes) == request_bytes(name)
+
+
+def test_every_model_of_the_catalogue_can_be_served() -> None:
+    models = {model for gpu in gpu_type_names() for model in gpu_type(gpu).models}
+
+    assert models <= set(net_names())
+    assert len(models) >= 19
+
+
+def test_half_precision_is_that_of_weights_and_requests() -> None:
+    net, request = build("tiny-cnn", half=True), example_input("tiny-cnn", 2, half=True)
+
+    assert {p.dtype for p in net.parameters()} == {request.dtype} == {torch.float16}
+    assert net(request).shape == (2, 10)
+    assert example_input("bert", 1, half=True).dtype == torch.int64
+
+
+@pytest.mark.parametrize("name", ["lenet", "resnet18"])
+def test_a_settled_net_neither_overflows_nor_dies_out(name: str) -> None:
+    torch.manual_seed(0)
+    net, pictures = build(name), example_input(name, 2)
+
+    settle(net, pictures)
+
+    with torch.no_grad():
+        spread = float(net(pictures).std())
+    assert 0.1 < spread < 100.0
+    assert not any(layer.training for layer in net.modules())
+
+
+@pytest.mark.parametrize("ask", [input_shape, build, lambda name: example_input(name, 1)])
+def test_an_unknown_name_is_told_with_the_nearest(ask) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match='model: unknown model "resnet5O"; did you mean "resnet50"'):
+        ask("resnet5O")
+    with pytest.raises(InputError, match="known: alexnet, bert"):
+        ask("?")
+
+
+def test_torchvision_comes_first_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").touch()
+    (tmp_path / "torchvision" / "models.py").write_text(
+        "from torch import nn\nclass Theirs(nn.Linear): ...\ndef resnet18(): return Theirs(1, 1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    invalidate_caches()
+    monkeypatch.setitem(sys.modules, "torchvision", None)  # undone with the rest, whatever the import leaves
+    monkeypatch.delitem(sys.modules, "torchvision")
+
+    theirs = import_module("torchvision.models")
+
+    assert isinstance(build("resnet18"), theirs.Theirs)
+    monkeypatch.delitem(sys.modules, "torchvision.models")

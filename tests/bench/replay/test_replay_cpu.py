@@ -1,0 +1,130 @@
+"""A replay on the CPU from end to end, on a host with nothing but NumPy and PyTorch."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.simulate import Settings, simulate
+from instances.files import read_plan
+from tests.bench.replay.serving_plans import RATE_RPS, gpulet_data, plan_data, write_plan
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+
+def bare_host(folder: Path) -> dict[str, str]:
+    """Variables under which every Python process lacks what a GPU host lacks."""
+    shutil.copy(HERE / "host_without.py", folder / "sitecustomize.py")
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three workloads, one of them on two gpulets and another taking turns with a third."""
+    gpulets = [
+        gpulet_data(("w1", 4, 40.0)),
+        gpulet_data(("w1", 2, 20.0), share_units=6),
+        gpulet_data(("w2", 4, 40.0), ("w3", 2, 20.0), duty_cycle_ms=90.0, share_units=20),
+    ]
+    return write_plan(tmp_path_factory.mktemp("plan"), plan_data(gpulets=gpulets))
+
+
+@pytest.fixture(scope="module")
+def measured(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    options = ["--backend", "cpu", "--seconds", "2", "--warmup", "0.5", "--seed", "1", "--no-drop", "--format", "json"]
+    found = subprocess.run(
+        [sys.executable, "-m", "bench.replay", str(plan), *options],
+        env=bare_host(tmp_path_factory.mktemp("bare")),
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert "serving 2.5 s" in found.stderr
+    values: dict[str, Any] = json.loads(found.stdout)
+    return values
+
+
+def test_every_request_of_a_simulation_is_served(measured: dict[str, Any], plan: Path) -> None:
+    read, instance = read_plan(plan)
+    assert instance is not None
+    expected = simulate(read, instance, Settings(seconds=2.0, warmup_s=0.5, seed=1))
+
+    assert [one["requests"] for one in measured["workloads"]] == [one.requests for one in expected.workloads]
+    for one in measured["workloads"]:
+        assert one["requests"] == one["late"] + one["dropped"] + one["unfinished"] + round(2.0 * one["goodput_rps"])
+        assert one["offered_rps"] == RATE_RPS[one["id"]]
+
+
+def test_the_schema_is_that_of_a_simulation(measured: dict[str, Any], plan: Path) -> None:
+    read, instance = read_plan(plan)
+    assert instance is not None
+    expected = simulate(read, instance, Settings(seconds=2.0)).to_json()
+
+    assert expected.keys() <= measured.keys()
+    assert expected["workloads"][0].keys() <= measured["workloads"][0].keys()
+    assert measured["source"] == "replay"
+    assert measured["wall_s"] > 2.5
+
+
+def test_the_parts_of_a_latency_add_up(measured: dict[str, Any]) -> None:
+    for one in measured["workloads"]:
+        parts = [one["split"][f"{part}_ms"] for part in ("queue", "upload", "compute", "feedback")]
+        assert sum(part["mean"] for part in parts) == pytest.approx(one["mean_ms"])
+        assert all(0.0 <= part["p50"] <= part["p90"] <= part["p99"] <= part["max"] for part in parts)
+        assert one["predicted"] is None  # what predicts is not installed there
+
+
+def test_slots_batch_and_share_as_planned(measured: dict[str, Any]) -> None:
+    slots = measured["slots"]
+
+    assert [(slot["workload"], slot["batch"], slot["share_pct"]) for slot in slots] == [
+        ("w1", 4, 30.0),
+        ("w1", 2, 15.0),
+        ("w2", 4, 50.0),
+        ("w3", 2, 50.0),
+    ]
+    assert [slot["timeout_ms"] for slot in slots] == [200.0, 200.0, 510.0, 710.0]
+    assert slots[0]["requests"] == pytest.approx(2 * slots[1]["requests"], abs=3)
+    for slot in slots:
+        assert slot["requests"] <= slot["batches"] * slot["batch"]
+        assert slot["warm_up_ms"] > 0.0
+
+
+def test_the_generators_lateness_is_told(measured: dict[str, Any]) -> None:
+    late = measured["generator"]
+
+    assert 0.0 <= late["p50"] <= late["p99"] <= late["max"]
+    assert measured["valid"] == (late["p99"] <= 1.0)
+    assert (measured["invalid_reason"] is None) == measured["valid"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ((), "error: python -m bench.replay: the following arguments are required: --backend; see"),
+        (("--backend", "cp"), 'error: --backend: unknown backend "cp"; did you mean "cpu"?'),
+        (("--backend", "mps"), "error: --backend mps: finds no NVIDIA GPU"),
+        (("--backend", "cpu", "--seconds", "0"), "error: seconds: 0.0; expected a time greater than 0"),
+        (("--backend", "cpu", "--arrivals", "poison"), 'error: --arrivals: unknown arrival process "poison"'),
+    ],
+)
+def test_bad_usage_is_one_line_on_a_bare_host(
+    options: tuple[str, ...], problem: str, plan: Path, tmp_path: Path
+) -> None:
+    environment = {**bare_host(tmp_path), "PATH": str(tmp_path)}
+    command = [sys.executable, "-m", "bench.replay", str(plan), *options]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    assert found.returncode == 2
+    assert found.stderr.startswith(problem)
+    assert found.stderr.count("\n") == 1

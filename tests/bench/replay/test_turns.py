@@ -1,0 +1,144 @@
+"""Batches and turns of an executor: as the simulator has them."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.replay.turns import Line, Turns
+from bench.simulate import Interference, Settings, simulate
+from bench.simulation.arrivals import Stream, parse_arrivals
+from bench.simulation.layout import sites
+from instances import Gpulet, Instance, PlacedGpu, Plan, Slot
+from instances.queueing import batch_latencies_ms
+
+
+def serve(
+    turns: Turns,
+    arrivals_ms: Sequence[np.ndarray],
+    service_ms: Callable[[int, int], float],
+    delay_ms: Callable[[int, int], float] = lambda *_: 0.0,
+) -> tuple[list[dict[int, float]], int]:
+    """Serve in virtual time as a worker does in real time; return latencies by slot and request, and the drops."""
+    events = sorted((ms, place, n) for place, times_ms in enumerate(arrivals_ms) for n, ms in enumerate(times_ms))
+    latencies: list[dict[int, float]] = [{} for _ in arrivals_ms]
+    now_ms, come, drops = 0.0, 0, 0
+    while True:
+        while come < len(events) and events[come][0] <= now_ms:
+            due_ms, place, number = events[come]
+            turns.lines[place].waiting.append((number, due_ms))
+            come += 1
+        ready_ms, place = turns.next()
+        if ready_ms > now_ms:
+            after_ms = events[come][0] if come < len(events) else np.inf
+            if min(ready_ms, after_ms) == np.inf:
+                return latencies, drops
+            now_ms = min(ready_ms, after_ms)
+            continue
+        batch, dropped = turns.take(place, now_ms)
+        drops += len(dropped)
+        if batch:
+            now_ms += service_ms(place, len(batch))
+            done_ms = now_ms + delay_ms(place, len(batch))
+            latencies[place] |= {number: done_ms - arrivals_ms[place][number] for number in batch}
+
+
+@settings(deadline=None)  # the first call compiles
+@given(
+    st.lists(st.floats(0.0, 50.0), min_size=1, max_size=60),
+    st.integers(1, 5),
+    st.floats(0.0, 30.0),
+    st.floats(0.1, 40.0),
+)
+def test_a_slot_alone_serves_like_the_queue_that_everyone_shares(
+    gaps_ms: list[float], batch: int, timeout_ms: float, service_ms: float
+) -> None:
+    arrivals_ms = np.cumsum(gaps_ms)
+    expected_ms = np.empty_like(arrivals_ms)
+    batch_latencies_ms(arrivals_ms, batch, service_ms, timeout_ms, expected_ms)
+
+    turns = Turns([Line(batch, timeout_ms, 100.0, service_ms, service_ms)], dropping=False)
+    (latencies,), drops = serve(turns, [arrivals_ms], lambda *_: service_ms)
+
+    assert drops == 0
+    assert [latencies[n] for n in range(len(arrivals_ms))] == pytest.approx(list(expected_ms))
+
+
+class _Promised(Line):
+    """A line whose promised times are those of the simulator."""
+
+    table_ms: np.ndarray
+
+    def promised_ms(self, size: int) -> float:
+        return float(self.table_ms[size])
+
+
+@pytest.mark.parametrize("share_units", [4, 10])
+def test_slots_that_take_turns_drop_and_serve_as_in_the_simulator(
+    share_units: int, make_instance: Callable[..., Instance]
+) -> None:
+    """On 4 units it is far too much, on 10 it just fits."""
+    instance = make_instance(
+        workloads=[
+            {"id": "w1", "model": "alexnet", "slo_ms": 30, "rate_rps": 150},
+            {"id": "w2", "model": "resnet50", "slo_ms": 60, "rate_rps": 60},
+        ]
+    )
+    slots = (Slot("w1", 4, 150.0), Slot("w2", 3, 60.0))
+    plan = Plan(instance.name, (PlacedGpu("v100", (Gpulet(share_units, slots, 25.0),)),))
+    terms = Settings(parse_arrivals("poisson"), 20.0, 0.0, interference=Interference.STATIC)
+    (site,) = sites(plan, instance, instance)
+    # Those who come after what is measured keep the last of those company.
+    streams = [Stream(terms.arrivals, w.rate_rps, 0, w.id).until(21_000.0) for w in instance.workloads]
+
+    lines = []
+    for row, slot in enumerate(site.slots):
+        lines.append(_Promised(int(slot["batch"]), float(slot["timeout_ms"]), float(slot["slo_ms"]), 0.0, 0.0))
+        lines[-1].table_ms = site.times[row]["promised_ms"]
+    busy_ms = site.times["gpu_ms"] + site.times["tail_ms"]
+    delay_ms = site.times["delay_ms"]
+    latencies, _ = serve(
+        Turns(lines, dropping=True),
+        streams,
+        lambda place, size: float(busy_ms[place, size]),
+        lambda place, size: float(delay_ms[place, size]),
+    )
+
+    expected = simulate(plan, instance, terms)
+    assert (sum(one.dropped for one in expected.workloads) > 50) == (share_units == 4)
+    for one, found in zip(expected.workloads, latencies, strict=True):
+        measured = [ms for number, ms in found.items() if number < one.requests]
+        assert len(measured) == one.requests - one.dropped
+        assert one.mean_ms == pytest.approx(np.mean(measured))
+
+
+def test_a_hopeless_request_makes_room_for_one_that_has_come_since() -> None:
+    line = Line(batch=2, timeout_ms=0.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
+    line.waiting.extend([(0, 0.0), (1, 7.0), (2, 7.5)])
+
+    assert Turns([line], dropping=True).take(0, 8.0) == ([1, 2], [0])
+
+
+def test_those_left_after_a_drop_may_wait_for_company() -> None:
+    line = Line(batch=2, timeout_ms=4.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
+    line.waiting.extend([(0, 0.0), (1, 7.0)])
+    turns = Turns([line], dropping=True)
+
+    assert turns.take(0, 8.0) == ([], [0])
+    assert turns.next() == (11.0, 0)
+
+
+def test_nobody_is_dropped_unless_asked_for() -> None:
+    line = Line(batch=2, timeout_ms=0.0, slo_ms=1.0, one_ms=5.0, full_ms=5.0)
+    line.waiting.extend([(0, 0.0), (1, 1.0)])
+
+    assert Turns([line], dropping=False).take(0, 90.0) == ([0, 1], [])
+
+
+def test_times_between_one_and_a_full_batch_lie_on_a_line() -> None:
+    line = Line(batch=5, timeout_ms=0.0, slo_ms=1.0, one_ms=2.0, full_ms=10.0)
+
+    assert [line.promised_ms(size) for size in (1, 3, 5)] == [2.0, 6.0, 10.0]
+    assert Line(1, 0.0, 1.0, 3.0, 3.0).promised_ms(1) == 3.0

@@ -4,9 +4,10 @@ Computed when rows are read, never stored: a bound found tomorrow improves the g
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from json import dumps
 
-from bench.ledger import Ledger
+from bench.ledger import DETAILS, Ledger
 from bench.row import JsonObject, Row
 from instances import InputError, Instance, PlanClass
 from instances.costs import next_cost
@@ -19,6 +20,14 @@ class Gap:
 
     gap: float | None = None
     own_gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A certified bound: its value, and the plans it holds for (see ``Row.bound_scope``)."""
+
+    value: float
+    scope: JsonObject
 
 
 def relative_gap(value: float, bound: float) -> float:
@@ -39,7 +48,7 @@ def gaps(rows: Sequence[Row], bounds: Iterable[Row], instance: Instance | None) 
     instance
         For rounding the bounds of ``cost``; ``None`` leaves them unrounded, which is weaker but not wrong.
     """
-    certified = [row for row in bounds if row.bound is not None and row.bound_certified]
+    certified = certified_bounds(bounds, bool(rows) and rows[0].objective == "cost", instance)
     return {row.key: _gap(row, certified, instance) for row in rows}
 
 
@@ -54,29 +63,55 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
             instance = ledger.instance(fingerprint)
         except InputError:  # the catalogue has changed since
             instance = None
-        found |= gaps(group, ledger.rows(instance_hash=fingerprint, bound_certified=True), instance)
+        certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
+        found |= gaps(group, certified, instance)
     return found
 
 
-def _gap(row: Row, certified: Sequence[Row], instance: Instance | None) -> Gap:
+def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | None) -> list[Bound]:
+    """Return the best certified bound of each scope among ``rows``, all of one instance; ``on_cost`` of whole GPUs."""
+    best: dict[str, Bound] = {}
+    for row in rows:
+        if row.bound is None or not row.bound_certified or row.bound_scope is None:
+            continue
+        scope = dumps(row.bound_scope, sort_keys=True)
+        better = max if on_cost else min
+        best[scope] = Bound(better(row.bound, best[scope].value) if scope in best else row.bound, row.bound_scope)
+    return [replace(one, value=_rounded(one.value, instance)) if on_cost else one for one in best.values()]
+
+
+def best_bound(row: Row, bounds: Iterable[Bound]) -> float | None:
+    """Return the best of the ``bounds`` on its instance that holds for the plan of ``row``; ``None`` if none does.
+
+    Whether the plan is feasible is not asked.
+    """
+    if row.truth is not None:
+        return None  # bounds are proven for the instance as the planner sees it
+    applicable = [bound.value for bound in bounds if _covers(bound.scope, row)]
+    if not applicable:
+        return None
+    return max(applicable) if row.objective == "cost" else min(applicable)
+
+
+def _gap(row: Row, certified: Sequence[Bound], instance: Instance | None) -> Gap:
     if not row.feasible or row.value is None or row.plan is None or row.truth is not None:
-        return Gap()  # bounds are proven for the instance as the planner sees it
-    minimised = row.objective == "cost"
-
-    def rounded(bound: float) -> float:
-        return next_cost(bound, instance) if minimised and instance is not None else bound
-
-    applicable = [other.bound for other in certified if other.bound is not None and _covers(other.bound_scope, row)]
-    best = (max(applicable) if minimised else min(applicable)) if applicable else None
+        return Gap()
+    best, own = best_bound(row, certified), row.bound
+    if own is not None and row.objective == "cost":
+        own = _rounded(own, instance)
     return Gap(
-        gap=None if best is None else relative_gap(row.value, rounded(best)),
-        own_gap=None if row.bound is None else relative_gap(row.value, rounded(row.bound)),
+        gap=None if best is None else relative_gap(row.value, best),
+        own_gap=None if own is None else relative_gap(row.value, own),
     )
 
 
-def _covers(scope: JsonObject | None, row: Row) -> bool:
+def _rounded(bound: float, instance: Instance | None) -> float:
+    return bound if instance is None else next_cost(bound, instance)
+
+
+def _covers(scope: JsonObject, row: Row) -> bool:
     """Whether a bound of ``scope`` holds for the plan of ``row``."""
-    if scope is None or row.plan is None or row.plan_class is None:
+    if row.plan is None or row.plan_class is None:
         return False
     if row.performance_model == GpuletModel.name and any(len(gpu["gpulets"]) > 2 for gpu in row.plan["gpus"]):
         return False  # exact methods put at most two gpulets on a GPU where interference is that of pairs

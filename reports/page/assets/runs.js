@@ -1,0 +1,143 @@
+// All runs: filtered, sorted, a few at a time; one in full; all of them as a CSV file.
+"use strict";
+
+const AT_A_TIME = 100;
+
+const columns = Object.fromEntries(
+  Object.entries(pageData("runs-data")).map(([name, column]) => [
+    name,
+    Array.isArray(column) ? column : column.at.map((at) => column.values[at]),
+  ]),
+);
+const pages = pageData("pages");
+const count = columns.key.length;
+const percentOf = (fraction) => (fraction === null ? "-" : `${(100 * fraction).toFixed(1)} %`);
+const secondsOf = (time) => (time === null ? "-" : time < 1 ? `${say(1000 * time, 3)} ms` : `${say(time, 3)} s`);
+
+// What the table shows: head, column, how it reads, whether it is a number.
+const TABLE = [
+  ["Instance", "instance"],
+  ["Scheduler", "entrant"],
+  ["Seed", "seed", String, true],
+  ["Outcome", "outcome"],
+  ["Value", "value", (value) => say(value, 7), true],
+  ["GPUs", "gpus_used", (value) => say(value), true],
+  ["Gap", "gap", percentOf, true],
+  ["Decision", "decision_s", secondsOf, true],
+  ["Not in time", "sim_violation_rate", percentOf, true],
+];
+
+const filters = [...document.querySelectorAll("#run-filters [data-key]")];
+const body = document.querySelector("#runs tbody");
+const more = document.getElementById("more");
+let found = [];
+let sorting = { name: null, descending: false };
+
+for (const select of filters.filter((one) => one.tagName === "SELECT")) {
+  const values = [...new Set(columns[select.dataset.key])].sort();
+  select.append(...values.map((value) => make("option", {}, value)));
+}
+
+const heads = document.querySelector("#runs thead tr");
+for (const [text, name, , number] of TABLE) {
+  const head = make("th", { scope: "col", class: number ? "number" : null }, make("button", { type: "button", class: "sort" }, text));
+  head.addEventListener("click", () => {
+    sorting = { name, descending: sorting.name === name && !sorting.descending };
+    for (const other of heads.cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", sorting.descending ? "descending" : "ascending");
+    show();
+  });
+  heads.append(head);
+}
+heads.append(make("th", { scope: "col" }, "Run"));
+
+function show() {
+  const wanted = filters.map((one) => [columns[one.dataset.key], one.value.trim(), one.tagName === "SELECT"]);
+  const suits = (run) =>
+    wanted.every(([column, value, exact]) =>
+      !value || (exact ? column[run] === value : column[run].toLowerCase().includes(value.toLowerCase())),
+    );
+  found = [...Array(count).keys()].filter(suits);
+  if (sorting.name) {
+    const column = columns[sorting.name];
+    const sign = sorting.descending ? -1 : 1;
+    const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
+    found.sort((a, b) => {
+      if (column[a] === null || column[b] === null) return (column[a] === null) - (column[b] === null);
+      return sign * order(column[a], column[b]);
+    });
+  }
+  document.querySelector("#run-filters .count").textContent = `${found.length.toLocaleString("en")} of ${count.toLocaleString("en")} runs`;
+  body.replaceChildren();
+  showMore();
+}
+
+function showMore() {
+  const shown = body.rows.length;
+  for (const run of found.slice(shown, shown + AT_A_TIME)) body.append(line(run));
+  more.hidden = body.rows.length >= found.length;
+}
+
+function line(run) {
+  const cells = TABLE.map(([, name, read, number]) => {
+    const value = columns[name][run];
+    const text = make("bdi", {}, (read ?? String)(value));
+    if (name === "instance") return make("th", { scope: "row" }, text);
+    if (name === "outcome") return make("td", {}, make("span", { class: "outcome", "data-outcome": value }, value));
+    return make("td", { class: number ? "number" : null }, text);
+  });
+  const open = make("button", { type: "button", class: "quiet" }, make("code", {}, columns.key[run].slice(0, 8)));
+  open.setAttribute("aria-label", `Run ${columns.key[run].slice(0, 8)}: details`);
+  open.addEventListener("click", () => showRun(run));
+  return make("tr", {}, ...cells, make("td", {}, open));
+}
+
+const dialog = document.getElementById("run");
+
+function showRun(run) {
+  document.getElementById("run-title").textContent = `Run ${columns.key[run].slice(0, 8)}`;
+  const details = dialog.querySelector(".details");
+  details.replaceChildren();
+  const add = (name, ...content) => details.append(make("dt", {}, name), make("dd", {}, ...content));
+  for (const name of Object.keys(columns)) {
+    const value = columns[name][run];
+    if (value === null || value === "") continue;
+    if (name === "host") {
+      const told = JSON.parse(value);
+      for (const [key, fact] of Object.entries({ ...told, packages: null, ...told.packages })) {
+        if (fact !== null) add(key, String(fact));
+      }
+    } else if (name === "command") {
+      const copy = make("button", { type: "button", class: "quiet" }, "Copy");
+      copy.addEventListener("click", () => navigator.clipboard?.writeText(value));
+      add(name, make("code", {}, value), " ", copy);
+    } else if (name === "instance" && pages[columns.instance_hash[run]]) {
+      add(name, make("a", { href: pages[columns.instance_hash[run]] }, value));
+    } else {
+      add(name, make("bdi", {}, typeof value === "number" ? String(value) : value === true ? "yes" : value === false ? "no" : value));
+    }
+  }
+  dialog.showModal();
+}
+
+/** Do what the address asks for: filters by name, or one run by its key. */
+function follow() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  for (const filter of filters) {
+    if (asked.has(filter.dataset.key)) filter.value = asked.get(filter.dataset.key);
+  }
+  show();
+  const run = asked.has("key") ? columns.key.indexOf(asked.get("key")) : -1;
+  if (run >= 0) showRun(run);
+}
+
+document.getElementById("run-filters").addEventListener("input", show);
+document.getElementById("run-filters").addEventListener("submit", (event) => event.preventDefault());
+more.addEventListener("click", showMore);
+document.getElementById("csv").addEventListener("click", () => {
+  const names = Object.keys(columns);
+  const rows = found.map((run) => names.map((name) => columns[name][run]));
+  saveFile("runs.csv", csv([names, ...rows]), "text/csv");
+});
+addEventListener("hashchange", follow);
+follow();

@@ -1,0 +1,36 @@
+// Light, dark, or whatever the system says. Loaded before the page is drawn, so that it never flashes.
+"use strict";
+
+const theme = {
+  names: ["system", "light", "dark"],
+
+  get() {
+    try {
+      return localStorage.getItem("theme") ?? "system";
+    } catch {
+      return "system"; // some browsers keep nothing for pages from disk
+    }
+  },
+
+  set(name) {
+    document.documentElement.dataset.theme = name;
+    try {
+      localStorage.setItem("theme", name);
+    } catch {
+      // it lasts as long as the page then
+    }
+  },
+};
+
+theme.set(theme.names.includes(theme.get()) ? theme.get() : "system");
+
+document.addEventListener("DOMContentLoaded", () => {
+  const button = document.getElementById("theme");
+  const show = () => (button.textContent = `Theme: ${document.documentElement.dataset.theme}`);
+  button.addEventListener("click", () => {
+    const now = theme.names.indexOf(document.documentElement.dataset.theme);
+    theme.set(theme.names[(now + 1) % theme.names.length]);
+    show();
+  });
+  show();
+});

@@ -1,0 +1,127 @@
+"""Curves of the page: plans and bounds of a run over time, and how schedulers fare as instances grow."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean, median
+from typing import Any
+
+from bench.row import Row
+from instances.costs import next_cost
+from reports.page.case import Case
+
+Point = tuple[float, float]
+
+LEAST_S = 1e-3
+"""Times are drawn on a logarithmic axis from here."""
+
+_LEAST_SIZES = 3
+"""Of a suite's instances that make a curve."""
+
+
+def reference(case: Case) -> tuple[float, str] | None:
+    """Return what plans and bounds over time are measured by, and what it is called.
+
+    The best certified bound of the narrowest class of plans that has one, on cost that of whole GPUs; without any, the
+    best plan known.
+    """
+    bounds = [bound for bound in case.bounds.values() if bound is not None]
+    if bounds:
+        return (max(bounds) if case.minimised else min(bounds)), "the best certified bound"
+    return None if case.best_known is None else (case.best_known, "the best plan known")
+
+
+def progress(row: Row, case: Case, by: float) -> dict[str, list[Point]]:
+    """Return the feasible ``plans`` and the certified ``bounds`` of a run as (seconds, percent worse than ``by``)."""
+
+    def worse_pct(value: float) -> float:
+        distance = value - by if case.minimised else by - value
+        return round(100.0 * distance / abs(by), 3) if by else 0.0
+
+    def rounded(bound: float) -> float:
+        return next_cost(bound, case.instance) if case.minimised and case.instance is not None else bound
+
+    points = list(row.trajectory or ())
+    if row.value is not None and row.feasible and row.decision_s is not None:
+        points.append({"t_s": row.decision_s, "value": row.value, "feasible": True, "bound": None})
+    plans = [(p["t_s"], worse_pct(p["value"])) for p in points if p["value"] is not None and p["feasible"]]
+    bounds = [(p["t_s"], worse_pct(rounded(p["bound"]))) for p in points if p.get("bound_certified")]
+    return {"plans": _best_so_far(plans, min), "bounds": _best_so_far(bounds, max)}
+
+
+def _best_so_far(points: Iterable[Point], better: Callable[[float, float], float]) -> list[Point]:
+    kept: list[Point] = []
+    for t_s, value in sorted(points):
+        best = better(value, kept[-1][1]) if kept else value
+        if not kept or best != kept[-1][1]:
+            kept.append((float(f"{max(t_s, LEAST_S):.4g}"), best))
+    return kept
+
+
+METRICS = {
+    "decision_s": "Decision time (s)",
+    "behind_pct": "Behind the best plan known (%)",
+    "late_pct": "Requests not in time (%)",
+}
+"""What is drawn against the number of workloads."""
+
+
+def scaling(cases: Sequence[Case]) -> dict[str, list[dict[str, Any]]]:
+    """Return by suite the curves of its entrants against the number of workloads.
+
+    Only of suites whose instances come in three sizes or more. A curve has the entrant's ``name``, its ``scheduler``,
+    and ``points`` with ``workloads``, ``runs`` and, for each of ``METRICS``, (lowest, median, highest) of the runs or
+    ``None``.
+    """
+    suites: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        if case.instance is not None:
+            suites[case.suite].append(case)
+    return {suite: _curves(own) for suite, own in suites.items() if len(set(map(_size, own))) >= _LEAST_SIZES}
+
+
+def _size(case: Case) -> int:
+    return 0 if case.instance is None else len(case.instance.workloads) or len(case.instance.jobs)
+
+
+def _curves(cases: Sequence[Case]) -> list[dict[str, Any]]:
+    runs: dict[tuple[str, str], dict[int, list[tuple[Case, Row]]]] = defaultdict(lambda: defaultdict(list))
+    for case in cases:
+        for row in case.rows:
+            if row.decision_s is not None:
+                runs[case.entrants[row.key], row.scheduler][_size(case)].append((case, row))
+    return [
+        {
+            "name": name,
+            "scheduler": scheduler,
+            "points": [
+                {"workloads": size, "runs": len(found), **_metrics(found)} for size, found in sorted(sizes.items())
+            ],
+        }
+        for (name, scheduler), sizes in sorted(runs.items())
+    ]
+
+
+def _metrics(runs: Sequence[tuple[Case, Row]]) -> dict[str, tuple[float, float, float] | None]:
+    return {
+        "decision_s": _spread(row.decision_s for _, row in runs),
+        "behind_pct": _spread(percent(case.behind_best(row)) for case, row in runs),
+        "late_pct": _spread(percent(row.sim_violation_rate) for _, row in runs),
+    }
+
+
+def percent(fraction: float | None) -> float | None:
+    """Return a fraction in percent."""
+    return None if fraction is None else 100.0 * fraction
+
+
+def _spread(values: Iterable[float | None]) -> tuple[float, float, float] | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return tuple(float(f"{value:.4g}") for value in (min(known), median(known), max(known)))  # type: ignore[return-value]
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of what is known; ``None`` if nothing is."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

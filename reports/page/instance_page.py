@@ -1,0 +1,175 @@
+"""The page of one instance: the plans of all entrants side by side, plans and bounds over time, latencies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench.cli.tables import percent, seconds, worth
+from bench.row import Row
+from instances import InputError
+from instances.files import instance_to_json
+from reports.page.case import Case
+from reports.page.curves import progress, reference
+from reports.page.latencies import FRACTIONS, RATIOS, distributions, simulated
+from reports.page.leaderboard import outcome
+from reports.page.looks import model_colours
+from reports.page.replays import measured
+from reports.page.stacks import Stack, compact_plan, stacks
+
+if TYPE_CHECKING:
+    from bench.ledger import Ledger
+
+_MANY_GPUS = 24
+"""From here stacks are narrow and their labels are left to the hover."""
+
+_VIOLATIONS_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The plan of an entrant, as it is shown.
+
+    Attributes
+    ----------
+    name, scheduler, key
+        The entrant, and the run that stands for it.
+    outcome
+        Of the run; see ``reports.page.leaderboard.outcome``.
+    facts
+        Names and values of its figures.
+    meter
+        Its value and the certified bound that holds for it, as percentages of the largest on the page.
+    stacks
+        Its GPUs, and ``full_pct``, the height of a stack: 100 unless some GPU has more than all of it given away.
+    bound_gpus
+        So many GPUs are proven to be needed; ``None`` where that is no question or not known.
+    violations, more
+        The first of them in words, and how many others there are.
+    """
+
+    name: str
+    scheduler: str
+    key: str
+    outcome: str
+    facts: Sequence[tuple[str, str]]
+    meter: tuple[float, float | None] | None
+    stacks: Sequence[Stack]
+    full_pct: float
+    bound_gpus: int | None
+    violations: Sequence[str]
+    more: int
+
+    @property
+    def narrow(self) -> bool:
+        """Whether stacks are too many for labels."""
+        return len(self.stacks) > _MANY_GPUS
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePage:
+    """What the template shows of an instance; ``data`` is what the scripts draw."""
+
+    case: Case
+    file: str
+    cards: Sequence[Card]
+    models: dict[str, str]
+    measured_by: str | None
+    data: dict[str, Any]
+
+    @property
+    def classes(self) -> dict[str, str]:
+        """The CSS classes of every model; a colour that several models share carries a pattern after the first."""
+        colours = list(self.models.values())
+        again = [min(colours[:number].count(colour), 2) for number, colour in enumerate(colours)]
+        return {
+            model: f"m{number} again-{again[number]}" if again[number] else f"m{number}"
+            for number, model in enumerate(self.models)
+        }
+
+
+def instance_page(case: Case, ledger: "Ledger", file: str) -> InstancePage:
+    """Return the page of an instance, called ``file``."""
+    assert case.instance is not None
+    full = {name: ledger.rows(key=row.key)[0] for name, row in case.shown().items()}
+    by = reference(case)
+    return InstancePage(
+        case,
+        file,
+        _cards(case, full),
+        model_colours(dict.fromkeys(case.instance.model_of.values())),
+        None if by is None else by[1],
+        {
+            "instance": _embedded(case),
+            "fractions": FRACTIONS,
+            "ratios": RATIOS.round(4).tolist(),
+            "simulated": next((simulated(row.simulation) for row in full.values() if row.simulation is not None), []),
+            "time_limit_s": max(row.time_limit_s for row in case.all_rows),
+            "runs": [
+                {
+                    "key": row.key,
+                    "name": name,
+                    "scheduler": row.scheduler,
+                    "gpus": None if row.plan is None else compact_plan(row.plan),
+                    "progress": None if by is None else progress(row, case, by[0]),
+                    "latencies": None if row.simulation is None else distributions(row.simulation),
+                }
+                for name, row in full.items()
+            ],
+            "measured": measured(case, ledger),
+        },
+    )
+
+
+def _embedded(case: Case) -> dict[str, object] | None:
+    """Return the instance as plan files embed it."""
+    assert case.instance is not None
+    try:
+        return instance_to_json(case.instance)
+    except InputError:  # no file can carry it: plans name it
+        return None
+
+
+def _cards(case: Case, full: dict[str, Row]) -> list[Card]:
+    assert case.instance is not None
+    bounds = {name: case.bounds[row.key] for name, row in full.items()}
+    most = max((abs(x) for name, row in full.items() for x in (row.value, bounds[name]) if x is not None), default=0.0)
+    prices = {pool.type.price_per_hour for pool in case.instance.gpus}
+    price = min(prices) if len(prices) == 1 and min(prices) > 0.0 else None
+    cards = []
+    for name, row in full.items():
+        bound, drawn = bounds[name], stacks(row, case.instance)
+        told = [str(detail["message"]) for detail in row.violation_details[:_VIOLATIONS_TOLD]]
+        card = Card(
+            name,
+            row.scheduler,
+            row.key,
+            outcome(row),
+            _facts(case, row, bound),
+            None if row.value is None or not most else (_of(row.value, most), _of(bound, most)),
+            drawn,
+            max([100.0, *(stack.allocated_pct for stack in drawn)]),
+            None if bound is None or not case.minimised or price is None else round(bound / price),
+            told,
+            (row.violations or 0) - len(told),
+        )
+        cards.append(card)
+    return cards
+
+
+def _of(value: float | None, most: float) -> Any:
+    return None if value is None else round(100.0 * abs(value) / most, 2)
+
+
+def _facts(case: Case, row: Row, bound: float | None) -> list[tuple[str, str]]:
+    sign = "≥" if case.minimised else "≤"
+    facts = [
+        ("Value", worth(row.value, case.objective)),
+        ("Certified bound", "-" if bound is None else f"{sign} {worth(bound, case.objective)}"),
+        ("Gap", percent(case.gaps[row.key].gap)),
+        ("GPUs", "-" if row.gpus_used is None else str(row.gpus_used)),
+        ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),
+        ("Unallocated", percent(None if row.fragments_pct is None else row.fragments_pct / 100.0)),
+        ("Not in time", percent(row.sim_violation_rate)),
+        ("Decision", seconds(row.decision_s)),
+    ]
+    return [(name, fact) for name, fact in facts if fact != "-"]

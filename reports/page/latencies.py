@@ -1,0 +1,66 @@
+"""Simulated latencies as distributions, from the histograms that a run keeps of every workload."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.row import JsonObject
+
+FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+"""Of the requests of a workload, at which its latencies are told."""
+
+RATIOS = np.geomspace(0.02, 4.0, 70)
+"""Multiples of the SLO at which the latencies of all workloads together are told."""
+
+_BINS_PER_OCTAVE = 16.0
+"""Of the histograms that are kept: see ``bench.simulation.histogram.compact``."""
+
+Floats = NDArray[np.float64]
+
+
+def distributions(simulation: JsonObject) -> dict[str, Any]:
+    """Return what the page draws of a simulation.
+
+    Returns
+    -------
+    dict
+        ``in_time``: for every one of ``RATIOS`` the fraction of all requests that were served within this multiple of
+        their SLO. ``workloads``: for every workload and application, in the order of ``simulated``, the fraction of
+        the requests not served in time, and the latency in ms at every one of ``FRACTIONS`` of the requests, which is
+        ``None`` where fewer were served at all.
+    """
+    requests, within, told = 0, np.zeros(len(RATIOS)), []
+    for served in (*simulation["workloads"], *simulation["applications"]):
+        latencies, counts = _cumulative(served["histogram"], served["max_ms"])
+        told.append([round(served["violation_rate"], 5), *_quantiles_ms(latencies, counts, served["requests"])])
+        if len(told) <= len(simulation["workloads"]):  # requests of applications are requests of their workloads
+            requests += served["requests"]
+            within += np.interp(RATIOS * served["slo_ms"], latencies, counts)
+    return {"in_time": (within / max(requests, 1)).round(4).tolist(), "workloads": told}
+
+
+def simulated(simulation: JsonObject) -> list[tuple[str, float]]:
+    """Return id and SLO in ms of every workload and application of a simulation."""
+    return [(one["id"], one["slo_ms"]) for one in (*simulation["workloads"], *simulation["applications"])]
+
+
+def _cumulative(histogram: Mapping[str, Sequence[float]], largest_ms: float | None) -> tuple[Floats, Floats]:
+    """Return latencies in ms, ascending, and how many requests do not exceed each; spread evenly within a bin."""
+    lower = np.array(histogram["lower_ms"])
+    if largest_ms is None or not lower.size:
+        return np.zeros(1), np.zeros(1)
+    upper = np.minimum(lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, max(largest_ms, lower[-1]))
+    after = np.cumsum(histogram["requests"], dtype=np.float64)
+    before = np.concatenate(([0.0], after[:-1]))
+    return np.column_stack((lower, upper)).ravel(), np.column_stack((before, after)).ravel()
+
+
+def _quantiles_ms(latencies: Floats, counts: Floats, requests: int) -> list[float | None]:
+    wanted = np.array(FRACTIONS) * requests
+    found = np.interp(wanted, counts, latencies)
+    return [
+        float(f"{latency:.3g}") if 0.0 < rank <= counts[-1] else None
+        for latency, rank in zip(found, wanted, strict=True)
+    ]

@@ -1,0 +1,57 @@
+"""How schedulers and models look on the page: the palette's colours, and their counterparts on a dark background."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from reports.palette import lightness, model_colour, scheduler_look
+
+_LEAST_ON_DARK, _MOST_ON_LIGHT = 62.0, 60.0
+"""Lightness that keeps marks at a contrast of three to one with either background."""
+
+_DASHES = {"-": "", "--": "7 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
+
+
+@dataclass(frozen=True, slots=True)
+class PageLook:
+    """How a scheduler is drawn.
+
+    Attributes
+    ----------
+    light, dark
+        Its colour on either background.
+    marker
+        In Matplotlib's notation.
+    dashes
+        Of its lines, as SVG has them.
+    """
+
+    light: str
+    dark: str
+    marker: str
+    dashes: str
+
+
+def page_look(scheduler: str) -> PageLook:
+    """Return the look of a scheduler: the same hue and marker as in all figures."""
+    look = scheduler_look(scheduler)
+    return PageLook(
+        _mixed(look.colour, 0, lambda now: now <= _MOST_ON_LIGHT),
+        _mixed(look.colour, 255, lambda now: now >= _LEAST_ON_DARK),
+        look.marker,
+        _DASHES[look.line],
+    )
+
+
+def model_colours(models: Iterable[str]) -> dict[str, str]:
+    """Return the fill of every model's slots, on which black text is legible."""
+    return {model: model_colour(model) for model in models}
+
+
+def _mixed(colour: str, other: int, enough: Callable[[float], bool]) -> str:
+    """Mix ``#RRGGBB`` with black or white, no more than it needs."""
+    channels = [int(colour[position : position + 2], 16) for position in (1, 3, 5)]
+    for part in range(0, 101, 5):
+        mixed = "#" + "".join(f"{round(c + (other - c) * part / 100):02X}" for c in channels)
+        if enough(lightness(mixed)):
+            return mixed
+    raise AssertionError("black and white are dark and light enough")

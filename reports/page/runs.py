@@ -1,0 +1,107 @@
+"""All runs of a ledger, by column: the table of the page, its CSV file, and where every number comes from."""
+
+from collections.abc import Callable, Sequence
+from json import dumps
+from shlex import quote
+from typing import Any
+
+from bench.row import Row
+from reports.page.case import Case
+from reports.page.leaderboard import outcome
+
+_Read = Callable[[Case, Row], Any]
+
+COLUMNS: dict[str, _Read] = {
+    "key": lambda case, row: row.key,
+    "suite": lambda case, row: case.suite,
+    "instance": lambda case, row: row.instance,
+    "instance_hash": lambda case, row: row.instance_hash,
+    "objective": lambda case, row: case.objective,
+    "scheduler": lambda case, row: row.scheduler,
+    "entrant": lambda case, row: case.entrants[row.key],
+    "seed": lambda case, row: row.seed,
+    "source": lambda case, row: row.source,
+    "outcome": lambda case, row: outcome(row),
+    "status": lambda case, row: str(row.status),
+    "termination": lambda case, row: str(row.termination),
+    "value": lambda case, row: row.value,
+    "bound": lambda case, row: row.bound,
+    "bound_certified": lambda case, row: row.bound_certified,
+    "gap": lambda case, row: _short(case.gaps[row.key].gap),
+    "gpus_used": lambda case, row: row.gpus_used,
+    "violations": lambda case, row: row.violations,
+    "cost_per_hour": lambda case, row: _short(row.cost_per_hour),
+    "throughput_rps": lambda case, row: _short(row.throughput_rps),
+    "goodput_rps": lambda case, row: _short(row.goodput_rps),
+    "utilisation_pct": lambda case, row: _short(row.utilisation_pct),
+    "fragments_pct": lambda case, row: _short(row.fragments_pct),
+    "sim_goodput_rps": lambda case, row: _short(row.sim_goodput_rps),
+    "sim_violation_rate": lambda case, row: _short(row.sim_violation_rate),
+    "sim_worst_p99": lambda case, row: _short(row.sim_worst_p99),
+    "decision_s": lambda case, row: _short(row.decision_s),
+    "peak_memory_mb": lambda case, row: _short(row.peak_memory_mb),
+    "time_limit_s": lambda case, row: row.time_limit_s,
+    "started_at": lambda case, row: row.started_at,
+    "reason": lambda case, row: row.reason,
+    "command": lambda case, row: command(row),
+    "host": lambda case, row: dumps(_host(row)),
+}
+"""How the columns of the page are read from a row, named as in the ledger where they are its columns."""
+
+
+def all_runs(cases: Sequence[Case]) -> dict[str, Any]:
+    """Return the columns of all runs.
+
+    Returns
+    -------
+    dict
+        ``columns``: by name a list of values, or, where values repeat, ``{"values": [...], "at": [...]}`` with the
+        position of each run's value.
+    """
+    pairs = [(case, row) for case in cases for row in case.all_rows]
+    return {name: _packed([read(case, row) for case, row in pairs]) for name, read in COLUMNS.items()}
+
+
+def _packed(column: Sequence[Any]) -> Any:
+    distinct = {value: position for position, value in enumerate(dict.fromkeys(column))}
+    if 2 * len(distinct) > len(column):
+        return column
+    return {"values": list(distinct), "at": [distinct[value] for value in column]}
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.7g}")
+
+
+def _host(row: Row) -> dict[str, Any]:
+    """Return versions and machine without what differs from run to run on the same machine."""
+    return {name: value for name, value in row.provenance.items() if name not in ("load_average", "schedulers")}
+
+
+def command(row: Row) -> str:
+    """Return the command that makes such a run, with everything that can change it but the arrivals."""
+    if row.source == "replay":
+        return f"bench replay PLAN --backend {quote(str(row.parameters['replay']['backend']))} --seed {row.seed}"
+    words = ["bench", "run", "--instances", row.instance, "--schedulers", row.scheduler, "--seeds", str(row.seed)]
+    for scheduler, parameters in row.parameters.items():
+        for name, value in parameters.items():
+            if value is not None:
+                words += ["--param", f"{scheduler}.{name}={value if isinstance(value, str) else dumps(value)}"]
+    words += ["--time-limit", f"{row.time_limit_s:g}"]
+    if row.memory_limit_mb is not None:
+        words += ["--memory-limit", f"{row.memory_limit_mb / 1024:g}"]
+    words += ["--threads", str(row.threads)]
+    if row.headroom not in (None, 1.0):
+        words += ["--headroom", f"{row.headroom:g}"]
+    return " ".join(map(quote, [*words, *_truth(row.truth)]))
+
+
+def _truth(told: str | None) -> list[str]:
+    """Return the options behind what ``bench.trial.Trial.reality`` says in words."""
+    words = []
+    for part in (told or "").split(", "):
+        if part.startswith("figures off by up to "):
+            words += ["--error", f"{float(part.split()[-2]) / 100:g}"]
+        elif part:
+            words += ["--truth", part]
+    return words

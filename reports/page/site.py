@@ -1,0 +1,114 @@
+"""The pages of a ledger, from its rows to HTML."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bench.cli.tables import percent, worth
+from reports.page.case import Case, read_cases
+from reports.page.curves import METRICS, scaling
+from reports.page.folder import check_folder, write_folder
+from reports.page.instance_page import InstancePage, instance_page
+from reports.page.leaderboard import leaderboards, outcome
+from reports.page.looks import page_look
+from reports.page.runs import all_runs
+
+if TYPE_CHECKING:
+    from bench.ledger import Ledger
+
+_NAME_LENGTH = 60
+
+
+def write_site(ledger: "Ledger", folder: Path, option: str = "-o") -> Path:
+    """Write the report of a ledger into ``folder`` and return its first page.
+
+    The same rows give the same files.
+
+    Raises
+    ------
+    InputError
+        If ``folder`` holds anything but a former report, or cannot be written; ``option`` names who asked.
+    """
+    check_folder(folder, option)
+    write_folder(folder, site_files(ledger), option)
+    return folder / "index.html"
+
+
+def site_files(ledger: "Ledger") -> dict[str, str]:
+    """Return the files of the report of a ledger, by path within its folder."""
+    cases = read_cases(ledger)
+    pages = [instance_page(case, ledger, _file_name(case)) for case in cases if case.instance is not None]
+    looks = {
+        name: asdict(page_look(name)) for name in sorted({row.scheduler for case in cases for row in case.all_rows})
+    }
+    environment = _environment()
+    environment.globals |= {"ledger": ledger.path.name, "looks": looks}
+    made = _assets()
+    made["index.html"] = environment.get_template("index.html.j2").render(
+        root="",
+        boards=leaderboards(cases),
+        outcomes=Counter(outcome(row) for case in cases for row in case.rows),
+        lines=_instance_lines(cases, pages),
+        scaling={"metrics": METRICS, "suites": scaling(cases)},
+    )
+    made["runs.html"] = environment.get_template("runs.html.j2").render(
+        root="", runs=all_runs(cases), pages={page.case.fingerprint: page.file for page in pages}
+    )
+    for page in pages:
+        made[page.file] = environment.get_template("instance.html.j2").render(root="../", page=page)
+    return made
+
+
+def _environment() -> Environment:
+    """Return templates that escape whatever is not markup of their own, and refuse what they are not given."""
+    made = Environment(
+        loader=PackageLoader("reports.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return made
+
+
+def _assets() -> dict[str, str]:
+    folder = files("reports.page").joinpath("assets")
+    return {f"assets/{file.name}": file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
+
+
+def _file_name(case: Case) -> str:
+    """Return a name that any file system takes and no other instance's page has."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", case.name).lstrip(".-")[:_NAME_LENGTH] or "_"
+    return f"instances/{safe}-{case.fingerprint[:12]}.html"
+
+
+def _instance_lines(cases: Sequence[Case], pages: Sequence[InstancePage]) -> list[dict[str, Any]]:
+    """Return what the first page says of every instance."""
+    file_of = {page.case.fingerprint: page.file for page in pages}
+    return [_instance_line(case, file_of.get(case.fingerprint)) for case in cases]
+
+
+def _instance_line(case: Case, file: str | None) -> dict[str, Any]:
+    best = min(case.rows, key=case.rank, default=None)
+    gaps = [gap.gap for gap in case.gaps.values() if gap.gap is not None]
+    bound = None if best is None else case.bounds[best.key]
+    return {
+        "name": case.name,
+        "suite": case.suite,
+        "objective": case.objective,
+        "file": file,
+        "size": None if case.instance is None else len(case.instance.workloads) or len(case.instance.jobs),
+        "runs": len(case.all_rows),
+        "best": worth(case.best_known, case.objective),
+        "best_number": case.best_known,
+        "bound": "-" if bound is None else worth(bound, case.objective),
+        "gap": percent(min(gaps, default=None)),
+        "gap_number": min(gaps, default=None),
+    }

@@ -1,0 +1,45 @@
+"""A plan as stacks: every GPU with the shares that were cut from it, one upon the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.row import JsonObject, Row
+from instances import Instance
+from reports.placement import Piece, gpus, pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A GPU of a plan with its slots; ``allocated_pct`` of it is given away, more than 100 if too much is."""
+
+    type: str
+    allocated_pct: float
+    pieces: Sequence[Piece]
+
+
+def stacks(row: Row, instance: Instance) -> list[Stack]:
+    """Return the GPUs of the row's plan for ``instance``; none without a plan."""
+    on: dict[int, list[Piece]] = {}
+    for piece in pieces(row, instance):
+        on.setdefault(piece.gpu, []).append(piece)
+    return [_stack(gpu["type"], on.get(position, [])) for position, gpu in enumerate(gpus(row))]
+
+
+def _stack(gpu_type: str, found: Sequence[Piece]) -> Stack:
+    # Slots that take turns hold the same stretch.
+    return Stack(gpu_type, sum(piece.share_pct for piece in found if piece.turn == 0), found)
+
+
+def compact_plan(plan: JsonObject) -> list[list[Any]]:
+    """Return the GPUs of a plan file in little space; ``assets/plans.js`` makes the file of it again.
+
+    A GPU is ``[type, gpulet, ...]``, a gpulet ``[share_units, duty_cycle_ms, start, processes, slot, ...]`` and a slot
+    ``[workload, batch, rate_rps]``; what the plan file leaves out is ``None``.
+    """
+    return [[gpu["type"], *(_compact_gpulet(gpulet) for gpulet in gpu["gpulets"])] for gpu in plan["gpus"]]
+
+
+def _compact_gpulet(gpulet: JsonObject) -> list[Any]:
+    slots = [[slot["workload"], slot["batch"], slot["rate_rps"]] for slot in gpulet["slots"]]
+    return [gpulet["share_units"], gpulet["duty_cycle_ms"], gpulet.get("start"), gpulet.get("processes"), *slots]

@@ -1,0 +1,48 @@
+"""How long a large ledger's report takes, and how large it gets; ``make bench`` prints the table."""
+
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.cli import main
+from bench.ledger import Ledger
+from bench.registry import entries
+from heuristics.first_fit import FfdPlusPlus
+from instances.generate import generate
+from tests.reports.page.runs_made_here import run_of
+
+INSTANCES, SEEDS = 20, 25
+"""Times twenty schedulers: 10,000 runs."""
+
+
+@pytest.fixture(scope="module")
+def large_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "ledger.sqlite"
+    names = sorted(entries())[:20]
+    with Ledger(path, create=True) as ledger:
+        ledger._database.execute("PRAGMA synchronous = OFF")
+        for number in range(INSTANCES):
+            instance = generate("igniter-mix", 12, number)
+            made = run_of(FfdPlusPlus(), instance)
+            scope = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
+            bound = {"bound": 0.9 * (made.value or 0.0), "bound_certified": True, "bound_scope": scope}
+            for scheduler in names:
+                for seed in range(SEEDS):
+                    key = sha256(f"{number} {scheduler} {seed}".encode()).hexdigest()
+                    own = bound if scheduler == "colgen" else {}
+                    row = replace(made, key=key, scheduler=scheduler, parameters={scheduler: {}}, seed=seed, **own)
+                    ledger.add(row, instance)
+    return path
+
+
+def test_ten_thousand_runs(benchmark: BenchmarkFixture, large_ledger: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+
+    benchmark.pedantic(main, [["report", str(large_ledger), "-o", str(folder)]], rounds=3)
+
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    benchmark.extra_info["megabytes"] = round(size / 1e6, 2)
+    assert len(list(folder.glob("instances/*.html"))) == INSTANCES

@@ -1,0 +1,124 @@
+"""Chromium without a window, driven through its pipe: no port, no driver program, nothing to install beside it."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from fcntl import F_DUPFD, fcntl
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+_FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
+    *("--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update"),
+)
+
+
+class Browser:
+    """A running Chromium with one page; what happens on it is kept in ``events``.
+
+    ``profile`` is a folder for its files.
+    """
+
+    def __init__(self, profile: Path) -> None:
+        self.events: list[Mapping[str, Any]] = []
+        assert CHROMIUM is not None
+        hear, self._to = os.pipe()
+        self._from, tell = os.pipe()
+
+        def connect() -> None:
+            """Chromium hears at descriptor 3 and answers at 4; neither may be in the way of the other."""
+            ends = [fcntl(end, F_DUPFD, 10) for end in (hear, tell)]
+            for place, end in enumerate(ends, 3):
+                os.dup2(end, place)
+                os.close(end)
+
+        self._process = subprocess.Popen(
+            [CHROMIUM, *_FLAGS, f"--user-data-dir={profile}"],
+            preexec_fn=connect,
+            close_fds=False,  # it would close those two; Python's own are never handed on
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(hear)
+        os.close(tell)
+        self._unread, self._number, self._session = b"", 0, None
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.ask(f"{domain}.enable")
+
+    def ask(self, method: str, **parameters: Any) -> Any:
+        """Ask for something of the DevTools protocol and return the answer."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer["error"]
+                return answer["result"]
+            self.events.append(answer)
+
+    def _next(self) -> Any:
+        while b"\0" not in self._unread:
+            part = os.read(self._from, 1 << 16)
+            assert part, "Chromium is gone"
+            self._unread += part
+        message, _, self._unread = self._unread.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, address: str, width: int = 1280, height: int = 900, **media: str) -> None:
+        """Open a page and wait until it has loaded; ``media`` are features such as ``prefers_color_scheme``."""
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
+        self.ask("Emulation.setEmulatedMedia", features=features)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        for each in ("about:blank", address):  # one that differs in its fragment alone would load nothing
+            self.events.clear()
+            self.ask("Page.navigate", url=each)
+            while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+                self.events.append(self._next())
+        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def run(self, expression: str) -> Any:
+        """Evaluate JavaScript on the page and return its value; promises are waited for."""
+        answer = self.ask(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True
+        )
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        for kind in ("keyDown", "keyUp"):
+            text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, **text)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What was logged to the console or thrown since the page was opened."""
+        kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+        return [json.dumps(event["params"]) for event in self.events if event["method"] in kinds]
+
+    @property
+    def requested(self) -> list[str]:
+        """The addresses of all that was asked for since the page was opened."""
+        sent = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        return [parameters["request"]["url"] for parameters in sent]
+
+    def close(self) -> None:
+        """End it."""
+        os.close(self._to)  # it ends when nobody can speak to it any more
+        os.close(self._from)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,86 @@
+"""Rows of real plans, judged and simulated, without the processes that a bench would run them in."""
+
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any
+
+from bench.api import Run, Scheduler
+from bench.judge import judge
+from bench.row import Row, columns
+from bench.simulation.arrivals import Arrivals
+from bench.trial import Trial
+from instances import Instance
+from instances.files import plan_to_json
+from instances.suites import suite
+
+HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+_SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
+BOUND = {"bound": 16.0, "bound_certified": True, "bound_scope": _SCOPE}
+(TWELVE,) = suite("igniter-12").build()
+(GAME,) = suite("gpulet-game").build()
+
+HOST = {"gpushare_bench": "0.1.0", "python": "3.11.7", "packages": {"numpy": "2.4.6"}, "cpu": "AMD EPYC", "cores": 2}
+
+
+def run_of(scheduler: Scheduler, instance: Instance, /, **changed: Any) -> Row:
+    """Return the row of a scheduler's plan for an instance; ``changed`` replaces what a bench would have put there."""
+    plan = scheduler.schedule(instance, Run()).plan
+    assert plan is not None
+    verdict = judge(plan, instance)
+    simulating = Trial(arrivals=Arrivals(), seconds=2.0).simulated(plan, instance, instance, 0)
+    try:
+        while True:
+            next(simulating)
+    except StopIteration as end:
+        simulation = end.value
+    figures = {
+        "plan": plan_to_json(plan),
+        "plan_class": plan.plan_class,
+        "trajectory": [
+            {"t_s": 0.01, "value": verdict.value, "feasible": verdict.feasible, "bound": None, "bound_certified": None}
+        ],
+        "violations": len(verdict.violations),
+        "violation_details": [asdict(violation) for violation in verdict.violations],
+        "simulation": simulation,
+        "sim_violation_rate": simulation["violation_rate"],
+        "sim_worst_p99": simulation["worst_p99"],
+    }
+    shared = ("feasible", "value", "gpus_used", "cost_per_hour", "throughput_rps", "goodput_rps", "utilisation_pct")
+    figures |= {name: getattr(verdict, name) for name in (*shared, "fragments_pct")}
+    return row_of(scheduler.name, instance, **(figures | changed))
+
+
+def row_of(scheduler: str, instance: Instance, /, **given: Any) -> Row:
+    """Return the row of a run that ended without a plan, unless that is ``given``."""
+    blank: dict[str, Any] = {column.name: None for column in columns()} | {
+        "instance": instance.name,
+        "instance_hash": instance.fingerprint,
+        "scheduler": scheduler,
+        "parameters": {scheduler: {}},
+        "seed": 0,
+        "source": "plan",
+        "headroom": 1.0,
+        "status": "feasible" if "plan" in given else "unknown",
+        "termination": "finished",
+        "reason": "",
+        "objective": "throughput" if instance.objective in ("capacity", "goodput") else str(instance.objective),
+        "throughput_of": str(instance.objective) if instance.objective in ("capacity", "goodput") else None,
+        "slo_rule": str(instance.slo_rule),
+        "performance_model": instance.performance_model,
+        "violation_details": [],
+        "decision_s": 0.01,
+        "overhead_s": 0.1,
+        "wall_s": 0.2,
+        "overshoot_s": 0.0,
+        "time_limit_s": 10.0,
+        "memory_limit_mb": 8192.0,
+        "threads": 1,
+        "started_at": "2026-11-21T09:54:18.357+00:00",
+        "statistics": {},
+        "trajectory": [],
+        "log_tail": "",
+        "provenance": HOST,
+    }
+    values = blank | given
+    told = [instance.fingerprint, scheduler, *map(str, (values["parameters"], values["seed"], values["source"]))]
+    return Row.from_json({**values, "key": sha256(repr(told).encode()).hexdigest()})

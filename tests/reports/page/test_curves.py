@@ -1,0 +1,71 @@
+"""Plans and bounds over time, and how schedulers fare as instances grow."""
+
+import pytest
+
+from instances.suites import suite
+from reports.page.case import Case
+from reports.page.curves import progress, reference, scaling
+from tests.reports.page.runs_made_here import BOUND, GAME, TWELVE, row_of
+
+
+def case(instance, *rows, name="s"):
+    return Case(instance.name, instance.fingerprint, name, instance, rows, [])
+
+
+def point(t_s, value=None, bound=None, feasible=True):
+    return {
+        "t_s": t_s,
+        "value": value,
+        "feasible": feasible if value is not None else None,
+        "bound": bound,
+        "bound_certified": bound is not None,
+    }
+
+
+PLAN = {"gpus": []}
+
+
+def test_cost_is_measured_by_what_whole_gpus_cost():
+    row = row_of("a", TWELVE, plan=PLAN, plan_class="spatial", feasible=True, value=24.48, **BOUND)
+    own = case(TWELVE, row)
+    assert reference(own) == (pytest.approx(18.36), "the best certified bound")
+
+
+def test_without_a_bound_the_best_plan_is_the_measure():
+    rows = [row_of(name, GAME, plan=PLAN, feasible=True, value=value) for name, value in (("a", 1.0), ("b", 1.5))]
+    assert reference(case(GAME, *rows)) == (1.5, "the best plan known")
+    assert reference(case(GAME, row_of("a", GAME))) is None
+
+
+def test_plans_fall_and_bounds_rise():
+    trajectory = [
+        point(0.5, 30.60),
+        point(0.2, 36.72),
+        point(0.6, 12.24, feasible=False),
+        point(0.3, bound=12.0),
+        point(0.7, 33.66),
+        point(0.8, bound=16.0),
+    ]
+    row = row_of("a", TWELVE, feasible=True, value=24.48, decision_s=2.0, trajectory=trajectory)
+    found = progress(row, case(TWELVE, row), 18.36)
+    assert found["plans"] == [(0.2, 100.0), (0.5, 66.667), (2.0, 33.333)]
+    assert found["bounds"] == [(0.3, -33.333), (0.8, 0.0)]  # 12.24 and 18.36 for whole GPUs
+
+
+def test_of_a_maximised_objective_less_is_worse():
+    row = row_of("a", GAME, feasible=True, value=1.5, decision_s=1e-5)
+    assert progress(row, case(GAME, row), 2.0)["plans"] == [(0.001, 25.0)]
+
+
+def test_scaling_has_medians_and_extremes_by_size():
+    mixes = suite("igniter-scaling").build()[:3]
+    cases = [
+        case(mix, *(row_of("a", mix, seed=s, decision_s=(s + 1.0) * len(mix.workloads)) for s in range(3)))
+        for mix in mixes
+    ]
+    (curve,) = scaling(cases)["s"]
+    assert [(p["workloads"], p["runs"], p["decision_s"]) for p in curve["points"]] == [
+        (len(mix.workloads), 3, tuple(k * len(mix.workloads) for k in (1.0, 2.0, 3.0))) for mix in mixes
+    ]
+    assert curve["points"][0]["behind_pct"] is None
+    assert scaling(cases[:2]) == {}

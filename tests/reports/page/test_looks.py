@@ -1,0 +1,26 @@
+"""Looks of schedulers on light and dark backgrounds."""
+
+import pytest
+
+from bench.registry import entries
+from reports.page.instance_page import InstancePage
+from reports.page.looks import page_look
+from reports.palette import lightness, scheduler_look
+
+
+@pytest.mark.parametrize("name", [*sorted(entries()), "somebody-elses", "cpsat@igniter"])
+def test_marks_stand_out_on_either_background(name):
+    look = page_look(name)
+    assert lightness(look.light) <= 60.0
+    assert lightness(look.dark) >= 62.0
+    assert look.marker == scheduler_look(name).marker
+
+
+def test_colours_that_stand_out_anyway_stay():
+    assert page_look("igniter").light == scheduler_look("igniter").colour
+
+
+def test_models_that_share_a_colour_differ_in_their_pattern():
+    colours = {"a": "#CCCCCC", "b": "#AAAAAA", "c": "#CCCCCC", "d": "#CCCCCC"}
+    page = InstancePage(None, "", [], colours, None, {})
+    assert page.classes == {"a": "m0", "b": "m1", "c": "m2 again-1", "d": "m3 again-2"}

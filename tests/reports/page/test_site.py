@@ -1,0 +1,146 @@
+"""The files of a report: whole, self-contained, harmless whatever names are in the ledger."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from bench.cli import main
+from bench.ledger import Ledger
+from reports.page.site import site_files
+from reports.placement import pieces
+from tests.reports.page.runs_made_here import HOSTILE, TWELVE
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, the scripts' text, and the words."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1][0] == "script" and self.get_starttag_text().startswith("<script"):
+            self.scripts[-1] += data
+        self.words.append(data)
+
+    @property
+    def data(self):
+        texts = zip([a for t, a in self.tags if t == "script"], self.scripts, strict=True)
+        return {a["id"]: json.loads(text) for a, text in texts if a.get("type") == "application/json"}
+
+
+def pages(site):
+    return [Page(path) for path in sorted(site.rglob("*.html"))]
+
+
+def page_of(site, name):
+    return next(site.glob(f"instances/{name}-{'?' * 12}.html"))
+
+
+def test_there_is_a_page_for_every_instance(site):
+    assert len(list(site.glob("instances/*.html"))) == 6
+    assert {"index.html", "runs.html", "assets"} < {path.name for path in site.iterdir()}
+
+
+def test_nothing_is_loaded_from_anywhere_else(site):
+    for page in pages(site):
+        for _, attributes in page.tags:
+            for name in ("src", "href", "action", "data", "poster", "srcset"):
+                assert not re.match(r"([a-z]+:)?//", attributes.get(name) or ""), attributes
+    for asset in site.glob("assets/*"):
+        text = asset.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "//" not in re.sub(r"^\s*//.*|\s//\s.*", "", text, flags=re.M), asset
+        assert not re.search(r"\b(fetch|XMLHttpRequest|import|innerHTML|eval)\b", text), asset
+
+
+def test_every_link_leads_to_a_file(site):
+    for path in site.rglob("*.html"):
+        for _, attributes in Page(path).tags:
+            for name in ("src", "href"):
+                target = (attributes.get(name) or "#").partition("#")[0]
+                assert not target or target.startswith("data:") or (path.parent / target).is_file(), target
+
+
+def test_hostile_names_stay_text(site):
+    (path,) = site.glob("instances/__script*")
+    assert "alert(1)" in path.read_text(encoding="utf-8")
+    for page in pages(site):
+        assert not any("onerror" in attributes for _, attributes in page.tags)
+        assert not any("alert" in text for text in page.scripts if not text.startswith(("{", "[")))
+        assert not any(tag == "img" for tag, _ in page.tags)
+    text = path.read_text(encoding="utf-8")
+    for block in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, flags=re.S):
+        assert not set(block) & set("<>&\u2028\u2029'")
+    assert Page(path).data["page-data"]["instance"]["name"] == HOSTILE
+
+
+def test_a_plan_is_shown_share_by_share(site, rows):
+    text = page_of(site, "igniter-12").read_text(encoding="utf-8")
+    for row, instance in rows[:3]:
+        card = re.search(rf"<article(?:(?!</article>).)*{row.key[:8]}.*?</article>", text, flags=re.S)
+        boxes = re.findall(r'<i class="(m\d+)( bad)?" style="--o:([\d.]+);--s:([\d.]+)">(\w+) <small>(\d+)', card[0])
+        found = [(float(o), float(s), name, int(batch), bool(bad)) for _, bad, o, s, name, batch in boxes]
+        wanted = [(p.start_pct, p.share_pct, p.workload, p.batch, p.violating) for p in pieces(row, instance)]
+        assert found == wanted
+    ffd = re.search(r"<article(?:(?!</article>).)*<bdi>ffd\+</bdi>.*?</article>", text, flags=re.S)[0]
+    assert ffd.count('class="missing"') == 1  # five GPUs, six proven to be needed
+    assert '<li class="bound" aria-label="6 GPUs are proven to be needed"' in ffd
+    assert "9 broken constraints" in ffd
+
+
+def test_every_run_is_listed_with_its_command_and_machine(site, rows):
+    runs = Page(site / "runs.html").data["runs-data"]
+    columns = {name: c if isinstance(c, list) else [c["values"][at] for at in c["at"]] for name, c in runs.items()}
+    assert set(columns["key"]) == {row.key for row, _ in rows}
+    assert all(json.loads(host)["cpu"] == "AMD EPYC" for host in columns["host"])
+    assert all(command.startswith(("bench run ", "bench replay ")) for command in columns["command"])
+
+
+def test_predicted_against_measured_where_plans_were_replayed(site):
+    (replay,) = Page(page_of(site, "igniter-12")).data["page-data"]["measured"]
+    assert len(replay["points"]) == len(TWELVE.workloads)
+    assert all(measured == pytest.approx(1.1 * predicted) for predicted, measured, _ in replay["points"])
+    assert Page(page_of(site, "gpulet-game")).data["page-data"]["measured"] == []
+
+
+def test_the_same_rows_give_the_same_files(ledger_file):
+    with Ledger(ledger_file) as ledger:
+        assert site_files(ledger) == site_files(ledger)
+
+
+def test_a_ledger_without_runs_has_a_page(tmp_path):
+    with Ledger(tmp_path / "empty.sqlite", create=True) as ledger:
+        assert "no runs in this ledger" in site_files(ledger)["index.html"]
+
+
+def test_an_instance_of_another_catalogue_has_runs_but_no_page(tmp_path, rows):
+    path = tmp_path / "l.sqlite"
+    with Ledger(path, create=True) as ledger:
+        ledger.add(rows[0][0], TWELVE)
+        ledger._database.execute("UPDATE instances SET json = replace(json, '1200', '1201')")
+        made = site_files(ledger)
+    assert [name for name in made if name.startswith("instances/")] == []
+    assert rows[0][0].key in made["runs.html"]
+
+
+@pytest.mark.parametrize("what", ["no ledger", "a full folder"])
+def test_what_cannot_be_reported_is_told_in_a_line(what, ledger_file, tmp_path, capsys):
+    (tmp_path / "letter.txt").write_text("dear")
+    ledger = ledger_file if what == "a full folder" else tmp_path / "none.sqlite"
+    folder = tmp_path if what == "a full folder" else tmp_path / "new"
+    assert main(["report", str(ledger), "-o", str(folder)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert ("letter.txt" in line) == (what == "a full folder")
+    assert (tmp_path / "letter.txt").read_text() == "dear"

@@ -1,17 +1,22 @@
 """A trained policy as a file: the weights of both actors and what they were trained for. No code is loaded from it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
 
-from instances import Instance
+from instances import InputError, Instance
+from instances.errors import unknown_name
 from rl.cluster import Cluster
 from rl.environment import Process
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
 from rl.two_stage import TwoStage
+from rl.weights import load_weights
+
+_MOST = 10_000
+"""Neurons of a layer, and GPUs: weights and tables have a row for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +90,35 @@ def save_policy(policy: Policy, path: Path) -> None:
 
 
 def load_policy(path: Path) -> Policy:
-    """Read what ``save_policy`` wrote."""
-    return Policy(**torch.load(path, weights_only=True, map_location="cpu"))
+    """Read what ``save_policy`` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or holds something else.
+    """
+    found = load_weights(path)
+    for field in fields(Policy):
+        if field.name not in found:
+            raise InputError(f"{path}: {field.name}", "is missing; expected a policy that `bench train` wrote")
+        kind = get_origin(_TYPES[field.name]) or _TYPES[field.name]
+        value = found[field.name]
+        if not isinstance(value, kind) and not (kind is float and isinstance(value, int)):
+            raise InputError(f"{path}: {field.name}", f"is a {type(value).__name__}; expected a {kind.__name__}")
+    extra = sorted(found.keys() - _TYPES.keys())
+    if extra:
+        raise unknown_name(str(path), "field of a policy", extra[0], list(_TYPES))
+    policy = Policy(**found)
+    for name in ("models", "slo_ms", "rate_rps"):
+        (kind, _) = get_args(_TYPES[name])
+        if not all(isinstance(value, kind) for value in found[name]):
+            raise InputError(f"{path}: {name}", f"expected a tuple of {kind.__name__}")
+    if not len(policy.models) == len(policy.slo_ms) == len(policy.rate_rps):
+        raise InputError(f"{path}: models", "expected as many models as objectives and rates")
+    for name, number in (("hidden", policy.hidden), ("gpus", policy.gpus)):
+        if not 1 <= number <= _MOST:
+            raise InputError(f"{path}: {name}", f"is {number}; expected a whole number from 1 to {_MOST}")
+    return policy
+
+
+_TYPES = get_type_hints(Policy)

@@ -23,6 +23,7 @@ from rl.policy import Policy, save_policy
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
 from rl.two_stage import TwoStage
+from rl.weights import load_weights
 
 Scalars = dict[str, float]
 
@@ -188,13 +189,17 @@ def _without_episodes(training: Training) -> dict[str, Any]:
 def _resume(path: Path, terms: Mapping[str, Any], agent: TwoStage, there: Environments) -> list[Scalars]:
     if not path.exists():
         return []
-    saved = torch.load(path, weights_only=True)
-    for name, value in terms.items():
-        if saved["terms"].get(name) != value:
-            raise InputError(str(path), f"is of training with {name} {saved['terms'].get(name)}, not {value}")
-    agent.load_state_dict(saved["agent"])
-    there.load_state_dict(saved["environments"])
-    told: list[Scalars] = saved["told"]
+    saved = load_weights(path)
+    try:
+        for name, value in terms.items():
+            if saved["terms"].get(name) != value:
+                raise InputError(str(path), f"is of training with {name} {saved['terms'].get(name)}, not {value}")
+        agent.load_state_dict(saved["agent"])
+        there.load_state_dict(saved["environments"])
+        told: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
+    except (AttributeError, KeyError, IndexError, RuntimeError, TypeError) as error:
+        what = " ".join(str(error).split())[:100]
+        raise InputError(str(path), f"is no checkpoint of this training: {type(error).__name__} {what}") from None
     return told
 
 

@@ -36,6 +36,7 @@ class Ts:
 
     name: ClassVar[str] = "ts"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY})
+    own_model: ClassVar[bool] = True
     interference: ClassVar[bool] = True
 
     policy: str | None = None

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 import typer
 
 from bench.cli.app import app, main
@@ -80,3 +81,24 @@ print("torch" in sys.modules, file=sys.stderr)
 def test_examples_are_accepted_by_the_parser(example):
     _, command, *arguments = shlex.split(example)
     typer.main.get_command(app).commands[command].make_context("bench", arguments)
+
+
+@pytest.mark.parametrize("content", [b"", b"not weights", b"\x80\x02cos\nsystem\nX\x08\x00\x00\x00touch ran\x85R."])
+def test_checkpoint_of_strangers_is_refused_in_one_line_and_runs_nothing(content, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoint.pt").write_bytes(content)
+    assert train(tmp_path) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {tmp_path}/checkpoint.pt: is no file of weights")
+    assert told.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_checkpoint_without_what_it_takes_is_refused_in_one_line(tmp_path, capsys):
+    train(tmp_path)
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    for name in ("terms", "agent", "told"):
+        torch.save({key: value for key, value in saved.items() if key != name}, tmp_path / "checkpoint.pt")
+        capsys.readouterr()
+        assert train(tmp_path, "--param=episodes=3") == 2
+        assert capsys.readouterr().err.startswith(f"error: {tmp_path}/checkpoint.pt: is no checkpoint")

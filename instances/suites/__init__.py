@@ -117,6 +117,10 @@ SCENARIO_SUITES: Mapping[str, ScenarioSuite] = {
             "gpulet ATC '22, Sec. 3.2: nine models at 0, 100 or 200 req/s each, on four RTX 2080 Ti",
             gpulet.scenarios_19682,
         ),
+        ScenarioSuite("gpulet-93", "every eleventh scenario of gpulet-1023, for a first look", gpulet.scenarios_93),
+        ScenarioSuite(
+            "gpulet-1790", "every eleventh scenario of gpulet-19682, for a first look", gpulet.scenarios_1790
+        ),
     )
 }
 

@@ -177,6 +177,21 @@ def scenarios_19682() -> ScenarioSet:
     return _all_rates("gpulet-19682", ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
 
 
+def scenarios_93() -> ScenarioSet:
+    """Return every eleventh of the 1,023 scenarios."""
+    return _every_eleventh("gpulet-93", scenarios_1023())
+
+
+def scenarios_1790() -> ScenarioSet:
+    """Return every eleventh of the 19,682 scenarios."""
+    return _every_eleventh("gpulet-1790", scenarios_19682())
+
+
+def _every_eleventh(name: str, scenarios: ScenarioSet) -> ScenarioSet:
+    """Return a sample in which each model has each of its rates about equally often: 11 divides no power of 3 or 4."""
+    return ScenarioSet(replace(scenarios.base, name=name), scenarios.rates_rps[::11])
+
+
 def _all_rates(name: str, slo_ms: Mapping[str, float], rates_rps: tuple[float, ...], source: str) -> ScenarioSet:
     """Return all combinations of rates, the last model's changing fastest, as a question of yes or no: ``cost``."""
     workloads = tuple(Workload(model, model, slo, rates_rps[-1]) for model, slo in slo_ms.items())

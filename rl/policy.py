@@ -1,6 +1,7 @@
 """A trained policy as a file: the weights of both actors and what they were trained for. No code is loaded from it."""
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from rl.td3 import Td3Settings
 from rl.two_stage import TwoStage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """Two trained actors.
+    """Two trained actors; equal to itself alone.
 
     Attributes
     ----------
@@ -26,6 +27,8 @@ class Policy:
         Neurons in each of their hidden layers.
     gpu, gpus
         Type and number of the GPUs.
+    objective
+        What it was rewarded for: ``capacity`` or ``goodput``.
     performance_model
         Which predicted its latencies.
     interference
@@ -34,6 +37,8 @@ class Policy:
         Of the workloads, in the order in which they are placed.
     lowest, highest
         Multiples of the rates it was trained for.
+    headroom
+        Where it turns requests away: see ``rl.admission``.
     training
         Parameters of the training, for people.
     """
@@ -42,6 +47,7 @@ class Policy:
     hidden: int
     gpu: str
     gpus: int
+    objective: str
     performance_model: str
     interference: bool
     models: tuple[str, ...]
@@ -49,6 +55,7 @@ class Policy:
     rate_rps: tuple[float, ...]
     lowest: float
     highest: float
+    headroom: float
     training: dict[str, Any]
 
     @classmethod
@@ -61,6 +68,7 @@ class Policy:
             hidden,
             instance.gpus[0].type.name,
             agent.cluster.gpus,
+            str(instance.objective),
             instance.performance_model,
             agent.cluster.interference,
             tuple(w.model for w in instance.workloads),
@@ -68,6 +76,7 @@ class Policy:
             tuple(w.rate_rps for w in instance.workloads),
             process.lowest,
             process.highest,
+            process.headroom,
             training,
         )
 
@@ -85,5 +94,10 @@ def save_policy(policy: Policy, path: Path) -> None:
 
 
 def load_policy(path: Path) -> Policy:
-    """Read what ``save_policy`` wrote."""
+    """Read what ``save_policy`` wrote; a file that has not changed is read once."""
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path, changed_ns: int) -> Policy:
     return Policy(**torch.load(path, weights_only=True, map_location="cpu"))

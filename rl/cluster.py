@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from instances import InputError, Instance, SloRule
+from instances import InputError, Instance, Objective, SloRule
 from instances.budget import latency_budget_ms
 from instances.tables import Tables
 from instances.view import View
@@ -29,8 +29,12 @@ class Cluster:
     interference
         Whether co-located workloads disturb each other (InSS) or not (InSS-ni).
     rms_rps
-        Root mean square of each workload's throughput alone over all batches and shares, shape (workloads,). The paper
-        normalises by a root mean square and does not say of what; this one is a constant of the instance.
+        Root mean square of the throughputs alone over all workloads, batches and shares. The paper normalises by a root
+        mean square and does not say of what; this one is one constant of the instance, so that the sum of normalised
+        throughputs is in proportion to the objective.
+    turns_away
+        Whether the objective is ``goodput``: then requests beyond what a decision serves in time are turned away, and a
+        workload may be left out. Otherwise all are let in.
     memory_mib
         Of each workload at its largest batch, shape (workloads,): what the safe actions reckon with, since the batch is
         chosen after the place.
@@ -45,7 +49,8 @@ class Cluster:
     tables: Tables
     gpus: int
     interference: bool
-    rms_rps: Floats
+    rms_rps: float
+    turns_away: bool
     memory_mib: Floats
     alone_rps: Floats
     alone_l2_pct: Floats
@@ -78,7 +83,8 @@ class Cluster:
             tables,
             int(instance.gpus[0].count or 0),
             interference,
-            np.array([_rms_rps(tables, m) for m in view.model]),
+            float(np.sqrt(np.mean([_mean_square_rps(tables, int(m)) for m in view.model]))),
+            instance.objective is Objective.GOODPUT,
             tables.memory_mib[view.model, most],
             *_alone(view, tables),
         )
@@ -87,6 +93,11 @@ class Cluster:
     def workloads(self) -> int:
         """I."""
         return len(self.view.model)
+
+    @property
+    def places(self) -> int:
+        """Where a workload may go: K GPUs and, where requests may be turned away, nowhere."""
+        return self.gpus + self.turns_away
 
     @property
     def max_batch(self) -> Ints:
@@ -128,10 +139,10 @@ def _inference_ms(tables: Tables, model: int) -> Floats:
     return alone_ms + tables.transfer_ms[model, batches, None]
 
 
-def _rms_rps(tables: Tables, model: int) -> float:
+def _mean_square_rps(tables: Tables, model: int) -> float:
     batch = np.arange(1, tables.max_batch[model] + 1)[:, None]
     throughput_rps = 1000.0 * batch / _inference_ms(tables, model)
-    return float(np.sqrt(np.mean(throughput_rps**2)))
+    return float(np.mean(throughput_rps**2))
 
 
 def _alone(view: View, tables: Tables) -> tuple[Floats, Floats, Floats]:

@@ -1,12 +1,14 @@
 """The decision process of InSS (Sec. 3.3 and 5): many clusters at once, stepped together.
 
 Each decision step draws new arrival rates, serves the step's requests under the decision by equation (3) with the queue
-and the batch under way that earlier steps left, and pays the reward of equation (2).
+and the batch under way that earlier steps left, and pays the reward of equation (2). Where requests may be turned away
+(objective ``goodput``, which the paper does not have), each workload is let in as far as its slot serves it in time
+(``rl.admission``), and the rate let in takes the place of the throughput.
 
 What the paper leaves open is decided here. A step lasts ``step_s``. The rates of a step are drawn independently and
 uniformly between ``lowest`` and ``highest`` times those of the instance; the agent sees them before it decides (the
 monitor's forecast), the number of requests is then Poisson. ``v`` is a fraction of the step's requests. Throughput is
-normalised by each workload's own constant (``Cluster.rms_rps``). A batch under way at the end of a step ends as it
+normalised by one constant (``Cluster.rms_rps``). A batch under way at the end of a step ends as it
 began, whatever is decided next.
 """
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
+from rl.admission import admitted_rps
 from rl.cluster import Cluster
 from rl.queue_state import serve_step
 
@@ -40,6 +43,8 @@ class Process:
         Arrival rates are drawn between these multiples of the instance's.
     penalty
         omega of equation (2) (Sec. 6.1).
+    headroom
+        Where requests may be turned away: see ``admitted_rps``.
     """
 
     steps: int = 100
@@ -47,6 +52,7 @@ class Process:
     lowest: float = 0.5
     highest: float = 1.0
     penalty: float = 40.0
+    headroom: float = 1.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,8 @@ class Feedback:
     reward
         r_{t,i} of equation (2).
     throughput_rps
-        h_i, the most that the decision serves; 0 where a workload is not deployed.
+        h_i, the most that the decision serves or, where requests may be turned away, what it lets in; 0 for a workload
+        that is nowhere.
     late
         v_i, the fraction of the step's requests that miss their SLO or are dropped.
     arrivals
@@ -72,48 +79,87 @@ class Feedback:
 
 
 @njit(cache=True)
-def _serve(
+def _look(
     tables: Tables,
     model: Ints,
-    slo_ms: Floats,
     gpus: int,
     gpu: Ints,
     units: Ints,
     batch: Ints,
-    arrivals: Ints,
-    step_ms: float,
-    queued: Ints,
-    running_ms: Floats,
+    inference_ms: Floats,
     throughput_rps: Floats,
-    late: Ints,
 ) -> None:
-    """Serve one step in every cluster; ``queued`` to ``late`` are written, all of shape (clusters, workloads)."""
+    """Predict every slot of every cluster; the last two are written, of shape (clusters, workloads) as the decision.
+
+    A workload that is nowhere takes for ever.
+    """
     clusters, workloads = gpu.shape
     here = np.empty(workloads, dtype=np.int64)
     here_model = np.empty(workloads, dtype=np.int64)
     here_batch = np.empty(workloads, dtype=np.int64)
     here_units = np.empty(workloads, dtype=np.int64)
     times_ms = np.empty(workloads)
+    inference_ms[:] = np.inf
+    throughput_rps[:] = 0.0
     for n in range(clusters):
-        for k in range(-1, gpus):
+        for k in range(gpus):
             count = 0
             for i in range(workloads):
                 if gpu[n, i] == k:
                     here[count], here_model[count] = i, model[i]
                     here_batch[count], here_units[count] = batch[n, i], units[n, i]
                     count += 1
-            if k >= 0:
-                gpu_times_ms(tables, here_model, here_batch, here_units, count, times_ms)
+            gpu_times_ms(tables, here_model, here_batch, here_units, count, times_ms)
             for s in range(count):
-                i, b, inference_ms = here[s], 0, np.inf
-                throughput_rps[n, i] = 0.0
-                if k >= 0:
-                    b = here_batch[s]
-                    inference_ms = times_ms[s] + tables.transfer_ms[here_model[s], b]
-                    throughput_rps[n, i] = 1000.0 * b / (times_ms[s] + tables.exposed_ms[here_model[s], b])
-                late[n, i], queued[n, i], running_ms[n, i] = serve_step(
-                    queued[n, i], running_ms[n, i], arrivals[n, i], step_ms, b, inference_ms, slo_ms[i]
-                )
+                b, m = here_batch[s], here_model[s]
+                inference_ms[n, here[s]] = times_ms[s] + tables.transfer_ms[m, b]
+                throughput_rps[n, here[s]] = 1000.0 * b / (times_ms[s] + tables.exposed_ms[m, b])
+
+
+def predicted(cluster: Cluster, gpu: Ints, units: Ints, batch: Ints) -> tuple[Floats, Floats]:
+    """Return the inference time of a batch in ms, infinite for who is nowhere, and the throughput in requests/s.
+
+    Arguments and results have the shape (clusters, workloads); see ``Environments.step``.
+    """
+    inference_ms, throughput_rps = np.empty(gpu.shape), np.empty(gpu.shape)
+    _look(cluster.tables, cluster.view.model, cluster.gpus, gpu, units, batch, inference_ms, throughput_rps)
+    return inference_ms, throughput_rps
+
+
+@njit(cache=True)
+def let_in(rates_rps: Floats, slo_ms: Floats, batch: Ints, inference_ms: Floats, headroom: float) -> Floats:
+    """Return what is let in of the rates that come, all of shape (clusters, workloads); see ``rl.admission``."""
+    admitted = np.zeros(rates_rps.shape)
+    for n in range(len(rates_rps)):
+        for i in range(len(slo_ms)):
+            if rates_rps[n, i] > 0.0 and inference_ms[n, i] < np.inf:
+                admitted[n, i] = admitted_rps(rates_rps[n, i], slo_ms[i], batch[n, i], inference_ms[n, i], headroom)
+    return admitted
+
+
+@njit(cache=True)
+def _serve(
+    slo_ms: Floats,
+    batch: Ints,
+    inference_ms: Floats,
+    arrivals: Ints,
+    step_ms: float,
+    queued: Ints,
+    running_ms: Floats,
+    late: Ints,
+) -> None:
+    """Serve one step in every cluster; the last three are written, of shape (clusters, workloads)."""
+    for n in range(len(arrivals)):
+        for i in range(len(slo_ms)):
+            late[n, i], queued[n, i], running_ms[n, i] = serve_step(
+                queued[n, i],
+                running_ms[n, i],
+                arrivals[n, i],
+                step_ms,
+                batch[n, i] if inference_ms[n, i] < np.inf else 0,
+                inference_ms[n, i],
+                slo_ms[i],
+            )
 
 
 class Environments:
@@ -168,23 +214,13 @@ class Environments:
         """
         cluster, process = self.cluster, self.process
         self.used_mib = self._memory_mib(gpu, units, batch)
-        arrivals = self._random.poisson(self.rates_rps * process.step_s)
-        throughput_rps, late = np.zeros(gpu.shape), np.zeros(gpu.shape, dtype=np.int64)
-        _serve(
-            cluster.tables,
-            cluster.view.model,
-            cluster.view.slo_ms,
-            cluster.gpus,
-            gpu,
-            units,
-            batch,
-            arrivals,
-            1000.0 * process.step_s,
-            self.queued,
-            self.running_ms,
-            throughput_rps,
-            late,
-        )
+        inference_ms, throughput_rps = predicted(cluster, gpu, units, batch)
+        slo_ms, let_in_rps = cluster.view.slo_ms, self.rates_rps
+        if cluster.turns_away:
+            let_in_rps = throughput_rps = let_in(let_in_rps, slo_ms, batch, inference_ms, process.headroom)
+        arrivals = self._random.poisson(let_in_rps * process.step_s)
+        late = np.empty(gpu.shape, dtype=np.int64)
+        _serve(slo_ms, batch, inference_ms, arrivals, 1000.0 * process.step_s, self.queued, self.running_ms, late)
         late_fraction = late / np.maximum(arrivals, 1)
         # Equation 2
         reward = throughput_rps / cluster.rms_rps - process.penalty * late_fraction

@@ -1,7 +1,9 @@
 """Large clusters in groups as a policy knows them (InSS Sec. 5.1: GPUs in sets of four, workloads dealt evenly)."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +11,11 @@ from numpy.typing import NDArray
 from instances import Workload
 from rl.policy import Policy
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+Kind = tuple[str, float]
+"""Model and SLO: what a place of a policy is for."""
 
 ROUNDING = 1e-9
 
@@ -18,16 +24,37 @@ class NoFitError(ValueError):
     """A policy was not trained for these workloads or GPUs."""
 
 
-def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Ints:
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """Workloads dealt to groups.
+
+    Attributes
+    ----------
+    position
+        Of the workload at each place of each group, -1 for none; shape (groups, policy's workloads).
+    rate_rps
+        That it is to be served there; all or, of a replica, a part; 0 for none. The same shape.
+    """
+
+    position: Ints
+    rate_rps: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A workload or one of its replicas."""
+
+    position: int
+    rate_rps: float
+
+
+def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
     """Divide workloads among groups of ``policy.gpus`` GPUs, each at most what the policy was trained for.
 
-    Workloads of one model and SLO are dealt in order of their rates: the largest of each group to the place with the
-    largest rate, and so on. Every second model is dealt the other way round, so that no group gets the largest of all.
-
-    Returns
-    -------
-    numpy.ndarray
-        Position of the workload at each place of each group, -1 for none; shape (groups, policy's workloads).
+    A workload with a higher rate than the policy knows for its model is replicated (Sec. 5.4, where a threshold for
+    each model decides, too): as few equal parts as may be at any of the model's places. Workloads of one model and SLO
+    are dealt in order of their rates: the largest of each group to the place with the largest rate, and so on. Every
+    second model is dealt the other way round, so that no group gets the largest of all.
 
     Raises
     ------
@@ -38,23 +65,30 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Ints:
     groups, rest = divmod(gpus, policy.gpus)
     if rest or not groups:
         raise NoFitError(f"trained for groups of {policy.gpus} GPUs; there are {gpus}")
-    places: dict[tuple[str, float], list[int]] = defaultdict(list)
+    places: dict[Kind, list[int]] = defaultdict(list)
     for place in sorted(range(len(policy.models)), key=lambda place: -policy.rate_rps[place]):
         places[policy.models[place], policy.slo_ms[place]].append(place)
-    waiting: dict[tuple[str, float], list[int]] = defaultdict(list)
-    for position in sorted(range(len(workloads)), key=lambda position: -workloads[position].rate_rps):
-        waiting[workloads[position].model, workloads[position].slo_ms].append(position)
-    dealt = np.full((groups, len(policy.models)), -1, dtype=np.int64)
-    for number, (kind, positions) in enumerate(waiting.items()):
-        if len(positions) > groups * len(places.get(kind, ())):
-            known = groups * len(places.get(kind, ()))
-            raise NoFitError(f"trained for {known} of {kind[0]} at {kind[1]:g} ms; there are {len(positions)}")
-        for turn, position in enumerate(positions):
+    waiting: dict[Kind, list[_Part]] = defaultdict(list)
+    for number, workload in enumerate(workloads):
+        kind = workload.model, workload.slo_ms
+        if kind not in places:
+            raise NoFitError(f"not trained for {workload.model} at {workload.slo_ms:g} ms ({workload.id})")
+        most_rps = [policy.rate_rps[place] * policy.highest * (1.0 + ROUNDING) for place in places[kind]]
+        heavy = workload.rate_rps > most_rps[0]
+        replicas = math.ceil(workload.rate_rps / most_rps[-1]) if heavy else 1
+        waiting[kind] += [_Part(number, workload.rate_rps / replicas)] * replicas
+    position = np.full((groups, len(policy.models)), -1, dtype=np.int64)
+    rate_rps = np.zeros(position.shape)
+    for turned, (kind, parts) in enumerate(waiting.items()):
+        known = groups * len(places[kind])
+        if len(parts) > known:
+            raise NoFitError(f"trained for {known} of {kind[0]} at {kind[1]:g} ms; there are {len(parts)}")
+        for turn, part in enumerate(sorted(parts, key=lambda part: -part.rate_rps)):
             place, group = places[kind][turn // groups], turn % groups
-            low, high = (policy.rate_rps[place] * limit for limit in (policy.lowest, policy.highest))
-            workload = workloads[position]
-            if not low * (1.0 - ROUNDING) <= workload.rate_rps <= high * (1.0 + ROUNDING):
-                asked = f"{workload.id} ({workload.model}) asks for {workload.rate_rps:g}"
-                raise NoFitError(f"trained for {low:g} to {high:g} req/s there; {asked}")
-            dealt[group if number % 2 == 0 else groups - 1 - group, place] = position
-    return dealt
+            low_rps, high_rps = (policy.rate_rps[place] * limit for limit in (policy.lowest, policy.highest))
+            if not low_rps * (1.0 - ROUNDING) <= part.rate_rps <= high_rps * (1.0 + ROUNDING):
+                asked = f"{workloads[part.position].id} ({kind[0]}) asks for {part.rate_rps:g}"
+                raise NoFitError(f"trained for {low_rps:g} to {high_rps:g} req/s there; {asked}")
+            at = group if turned % 2 == 0 else groups - 1 - group, place
+            position[at], rate_rps[at] = part.position, part.rate_rps
+    return Dealt(position, rate_rps)

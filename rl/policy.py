@@ -1,6 +1,7 @@
 """A trained policy as a file: the weights of both actors and what they were trained for. No code is loaded from it."""
 
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -19,9 +20,9 @@ _MOST = 10_000
 """Neurons of a layer, and GPUs: weights and tables have a row for each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """Two trained actors.
+    """Two trained actors; equal to itself alone.
 
     Attributes
     ----------
@@ -31,6 +32,8 @@ class Policy:
         Neurons in each of their hidden layers.
     gpu, gpus
         Type and number of the GPUs.
+    objective
+        What it was rewarded for: ``capacity`` or ``goodput``.
     performance_model
         Which predicted its latencies.
     interference
@@ -39,6 +42,8 @@ class Policy:
         Of the workloads, in the order in which they are placed.
     lowest, highest
         Multiples of the rates it was trained for.
+    headroom
+        Where it turns requests away: see ``rl.admission``.
     training
         Parameters of the training, for people.
     """
@@ -47,6 +52,7 @@ class Policy:
     hidden: int
     gpu: str
     gpus: int
+    objective: str
     performance_model: str
     interference: bool
     models: tuple[str, ...]
@@ -54,6 +60,7 @@ class Policy:
     rate_rps: tuple[float, ...]
     lowest: float
     highest: float
+    headroom: float
     training: dict[str, Any]
 
     @classmethod
@@ -66,6 +73,7 @@ class Policy:
             hidden,
             instance.gpus[0].type.name,
             agent.cluster.gpus,
+            str(instance.objective),
             instance.performance_model,
             agent.cluster.interference,
             tuple(w.model for w in instance.workloads),
@@ -73,6 +81,7 @@ class Policy:
             tuple(w.rate_rps for w in instance.workloads),
             process.lowest,
             process.highest,
+            process.headroom,
             training,
         )
 
@@ -90,13 +99,22 @@ def save_policy(policy: Policy, path: Path) -> None:
 
 
 def load_policy(path: Path) -> Policy:
-    """Read what ``save_policy`` wrote.
+    """Read what ``save_policy`` wrote; a file that has not changed is read once.
 
     Raises
     ------
     InputError
         If the file cannot be read, or holds something else.
     """
+    try:
+        changed_ns = path.stat().st_mtime_ns
+    except OSError:
+        changed_ns = 0  # whatever is wrong with it is said when it is read
+    return _read(path, changed_ns)
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path, changed_ns: int) -> Policy:
     found = load_weights(path)
     for field in fields(Policy):
         if field.name not in found:

@@ -103,7 +103,14 @@ class SacDiscrete:
         Source of all its randomness, on the CPU.
     device
         Where it computes.
+
+    Attributes
+    ----------
+    exploration
+        Part of the target entropy that is aimed at.
     """
+
+    exploration = 1.0
 
     def __init__(
         self,
@@ -139,8 +146,8 @@ class SacDiscrete:
         )
 
     @torch.no_grad()
-    def act(self, agent: int, state: Tensor, safe: Tensor, greedy: bool = False) -> Tensor:
-        """Choose an action in each state, the likeliest or by chance.
+    def act(self, agent: int, state: Tensor, safe: Tensor, spread: Tensor | float = 1.0) -> Tensor:
+        """Choose an action in each state.
 
         Parameters
         ----------
@@ -150,14 +157,14 @@ class SacDiscrete:
             Shape (states, state_size).
         safe
             Which actions are allowed, shape (states, actions), at least one in each state.
-        greedy
-            Whether the likeliest is taken.
+        spread
+            Logits are divided by it: 1 draws from the policy, 0 takes the likeliest; one for all or of shape
+            (states, 1).
         """
         log_p = masked_log_probabilities(self.actor.one(agent, state.to(self._device)), safe.to(self._device)).cpu()
-        if greedy:
-            return log_p.argmax(dim=-1)
-        # Of exponential variates with these rates the first to come is drawn from the distribution.
-        return (log_p.exp() / torch.empty_like(log_p).exponential_(generator=self._random)).argmax(dim=-1)
+        # Gumbel's way to draw: the largest of logits with this noise
+        noise = torch.empty_like(log_p).exponential_(generator=self._random).clamp_min(1e-30).log()
+        return (log_p - spread * noise).argmax(dim=-1)
 
     def update(self) -> dict[str, float]:
         """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses."""
@@ -186,7 +193,7 @@ class SacDiscrete:
         _descend(self._actor_optimiser, actor_loss)
 
         entropy = -(p * log_p).sum(dim=-1).detach()
-        wanted = settings.target_entropy * safe.sum(dim=-1).log()
+        wanted = self.exploration * settings.target_entropy * safe.sum(dim=-1).log()
         temperature_loss = (self.log_temperature * (entropy - wanted)).mean(dim=1).sum()
         _descend(self._temperature_optimiser, temperature_loss)
 

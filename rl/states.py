@@ -32,9 +32,9 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-def placement_size(gpus: int) -> int:
+def placement_size(workloads: int, gpus: int) -> int:
     """Return the length of a placement state."""
-    return 4 + 3 * gpus
+    return 4 + 4 * gpus + workloads
 
 
 def allocation_size(workloads: int) -> int:
@@ -64,6 +64,7 @@ class Placing:
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
         self._used_mib = np.zeros((clusters, cluster.gpus))
         self._residents = np.zeros((clusters, cluster.gpus), dtype=np.int64)
+        self._demand = np.zeros((clusters, cluster.gpus))
         self._l2_pct = np.zeros((clusters, cluster.gpus))
         self._dram_pct = np.zeros((clusters, cluster.gpus))
 
@@ -71,14 +72,23 @@ class Placing:
         """Return the placement state of workload ``i``, shape (clusters, 4 + 3 K)."""
         tables = self._cluster.tables
         own = (self._rate[:, i], self._queue[:, i], self._units[:, i] / tables.share_units, self._waiting[:, i])
-        gpus = (self._used_mib / tables.memory_limit_mib, self._l2_pct / 100.0, self._dram_pct / 100.0)
-        return np.concatenate([np.stack(own, axis=1), *gpus], axis=1).astype(np.float32)
+        gpus = (
+            self._used_mib / tables.memory_limit_mib,
+            self._l2_pct / 100.0,
+            self._dram_pct / 100.0,
+            self._demand / tables.share_units,
+        )
+        return np.concatenate([np.stack(own, axis=1), *gpus, self._rate], axis=1).astype(np.float32)
 
     def safe(self, i: int) -> Flags:
-        """Return which GPUs can take workload ``i``, by memory and by the number of residents, shape (clusters, K)."""
+        """Return which places can take workload ``i``, by memory and by the number of residents.
+
+        Shape (clusters, places). Nowhere, where it may be left out, comes last.
+        """
         tables = self._cluster.tables
-        fits: Flags = self._used_mib + self._cluster.memory_mib[i] <= tables.memory_limit_mib
-        return np.logical_and(fits, self._residents < tables.share_units)
+        fits = self._used_mib + self._cluster.memory_mib[i] <= tables.memory_limit_mib
+        nowhere = np.ones((len(fits), self._cluster.places - self._cluster.gpus), dtype=np.bool_)
+        return np.concatenate([fits & (self._residents < tables.share_units), nowhere], axis=1)
 
     def place(self, i: int, gpu: Ints) -> None:
         """Put workload ``i`` on a GPU of each cluster, -1 for none; shape (clusters,)."""
@@ -88,6 +98,7 @@ class Placing:
         there = gpu[:, None] == np.arange(cluster.gpus)
         self._used_mib += there * cluster.memory_mib[i]
         self._residents += there
+        self._demand += there * units[:, None]
         self._l2_pct += there * cluster.alone_l2_pct[i, units][:, None]
         self._dram_pct += there * cluster.alone_dram_pct[i, units][:, None]
 

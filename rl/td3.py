@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from rl.replay import Replay
 
@@ -129,7 +128,14 @@ class Td3:
         Source of all its randomness, on the CPU.
     device
         Where it computes.
+
+    Attributes
+    ----------
+    exploration
+        Part of the noise and of the random actions that is used.
     """
+
+    exploration = 1.0
 
     def __init__(
         self, workloads: int, state_size: int, settings: Td3Settings, random: torch.Generator, device: torch.device
@@ -138,8 +144,8 @@ class Td3:
         hidden, inputs = settings.hidden, state_size + 2 * workloads
         self.actor = Actor(workloads, state_size, hidden, random).to(device)
         self.target_actor = Actor(workloads, state_size, hidden, random).to(device).requires_grad_(False)
-        self.critics = nn.ModuleList(four_layers(inputs, hidden, 1, random) for _ in range(2)).to(device)
-        self.targets = nn.ModuleList(four_layers(inputs, hidden, 1, random) for _ in range(2)).to(device)
+        self.critics = nn.ModuleList(four_layers(inputs, hidden, workloads, random) for _ in range(2)).to(device)
+        self.targets = nn.ModuleList(four_layers(inputs, hidden, workloads, random) for _ in range(2)).to(device)
         self.targets.requires_grad_(False)
         self.target_actor.load_state_dict(self.actor.state_dict())
         self.targets.load_state_dict(self.critics.state_dict())
@@ -148,7 +154,7 @@ class Td3:
         self._updates = 0
         self.replay = Replay(
             settings.buffer,
-            {"state": (state_size,), "action": (2 * workloads,), "reward": (), "next_state": (state_size,)},
+            {"state": (state_size,), "action": (2 * workloads,), "reward": (workloads,), "next_state": (state_size,)},
         )
 
     @torch.no_grad()
@@ -157,8 +163,8 @@ class Td3:
         action: Tensor = self.actor(state.to(self._device)).cpu()
         if greedy:
             return action
-        noise = self.settings.explore_noise * torch.randn(action.shape, generator=self._random)
-        at_random = torch.rand((len(state), 1), generator=self._random) < self.settings.random_part
+        noise = self.exploration * self.settings.explore_noise * torch.randn(action.shape, generator=self._random)
+        at_random = torch.rand((len(state), 1), generator=self._random) < self.exploration * self.settings.random_part
         return torch.where(at_random, self._any(state), blurred(state, action, noise))
 
     def _any(self, state: Tensor) -> Tensor:
@@ -177,11 +183,11 @@ class Td3:
             noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
             noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
             seen = torch.cat([next_state, blurred(next_state, self.target_actor(next_state), noise)], dim=1)
-            least = torch.minimum(self.targets[0](seen), self.targets[1](seen)).squeeze(1)
-            target = reward + settings.discount * least
-        seen = torch.cat([state, action], dim=1)
+            least = torch.minimum(self.targets[0](seen), self.targets[1](seen))
+            target = reward + settings.discount * least * next_state[:, : self.actor.workloads]
+        seen, there = torch.cat([state, action], dim=1), state[:, : self.actor.workloads]
         critic_loss = sum(
-            (functional.mse_loss(critic(seen).squeeze(1), target) for critic in self.critics),
+            ((critic(seen) * there - target).square().sum(dim=1).mean() for critic in self.critics),
             torch.zeros((), device=self._device),
         )
         _descend(self._critic_optimiser, critic_loss)
@@ -189,8 +195,10 @@ class Td3:
         if self._updates % settings.policy_every == 0:
             # Through the first critic alone, whose own weights stay as they are
             last_layer = self.actor.network(state)
-            worth = self.critics[0](torch.cat([state, self.actor.action(state, last_layer)], dim=1)).mean()
-            _descend(self._actor_optimiser, settings.logit_penalty * last_layer.square().mean() - worth)
+            worth = self.critics[0](torch.cat([state, self.actor.action(state, last_layer)], dim=1)) * there
+            _descend(
+                self._actor_optimiser, settings.logit_penalty * last_layer.square().mean() - worth.sum(dim=1).mean()
+            )
             with torch.no_grad():
                 for slow, fast in ((self.targets, self.critics), (self.target_actor, self.actor)):
                     for target_weight, weight in zip(slow.parameters(), fast.parameters(), strict=True):

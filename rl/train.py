@@ -7,6 +7,7 @@ the same machine and with the same number of threads. ``policy.pt``, written wit
 
 import csv
 import io
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -52,6 +53,8 @@ class Training:
         Of the first stage, see ``SacSettings``.
     explore_noise, random_part, logit_penalty
         Of the second stage, see ``Td3Settings``.
+    halve_every
+        Episodes after which the exploration of both stages is half of what it was, and so on.
     lowest, highest
         Rates it is trained for, as multiples of the instance's.
     warm_up
@@ -74,10 +77,12 @@ class Training:
     discount: float = _SAC.discount
     sac_learning_rate: float = _SAC.learning_rate
     td3_learning_rate: float = _TD3.learning_rate
+    temperature: float = _SAC.temperature
     target_entropy: float = _SAC.target_entropy
     explore_noise: float = _TD3.explore_noise
     random_part: float = _TD3.random_part
     logit_penalty: float = _TD3.logit_penalty
+    halve_every: float = math.inf
     lowest: float = 0.5
     highest: float = 1.0
     warm_up: int = 20
@@ -103,6 +108,7 @@ class Training:
             **shared,
             discount=self.discount,
             learning_rate=self.sac_learning_rate,
+            temperature=self.temperature,
             target_entropy=self.target_entropy,
         )
         td3 = Td3Settings(
@@ -144,6 +150,7 @@ class Training:
         terms = {**_without_episodes(self), "instance": instance.fingerprint, "seed": seed}
         told = _resume(folder / "checkpoint.pt", terms, agent, there)
         for episode in range(len(told) + 1, self.episodes + 1):
+            agent.explore(0.5 ** ((episode - 1) / self.halve_every))
             told.append(_episode(agent, there, self.warm_up if episode == 1 else 0))
             _write(folder / "scalars.csv", _as_csv(told).encode())
             tell(episode, told[-1])

@@ -1,10 +1,15 @@
 """TS, the two stages together: places first, then shares and batches (InSS Sec. 5, Alg. 1).
 
-The paper's parameters are the defaults of the two agents; what each does differently is said in its module. Here: both
-agents learn from compressed rewards (``rl.environment.compressed``), and a decision is made of many clusters at once.
+The paper's parameters are the defaults of the two agents; what each does differently is said in its module. Here:
+
+- Both agents learn from compressed rewards (``rl.environment.compressed``).
+- An actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is that of its workload
+  alone.
+- Exploration can fade in the course of the training.
+- A decision is made of many clusters at once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -32,8 +37,8 @@ class Decision:
     gpu, units, batch
         Of each workload, shape (clusters, workloads); GPU -1 where memory forbids every GPU.
     placement, safe
-        State and safe actions of each workload's turn, shape (clusters, workloads, 4 + 3 K) and (clusters, workloads,
-        K).
+        State and safe actions of each workload's turn, shape (clusters, workloads, length of a state) and (clusters,
+        workloads, places).
     allocation, action
         State of each GPU and what was done there, shape (clusters, K, 3 I + 1) and (clusters, K, 2 I).
     """
@@ -45,6 +50,10 @@ class Decision:
     safe: Flags
     allocation: Singles
     action: Singles
+
+    def rows(self, clusters: Ints) -> "Decision":
+        """Return what is decided in some of the clusters."""
+        return Decision(*(getattr(self, field.name)[clusters] for field in fields(self)))
 
 
 class TwoStage:
@@ -69,35 +78,38 @@ class TwoStage:
         self._random = torch.Generator().manual_seed(seed)
         device = device or torch.device("cpu")
         workloads, gpus = cluster.workloads, cluster.gpus
-        self.sac = SacDiscrete(workloads, placement_size(gpus), gpus, sac, self._random, device)
+        self.sac = SacDiscrete(workloads, placement_size(workloads, gpus), cluster.places, sac, self._random, device)
         self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
-    def decide(self, rates_rps: Floats, queued: Ints, greedy: bool = False) -> Decision:
+    def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:
         """Decide in every cluster (Alg. 1, lines 6 to 14).
 
         Parameters
         ----------
         rates_rps, queued
             Shape (clusters, workloads). A workload with a rate of 0 is not there: it gets no place.
-        greedy
-            Without exploration.
+        spread
+            Of the drawing of places, see ``SacDiscrete.act``; one for all or of shape (clusters,).
+        blurred
+            Whether shares and batches are explored.
         """
         cluster = self.cluster
         clusters, workloads = rates_rps.shape
         placing = Placing(cluster, rates_rps, queued)
+        wide = torch.from_numpy(np.broadcast_to(np.float32(spread), (clusters,)).copy()).unsqueeze(1)
         placement, safe = [], []
         for i in range(workloads):  # lines 7-10
             state, possible = placing.state(i), placing.safe(i)
             anywhere = possible.any(axis=1) & (rates_rps[:, i] > 0.0)
             # Where nothing is safe, nothing is done whatever is chosen.
             possible |= ~possible.any(axis=1, keepdims=True)
-            chosen = self.sac.act(i, torch.from_numpy(state), torch.from_numpy(possible), greedy).numpy()
-            placing.place(i, np.where(anywhere, chosen, -1))
+            chosen = self.sac.act(i, torch.from_numpy(state), torch.from_numpy(possible), wide).numpy()
+            placing.place(i, np.where(anywhere & (chosen < cluster.gpus), chosen, -1))
             placement.append(state)
             safe.append(possible)
         allocation = placing.allocation()  # line 11
         flat = torch.from_numpy(allocation.reshape(clusters * cluster.gpus, -1))
-        action = self.td3.act(flat, greedy).numpy().reshape(clusters, cluster.gpus, 2 * workloads)  # lines 12-14
+        action = self.td3.act(flat, not blurred).numpy().reshape(clusters, cluster.gpus, 2 * workloads)  # lines 12-14
         at = np.maximum(placing.gpu, 0)
         own = np.arange(workloads)
         rows = np.arange(clusters)[:, None]
@@ -108,20 +120,27 @@ class TwoStage:
             placing.gpu, units, batch, np.stack(placement, axis=1), np.stack(safe, axis=1), allocation, action
         )
 
+    def explore(self, part: float) -> None:
+        """Explore by this part of what the settings say from now on."""
+        self.sac.exploration = self.td3.exploration = part
+
     def remember(self, decision: Decision, feedback: Feedback, following: Decision) -> None:
         """Store what was done, what it brought, and what was seen next (Alg. 1, line 16)."""
         reward = compressed(feedback.reward)
+        # Nowhere is the last action, where it is one.
+        action = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
         self.sac.replay.add(
             state=torch.from_numpy(decision.placement),
             safe=torch.from_numpy(decision.safe),
-            action=torch.from_numpy(np.maximum(decision.gpu, 0)),
-            reward=torch.from_numpy(reward),
+            action=torch.from_numpy(action),
+            # Of the cluster: who was placed first may be in the way of those who come after.
+            reward=torch.from_numpy(np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1)),
             next_state=torch.from_numpy(following.placement),
             next_safe=torch.from_numpy(following.safe),
         )
-        there = decision.gpu[:, :, None] == np.arange(self.cluster.gpus)
-        on_gpu = np.sum(there * reward[:, :, None], axis=1)
-        used = np.any(there, axis=1)  # of a GPU with nobody on it there is nothing to learn
+        there = np.swapaxes(decision.gpu[:, :, None] == np.arange(self.cluster.gpus), 1, 2)
+        on_gpu = there * reward[:, None, :]  # (clusters, K, I)
+        used = np.any(there, axis=2)  # of a GPU with nobody on it there is nothing to learn
         self.td3.replay.add(
             state=torch.from_numpy(decision.allocation[used]),
             action=torch.from_numpy(decision.action[used]),
@@ -133,6 +152,10 @@ class TwoStage:
         """Let both stages learn from a mini-batch each (Alg. 1, lines 17 to 25); return their losses by name."""
         sac, td3 = self.sac.update(), self.td3.update()
         return {f"sac_{name}": loss for name, loss in sac.items()} | {f"td3_{name}": loss for name, loss in td3.items()}
+
+    def reseed(self, seed: int) -> None:
+        """Begin all randomness anew."""
+        self._random.manual_seed(seed)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what it takes to go on learning bit for bit."""

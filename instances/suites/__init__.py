@@ -37,6 +37,8 @@ SUITES: Mapping[str, Suite] = {
         Suite("igniter-12", "iGniter's evaluation: twelve workloads, cost on V100s", igniter.igniter_12),
         Suite("igniter-12-t4", "iGniter, Fig. 20: the twelve workloads, cost on T4s", igniter.igniter_12_t4),
         Suite("4gpu", "InSS, Sec. 6: ten models on four A100s, capacity; rates ours", inss.four_gpus),
+        Suite("4gpu-goodput", "the same at 2.5 times the rates, which do not fit; goodput", inss.overloaded),
+        Suite("inss-clusters", "InSS, Sec. 6.4: 8 to 64 A100s, ten models for every four, capacity", inss.larger),
         Suite(
             "64gpu",
             "four instances of 160 workloads for about 64 V100s: cost, cost on a bounded pool, capacity, goodput",

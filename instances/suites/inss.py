@@ -1,9 +1,16 @@
-"""InSS's small cluster (Sec. 6): ten models on four A100s, most throughput."""
+"""InSS's clusters (Sec. 6): ten models on four A100s and multiples of them, most throughput."""
+
+from itertools import cycle
+
+import numpy as np
+from numpy.typing import NDArray
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
 from instances.instance import GpuPool, Instance, Objective
 from instances.workload import Workload
+
+Floats = NDArray[np.float64]
 
 # Model, SLO in ms (Sec. 6.1) and requests per second (ours).
 _DEMANDS = (
@@ -20,22 +27,51 @@ _DEMANDS = (
 )
 
 
+_OVERLOAD = 2.5
+"""Four GPUs serve about three quarters of so many times the rates."""
+
+_MODELS = "InSS, Sec. 6.1: models, SLOs, GPUs; ours: rates, and that AlexNet and ResNet-50 appear twice"
+
+
 def four_gpus() -> tuple[Instance, ...]:
     """Return ``4gpu``: workloads ``W1`` to ``W10``, the eight models and two of them again.
 
     The paper leaves two things open, which are decided here: the models that appear twice are AlexNet and ResNet-50,
     and the rates are such that alone and at its least share a workload takes a tenth to two fifths of a GPU.
     """
-    instance = Instance(
-        name="4gpu",
-        objective=Objective.CAPACITY,
+    return (_cluster("4gpu", Objective.CAPACITY, 4, np.ones(len(_DEMANDS)), _MODELS),)
+
+
+def overloaded() -> tuple[Instance, ...]:
+    """Return ``4gpu-goodput``: the same at rates that do not fit."""
+    provenance = f"{_MODELS}, times {_OVERLOAD:g}"
+    return (_cluster("4gpu-goodput", Objective.GOODPUT, 4, np.full(len(_DEMANDS), _OVERLOAD), provenance),)
+
+
+def larger() -> tuple[Instance, ...]:
+    """Return ``inss-8gpu`` to ``inss-64gpu``: the ten workloads for every four GPUs, at 0.5 to 1 times their rates."""
+    instances = []
+    for gpus in (8, 16, 32, 64):
+        random = np.random.default_rng(gpus)
+        factors = random.uniform(0.5, 1.0, gpus // 4 * len(_DEMANDS))
+        provenance = f"{_MODELS}; drawn from 0.5 to 1 times the rates of 4gpu, seed {gpus}"
+        instances.append(_cluster(f"inss-{gpus}gpu", Objective.CAPACITY, gpus, factors, provenance))
+    return tuple(instances)
+
+
+def _cluster(name: str, objective: Objective, gpus: int, factors: Floats, provenance: str) -> Instance:
+    """Return the ten workloads over and over, each at a multiple of its rate."""
+    return Instance(
+        name=name,
+        objective=objective,
         slo_rule=SloRule.ASSEMBLY,
         performance_model="inss",
-        gpus=(GpuPool(gpu_type("a100-inss"), 4),),
+        gpus=(GpuPool(gpu_type("a100-inss"), gpus),),
         workloads=tuple(
-            Workload(f"W{position + 1}", model, slo_ms, rate_rps)
-            for position, (model, slo_ms, rate_rps) in enumerate(_DEMANDS)
+            Workload(f"W{position + 1}", model, slo_ms, rate_rps * factor)
+            for position, ((model, slo_ms, rate_rps), factor) in enumerate(
+                zip(cycle(_DEMANDS), factors.tolist(), strict=False)
+            )
         ),
-        provenance="InSS, Sec. 6.1: models, SLOs, GPUs; ours: rates, and that AlexNet and ResNet-50 appear twice",
+        provenance=provenance,
     )
-    return (instance,)

@@ -53,7 +53,7 @@ def test_a_step_by_hand():
     assert feedback.throughput_rps[0, 0] == pytest.approx(8000.0 / inference_ms)
     # The first of a batch waits for seven more, 1.25 ms apart: 8.75 + t < 35, and a batch every 10 ms > t.
     assert feedback.late[0, 0] == 0.0
-    assert feedback.reward[0, 0] == pytest.approx(8000.0 / inference_ms / cluster.rms_rps[0])
+    assert feedback.reward[0, 0] == pytest.approx(8000.0 / inference_ms / cluster.rms_rps)
     assert there.used_mib[0, 0] == tables.memory_mib[model, 8]
     assert there.queued[0, 0] == feedback.arrivals[0, 0] % 8
 
@@ -169,12 +169,14 @@ def test_states(cluster):
     placing = Placing(cluster, there.rates_rps, there.queued)
     for i in range(cluster.workloads):
         state = placing.state(i)
-        assert state.shape == (4, placement_size(4))
+        assert state.shape == (4, placement_size(10, 4))
         assert state.dtype == np.float32
         assert np.all(placing.safe(i))
         assert state[:, 3] == pytest.approx((there.rates_rps / cluster.rms_rps)[:, i:].sum(axis=1), rel=1e-5)
         placing.place(i, np.array([0, 1, i % 4, -1]))
-    assert np.count_nonzero(placing.state(0)[0, 4:]) == 3  # memory, L2 and DRAM of GPU 0 alone
+    # Memory, L2, DRAM and demand of GPU 0 alone, and everyone's rate
+    assert np.count_nonzero(placing.state(0)[0, 4:20]) == 4
+    assert placing.state(0)[0, 20:] == pytest.approx((there.rates_rps / cluster.rms_rps)[0], rel=1e-5)
     allocation = placing.allocation()
     assert allocation.shape == (4, 4, allocation_size(10))
     assert np.array_equal(allocation[2, 1, :10], np.arange(10) % 4 == 1)

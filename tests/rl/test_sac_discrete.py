@@ -88,7 +88,7 @@ def trained(seed, steps, count=16):
 def greedy(agent):
     at = np.arange(STATES)
     safe = torch.tensor(Chain.safe(at))
-    return np.stack([agent.act(i, Chain.state(at), safe, greedy=True).numpy() for i in range(AGENTS)])
+    return np.stack([agent.act(i, Chain.state(at), safe, spread=0.0).numpy() for i in range(AGENTS)])
 
 
 def test_learns_the_optimum():

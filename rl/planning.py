@@ -1,0 +1,158 @@
+"""From an instance and a policy to what the policy decides, group by group."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances import GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.plan import spatial_gpu
+from rl.cluster import Cluster
+from rl.environment import let_in, predicted
+from rl.grouping import Dealt, NoFitError, deal
+from rl.policy import Policy
+from rl.two_stage import Decision, TwoStage
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SPREAD = 3.0
+"""The logits of the first stage are divided by it when places are drawn: many different good ones are wanted."""
+
+LATE_RPS = 1e9
+"""What a decision is worth less for every workload that has to be served and is not in time: more than any gains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a policy decides for an instance.
+
+    Attributes
+    ----------
+    instance, policy
+        Who decided, and what.
+    dealt, decision
+        Who is at which place of which group, and what is decided there.
+    rate_rps
+        What is let in of ``dealt.rate_rps``: all, or where requests may be turned away what is served in time.
+    worth
+        Of each group, by the latency model, shape (groups,): requests let in or, where none may be turned away, the
+        throughput, far below 0 where somebody is not served in time.
+    """
+
+    instance: Instance
+    policy: Policy
+    dealt: Dealt
+    decision: Decision
+    rate_rps: Floats
+    worth: Floats
+
+    @property
+    def groups(self) -> int:
+        """Groups of GPUs."""
+        return len(self.dealt.position)
+
+    @property
+    def homeless(self) -> Ints:
+        """Positions of the workloads that have to be served and have no place."""
+        nowhere = (self.dealt.rate_rps > 0.0) & (self.decision.gpu < 0)
+        return self.dealt.position[nowhere & (self.policy.objective != Objective.GOODPUT)]
+
+    def residents(self, group: int) -> list[Ints]:
+        """Return the places of those on each GPU of a group that has somebody."""
+        gpu = np.where(self.dealt.position[group] >= 0, self.decision.gpu[group], -1)
+        return [np.flatnonzero(gpu == k) for k in range(self.policy.gpus) if np.any(gpu == k)]
+
+    def gpu(self, group: int, places: Ints) -> PlacedGpu | None:
+        """Return a GPU as the second stage divides it, without those who are turned away altogether."""
+        rows = [
+            (
+                self.instance.workloads[self.dealt.position[group, place]].id,
+                int(self.decision.units[group, place]),
+                int(self.decision.batch[group, place]),
+                float(self.rate_rps[group, place]),
+            )
+            for place in places
+            if self.rate_rps[group, place] > 0.0
+        ]
+        return spatial_gpu(self.policy.gpu, rows) if rows else None
+
+
+def decided(instance: Instance, policy: Policy, drawn: int, seed: int, kept: int = 1) -> list[Decided]:
+    """Deal the workloads into groups, decide in all of them at once, and return the best decisions, best first.
+
+    Parameters
+    ----------
+    instance, policy
+        What is decided, and by which policy.
+    drawn
+        Decisions of each group that are drawn from the policy besides its likeliest.
+    seed
+        Of the drawing.
+    kept
+        Of those, how many are returned.
+
+    Raises
+    ------
+    NoFitError
+        If the policy was trained for something else.
+    """
+    pool = instance.gpus[0]
+    if len(instance.gpus) > 1 or pool.count is None or pool.type.name != policy.gpu:
+        raise NoFitError(f"trained for a known number of {policy.gpu}")
+    if instance.objective != policy.objective:
+        raise NoFitError(f"trained for {policy.objective}")
+    if instance.performance_model != policy.performance_model:
+        raise NoFitError(f'trained for the performance model "{policy.performance_model}"')
+    if instance.slo_rule is not SloRule.ASSEMBLY or instance.latency_buffer != 1.0:
+        raise NoFitError(f'trained for the SLO rule "{SloRule.ASSEMBLY}" without a latency buffer')
+    dealt = deal(policy, instance.workloads, pool.count)
+    agent = agent_for(policy, pool.type)
+    agent.reseed(seed)
+    # Of each group the likeliest decision and ``drawn`` others, next to each other
+    rates_rps = np.repeat(dealt.rate_rps, 1 + drawn, axis=0)
+    spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(dealt.rate_rps))
+    tried = agent.decide(rates_rps, np.zeros(rates_rps.shape, dtype=np.int64), spread, blurred=False)
+    let_in_rps, worth = _valued(agent.cluster, tried, rates_rps, policy.headroom)
+    order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
+    first = np.arange(len(order)) * (1 + drawn)
+    ranked = [first + order[:, rank] for rank in range(min(kept, 1 + drawn))]
+    return [Decided(instance, policy, dealt, tried.rows(rows), let_in_rps[rows], worth[rows]) for rows in ranked]
+
+
+def _valued(cluster: Cluster, decision: Decision, rates_rps: Floats, headroom: float) -> tuple[Floats, Floats]:
+    """Return the rates that are let in, shape (decisions, workloads), and what each decision is worth."""
+    inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
+    in_time_rps = let_in(rates_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom)
+    if cluster.turns_away:
+        return in_time_rps, in_time_rps.sum(axis=1)
+    late = np.sum(in_time_rps < rates_rps, axis=1)
+    return rates_rps, throughput_rps.sum(axis=1) - LATE_RPS * late
+
+
+def agent_for(policy: Policy, gpu: GpuType) -> TwoStage:
+    """Return the agent for one group of GPUs; that for a GPU type of the catalogue is made once."""
+    try:
+        known = gpu_type(policy.gpu) == gpu
+    except InputError:  # a type of the user's own: it comes with the instance
+        known = False
+    return _agent_of_catalogue(policy) if known else _agent(policy, gpu)
+
+
+@lru_cache(maxsize=32)
+def _agent_of_catalogue(policy: Policy) -> TwoStage:
+    return _agent(policy, gpu_type(policy.gpu))
+
+
+def _agent(policy: Policy, gpu: GpuType) -> TwoStage:
+    workloads = tuple(
+        Workload(f"w{place}", model, slo_ms, rate_rps)
+        for place, (model, slo_ms, rate_rps) in enumerate(
+            zip(policy.models, policy.slo_ms, policy.rate_rps, strict=True)
+        )
+    )
+    objective, pool = Objective(policy.objective), GpuPool(gpu, policy.gpus)
+    group = Instance("group", objective, SloRule.ASSEMBLY, policy.performance_model, (pool,), workloads)
+    return policy.agent(Cluster.of(group, policy.interference))

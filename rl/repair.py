@@ -1,0 +1,183 @@
+"""``ts+repair``: TS's places stay, shares and batches come from the kernels that decide one GPU."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu
+from instances.least_shares import least_share_alone, least_shares
+from instances.plan import spatial_gpu
+from instances.spare_shares import spend_spare_shares
+from instances.tables import Tables
+from instances.view import View
+from rl.planning import Decided, decided
+from rl.policy import Policy
+from rl.ts import Ts
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_STEPS = round(1.0 / GOODPUT_STEP)
+
+_NODE_LIMIT = 20_000
+"""Of ``spend_spare_shares`` on one GPU: a millisecond or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class TsRepair(Ts):
+    """TS's first stage alone; each GPU is divided by the one-GPU kernels instead of the second.
+
+    Attributes
+    ----------
+    drawn, repaired
+        More decisions are drawn than by TS, and that many of the best of each group are divided anew.
+    """
+
+    name: ClassVar[str] = "ts+repair"
+
+    drawn: int = 63
+    repaired: int = 4
+
+    def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
+        """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
+        view = View.of(instance, instance.gpus[0].type)
+        ranked = decided(instance, policy, self.drawn, seed, self.repaired)
+        gpus: list[PlacedGpu] = []
+        for group in range(ranked[0].groups):
+            _, best = max((_repaired(view, one, group) for one in ranked), key=lambda found: found[0])
+            gpus += best
+        return gpus, ranked[0].homeless
+
+
+def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
+    """Return what a group is worth with its GPUs divided anew, and those; the policy's own where that fails."""
+    worth, gpus = 0.0, []
+    for places in decided.residents(group):
+        position, rate_rps = decided.dealt.position[group, places], decided.dealt.rate_rps[group, places]
+        found = divide(view, position, rate_rps, decided.policy.headroom)
+        if found is None:
+            return decided.worth[group], [
+                gpu for own in decided.residents(group) if (gpu := decided.gpu(group, own)) is not None
+            ]
+        worth += found[0]
+        gpus.append(found[1])
+    return worth, gpus
+
+
+def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[float, PlacedGpu] | None:
+    """Divide one GPU.
+
+    Under ``goodput`` the step of somebody's rate that brings most requests for its share comes next, until none fits.
+    Under ``capacity`` everyone gets the least share that serves the whole rate, and the spare shares go where they
+    bring most throughput.
+
+    Parameters
+    ----------
+    view
+        The instance from the GPU's type.
+    residents
+        Positions of those on the GPU.
+    rate_rps
+        That comes for each.
+    headroom
+        Inference is reckoned to take so many times as long.
+
+    Returns
+    -------
+    tuple of float and PlacedGpu, or None
+        Requests per second that are served, or throughput. ``None`` where nobody can be served or, under ``capacity``,
+        not everyone.
+    """
+    turns_away = view.instance.objective is Objective.GOODPUT
+    steps = np.arange(1, _STEPS + 1) if turns_away else np.array([_STEPS])
+    rates_rps = rate_rps[:, None] * steps / _STEPS
+    batch, budget_ms = _thriftiest(view, residents, rates_rps, headroom)
+    model = view.model[residents]
+    units, level = np.zeros(len(residents), dtype=np.int64), np.zeros(len(residents), dtype=np.int64)
+    if turns_away:
+        level = _filled(view.tables, model, rates_rps, batch, budget_ms, units)
+        worth = float(np.sum(rates_rps[np.arange(len(level)), level] * (level >= 0)))
+    elif np.any(batch == 0) or not least_shares(view.tables, model, batch[:, 0], budget_ms[:, 0], units):
+        return None
+    else:
+        worth, _ = spend_spare_shares(view.tables, model, batch[:, 0], budget_ms[:, 0], units, _NODE_LIMIT)
+    rows = [
+        (view.instance.workloads[w].id, int(units[i]), int(batch[i, level[i]]), float(rates_rps[i, level[i]]))
+        for i, w in enumerate(residents)
+        if level[i] >= 0
+    ]
+    return (worth, spatial_gpu(view.gpu.name, rows)) if rows else None
+
+
+def _thriftiest(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[Ints, Floats]:
+    """Return for each rate the batch that needs the least share alone, 0 where none does, and its budget."""
+    model = view.model[residents]
+    batches = np.arange(1, int(view.tables.max_batch[model].max()) + 1)
+    budget_ms = view.budget_ms(residents[:, None, None], batches, rate_rps[:, :, None])
+    transfer_ms = view.tables.transfer_ms[model[:, None], batches][:, None]
+    budget_ms = (budget_ms + transfer_ms) / headroom - transfer_ms  # a budget is for the GPU's time alone
+    batch = _least_alone(view.tables, model, budget_ms)
+    chosen = np.maximum(batch - 1, 0)[:, :, None]
+    return batch, np.take_along_axis(budget_ms, chosen, axis=2)[:, :, 0]
+
+
+@njit(cache=True)
+def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
+    batch = np.zeros(budget_ms.shape[:2], dtype=np.int64)
+    for i in range(len(model)):
+        for level in range(budget_ms.shape[1]):
+            best, least_ms = tables.share_units + 1, np.inf
+            for b in range(1, min(budget_ms.shape[2], tables.max_batch[model[i]]) + 1):
+                units = least_share_alone(tables, model[i], b, budget_ms[i, level, b - 1])
+                if units > tables.share_units:
+                    continue
+                # Of equal shares the one with most room for others' interference
+                used = tables.active_ms[model[i], b, units] / budget_ms[i, level, b - 1]
+                if units < best or (units == best and used < least_ms):
+                    batch[i, level], best, least_ms = b, units, used
+    return batch
+
+
+@njit(cache=True)
+def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_ms: Floats, units: Ints) -> Ints:
+    """Return the position of the rate that each resident is served at, -1 for none; ``units`` are written."""
+    count = len(model)
+    level = np.full(count, -1, dtype=np.int64)
+    tried, tried_units = level.copy(), units.copy()
+    while True:
+        best, best_level, most = -1, -1, 0.0
+        for i in range(count):
+            higher = level[i] + 1
+            while higher < batch.shape[1] and batch[i, higher] == 0:
+                higher += 1
+            if higher == batch.shape[1]:
+                continue
+            tried[:] = level
+            tried[i] = higher
+            if _fit(tables, model, batch, budget_ms, tried, tried_units):
+                more_rps = rate_rps[i, higher] - (rate_rps[i, level[i]] if level[i] >= 0 else 0.0)
+                # Half a unit stands for none, so that of those who need no more share the largest step comes first.
+                worth = more_rps / max(tried_units.sum() - units.sum(), 0.5)
+                if worth > most:
+                    best, best_level, most = i, higher, worth
+        if best < 0:
+            return level
+        level[best] = best_level
+        _fit(tables, model, batch, budget_ms, level, units)
+
+
+@njit(cache=True)
+def _fit(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, level: Ints, units: Ints) -> bool:
+    """Whether those with a rate fit on the GPU together; ``units`` become their least shares, 0 for the others."""
+    served = np.flatnonzero(level >= 0)
+    own_batch, own_budget_ms = np.empty(len(served), dtype=np.int64), np.empty(len(served))
+    for s, i in enumerate(served):
+        own_batch[s], own_budget_ms[s] = batch[i, level[i]], budget_ms[i, level[i]]
+    own_units = np.empty(len(served), dtype=np.int64)
+    units[:] = 0
+    fits = least_shares(tables, model[served], own_batch, own_budget_ms, own_units)
+    units[served] = own_units
+    return fits

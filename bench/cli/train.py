@@ -1,11 +1,14 @@
 """``bench train``: training of learning schedulers."""
 
+import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
 
 import typer
+
+from bench.cli.options import INTERRUPTED
 
 if TYPE_CHECKING:
     from instances import Instance
@@ -58,11 +61,54 @@ def train(
     instance = find_instance(suite, "--suite")
     kind: Any = found[name].load()
     trainer = cast(Trainer, instantiate(kind, overrides, name))
-    of = getattr(trainer, "episodes", None)
-
-    def tell(episode: int, scalars: dict[str, float]) -> None:
-        told = ", ".join(f"{key} {scalars[key]:.4g}" for key in ("reward", "late_pct", "throughput_rps"))
-        say(f"[{episode}{'' if of is None else f'/{of}'}] {told}")
-
-    trainer.train(instance, seed, output, tell)
+    with _Told(getattr(trainer, "episodes", None)) as told:
+        try:
+            trainer.train(instance, seed, output, told.episode)
+        except KeyboardInterrupt:
+            interrupted = f"interrupted after episode {told.last}; the same command goes on from the last checkpoint"
+        else:
+            interrupted = None
+    if interrupted is not None:
+        say(interrupted)
+        raise typer.Exit(INTERRUPTED)
     say(f"wrote {output}")
+
+
+class _Told:
+    """How training goes: a bar with the latest scalars on a terminal, a line for each episode elsewhere."""
+
+    def __init__(self, episodes: int | None) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from bench.cli.terminal import console_on
+
+        self.last = 0
+        self._episodes = episodes
+        self._bar: Progress | None = None
+        if sys.stderr.isatty():
+            scalars = TextColumn("{task.fields[scalars]}")
+            columns = (BarColumn(30), MofNCompleteColumn(), TimeRemainingColumn(), scalars)
+            self._bar = Progress(*columns, console=console_on(sys.stderr), transient=True)
+            self._task = self._bar.add_task("", total=episodes, scalars="")
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def episode(self, number: int, scalars: dict[str, float]) -> None:
+        """Tell of an episode that ended."""
+        from bench.cli.terminal import say
+
+        self.last = number
+        reward, late_pct, rps = (scalars[name] for name in ("reward", "late_pct", "throughput_rps"))
+        told = f"reward {reward:.4g}, {late_pct:.3g} % late, {rps:,.0f} req/s"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=number, scalars=told)
+        else:
+            say(f"[{number}{'' if self._episodes is None else f'/{self._episodes}'}] {told}")

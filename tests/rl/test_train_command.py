@@ -1,4 +1,5 @@
 import csv
+import io
 import shlex
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import pytest
 import torch
 import typer
 
+import rl.train
 from bench.cli.app import app, main
 from bench.cli.train import EXAMPLES
 from rl.policy import load_policy
@@ -39,6 +41,33 @@ def test_goes_on(tmp_path, capsys):
     capsys.readouterr()
     assert train(tmp_path, "--param=episodes=3") == 0
     assert capsys.readouterr().err.count("reward") == 1
+
+
+def test_an_interruption_loses_nothing(tmp_path, capsys, monkeypatch):
+    episode = rl.train._episode
+    left = iter([True, True, False])
+
+    def interrupted(*arguments):
+        if not next(left, True):
+            raise KeyboardInterrupt
+        return episode(*arguments)
+
+    monkeypatch.setattr("rl.train._episode", interrupted)
+    more = ("--param=episodes=5", "--param=save_every=1")
+    assert train(tmp_path, *more) == 130
+    assert "interrupted after episode 2; the same command goes on" in capsys.readouterr().err
+    assert train(tmp_path, *more) == 0
+    assert "[3/5]" in capsys.readouterr().err
+
+
+def test_a_terminal_shows_a_bar(tmp_path, monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    assert train(tmp_path) == 0
+    assert "2/2" in screen.getvalue()
+    assert "req/s" in screen.getvalue()
 
 
 def test_without_interference(tmp_path):

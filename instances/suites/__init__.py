@@ -38,6 +38,11 @@ SUITES: Mapping[str, Suite] = {
         Suite("igniter-12-t4", "iGniter, Fig. 20: the twelve workloads, cost on T4s", igniter.igniter_12_t4),
         Suite("4gpu", "InSS, Sec. 6: ten models on four A100s, capacity; rates ours", inss.four_gpus),
         Suite("4gpu-goodput", "the same at 2.5 times the rates, which do not fit; goodput", inss.overloaded),
+        Suite(
+            "4gpu-unseen",
+            "a hundred draws of rates from 1 to 4 times those of 4gpu, which no agent was trained on; goodput",
+            inss.unseen,
+        ),
         Suite("inss-clusters", "InSS, Sec. 6.4: 8 to 64 A100s, ten models for every four, capacity", inss.larger),
         Suite(
             "64gpu",

@@ -48,6 +48,21 @@ def overloaded() -> tuple[Instance, ...]:
     return (_cluster("4gpu-goodput", Objective.GOODPUT, 4, np.full(len(_DEMANDS), _OVERLOAD), provenance),)
 
 
+def unseen() -> tuple[Instance, ...]:
+    """Return ``4gpu-unseen-0`` to ``-99``: rates drawn from 1 to 4 times those of ``4gpu``, none of which fit."""
+    factors = np.random.default_rng(20261121).uniform(1.0, 4.0, (100, len(_DEMANDS)))
+    return tuple(
+        _cluster(
+            f"4gpu-unseen-{number}",
+            Objective.GOODPUT,
+            4,
+            row,
+            f"{_MODELS}; drawn from 1 to 4 times the rates of 4gpu, seed 20261121",
+        )
+        for number, row in enumerate(factors)
+    )
+
+
 def larger() -> tuple[Instance, ...]:
     """Return ``inss-8gpu`` to ``inss-64gpu``: the ten workloads for every four GPUs, at 0.5 to 1 times their rates."""
     instances = []

@@ -1,0 +1,215 @@
+"""Two sets of runs, pair by pair: what is better in the second, what is worse, and whether that is more than chance."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from json import dumps
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from bench.gap import Gap
+from reports.statistics.best_known import UNSOLVED, achieved
+from reports.statistics.bootstrap import mean_interval
+from reports.statistics.holm import holm
+from reports.statistics.wilcoxon import signed_ranks
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+TOLERANCE = 1e-6
+"""Relative differences of values, and differences of gaps, up to this are rounding."""
+
+TIME_TOLERANCE, TIME_TOLERANCE_S = 0.1, 0.01
+"""Decisions whose times differ by less than either of these are equally fast: a busy machine makes as much."""
+
+
+class Measure(StrEnum):
+    """What is compared."""
+
+    VALUE = "value"
+    GAP = "gap"
+    DECISION = "decision"
+
+
+class Verdict(StrEnum):
+    """Of the second run against the first, or of all its pairs together."""
+
+    BETTER = "better"
+    EQUAL = "equal"
+    WORSE = "worse"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two runs on one instance with one seed, tried alike, with their gaps to the best certified bound.
+
+    An unsolved run, one without a feasible plan, is worse than any that has one: by 100 %.
+    """
+
+    a: "Row"
+    b: "Row"
+    gap_a: float | None
+    gap_b: float | None
+
+    @property
+    def lost(self) -> bool:
+        """Whether only the first has a feasible plan."""
+        return achieved(self.a) is not None and achieved(self.b) is None
+
+    def change(self, measure: Measure) -> float | None:
+        """Return by how much the second is worse; negative where it is better, ``None`` where it cannot be said.
+
+        Of values it is ``(b - a) / max(|a|, |b|)``, turned over for what is maximised; of gaps ``b - a``; of decision
+        times as of values, among runs that both found a feasible plan.
+        """
+        value_a, value_b = achieved(self.a), achieved(self.b)
+        if value_a is None or value_b is None:
+            unsolved = (value_b is None) - (value_a is None)
+            return None if measure is Measure.DECISION else UNSOLVED * unsolved
+        match measure:
+            case Measure.VALUE:
+                worse = _relative(value_a, value_b)
+                return _rounded(worse if self.a.objective == "cost" else -worse)
+            case Measure.GAP:
+                return None if self.gap_a is None or self.gap_b is None else _rounded(self.gap_b - self.gap_a)
+            case Measure.DECISION:
+                return _time_change(self.a.decision_s, self.b.decision_s)
+
+    def verdict(self, measure: Measure) -> Verdict | None:
+        """Return what became of a measure, ``None`` where it cannot be said."""
+        change = self.change(measure)
+        return None if change is None else _verdict(change)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One measure of one scheduler over all instances.
+
+    Attributes
+    ----------
+    scheduler
+        Of the runs of both sides; ``None`` where two schedulers are compared.
+    measure
+        What is compared.
+    better, equal, worse
+        Instances on which the second is so, by the mean over its seeds.
+    mean_change, interval
+        Mean of ``Pair.change`` over the instances and its 95 % bootstrap interval, ``None`` for fewer than two.
+    p, p_holm
+        Of Wilcoxon's signed-rank test over the instances, alone and corrected for all tests of the comparison.
+    verdict
+        ``better`` or ``worse`` where ``p_holm`` is significant, otherwise ``None``.
+    """
+
+    scheduler: str | None
+    measure: Measure
+    better: int
+    equal: int
+    worse: int
+    mean_change: float
+    interval: tuple[float, float] | None
+    p: float
+    p_holm: float
+    verdict: Verdict | None
+
+
+def pair_runs(
+    a: "Sequence[Row]", b: "Sequence[Row]", gaps_a: Mapping[str, Gap], gaps_b: Mapping[str, Gap], across: bool = False
+) -> list[Pair]:
+    """Return the runs of both sides that can be compared, in the order of the first.
+
+    Partners have the same instance, seed, source, headroom and truth. Where a side has several such runs, with other
+    parameters or limits, those partners are taken that agree in these as well; of equal runs the latest counts. Runs
+    without a partner, and skipped ones, are left out.
+
+    Parameters
+    ----------
+    a, b
+        Rows, oldest first.
+    gaps_a, gaps_b
+        By key.
+    across
+        Whether two schedulers are compared; otherwise partners have the same one.
+    """
+    left, right = _by_place(a, across), _by_place(b, across)
+    found = []
+    for place, runs_a in left.items():
+        runs_b = right.get(place, {})
+        if len(runs_a) == len(runs_b) == 1:
+            partners = [(*runs_a.values(), *runs_b.values())]
+        else:
+            partners = [(runs_a[variant], runs_b[variant]) for variant in runs_a if variant in runs_b]
+        found += [Pair(one, other, gaps_a[one.key].gap, gaps_b[other.key].gap) for one, other in partners]
+    return found
+
+
+def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Comparison]:
+    """Test every measure of every scheduler; the p values are corrected for all of these tests together.
+
+    Pairs of one instance, seeds above all, count as one: their mean. Where no pair can be compared there is no test.
+    """
+    groups: dict[tuple[str | None, Measure], dict[str, list[float]]] = {}
+    for pair in pairs:
+        for measure in Measure:
+            change = pair.change(measure)
+            if change is not None:
+                place = None if across else pair.a.scheduler, measure
+                groups.setdefault(place, defaultdict(list))[pair.a.instance_hash].append(change)
+    changes = {place: [fmean(seeds) for seeds in group.values()] for place, group in groups.items()}
+    ranks = {place: signed_ranks(of_instances) for place, of_instances in changes.items()}
+    corrected = dict(zip(ranks, holm([rank.p for rank in ranks.values()]), strict=True))
+    found = []
+    for (scheduler, measure), of_instances in changes.items():
+        rank, p_holm = ranks[scheduler, measure], corrected[scheduler, measure]
+        verdicts = [_verdict(change) for change in of_instances]
+        found.append(
+            Comparison(
+                scheduler=scheduler,
+                measure=measure,
+                better=verdicts.count(Verdict.BETTER),
+                equal=verdicts.count(Verdict.EQUAL),
+                worse=verdicts.count(Verdict.WORSE),
+                mean_change=fmean(of_instances),
+                interval=mean_interval(of_instances),
+                p=rank.p,
+                p_holm=p_holm,
+                verdict=_verdict(rank.plus - rank.minus) if p_holm <= alpha else None,
+            )
+        )
+    return found
+
+
+def _by_place(rows: "Iterable[Row]", across: bool) -> "dict[Hashable, dict[Hashable, Row]]":
+    """Return the latest run of every variant by what partners must agree in."""
+    found: dict[Hashable, dict[Hashable, Row]] = {}
+    for row in rows:
+        if row.termination != "skipped":
+            limits = row.time_limit_s, row.memory_limit_mb, row.threads
+            place = row.instance_hash, row.seed, row.source, row.headroom or 1.0, row.truth
+            if across:
+                found.setdefault(place, {})[limits] = row
+            else:
+                variant = *limits, dumps(row.parameters, sort_keys=True)
+                found.setdefault((*place, row.scheduler), {})[variant] = row
+    return found
+
+
+def _relative(a: float, b: float) -> float:
+    scale = max(abs(a), abs(b))
+    return (b - a) / scale if scale > 0.0 else 0.0
+
+
+def _rounded(change: float) -> float:
+    return change if abs(change) > TOLERANCE else 0.0
+
+
+def _time_change(a_s: float | None, b_s: float | None) -> float | None:
+    if a_s is None or b_s is None:
+        return None
+    change = _relative(a_s, b_s)
+    return change if abs(change) > TIME_TOLERANCE and abs(b_s - a_s) > TIME_TOLERANCE_S else 0.0
+
+
+def _verdict(change: float) -> Verdict:
+    return Verdict.EQUAL if change == 0.0 else Verdict.WORSE if change > 0.0 else Verdict.BETTER

@@ -1,0 +1,112 @@
+"""Many schedulers on many instances: the runs that statistics over all of them are taken from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.labels import labels
+from reports.figure import Need, NothingToDrawError
+from reports.selection import instances_of, nothing_to_draw
+from reports.statistics.best_known import achieved, best_known
+from reports.variants import tried_like
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+NEEDS = (
+    Need(
+        "exact-scaling,64gpu",
+        ("random", "ffd++", "mediator", "igniter", "local-search", "cpsat", "colgen"),
+        quick="exact-5-s0,exact-5-s1,exact-5-s2,exact-10-s0",
+    ),
+)
+"""Of all figures of contests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """A table without holes: every contestant ran on every instance.
+
+    Attributes
+    ----------
+    runs
+        By contestant and instance fingerprint, in the order of the needs and of the suites: one per seed.
+    best
+        The best value known of each instance, by fingerprint; ``None`` where nobody has a feasible plan. Runs that are
+        left out below count here.
+    notes
+        What is left out.
+    """
+
+    runs: "Mapping[str, Mapping[str, Sequence[Row]]]"
+    best: Mapping[str, float | None]
+    notes: Sequence[str]
+
+
+def contest(figure: str, rows: "Sequence[Row]") -> Contest:
+    """Return the largest table without holes that rows of the contest's instances give.
+
+    Of each run the latest counts. Runs of one scheduler with several parameters are several contestants. A run that was
+    skipped, because the scheduler does not solve such instances, is a hole; one that failed is a result, the worst.
+    Contestants are taken from the one on most instances down, as long as contestants times instances grows.
+
+    Raises
+    ------
+    NothingToDrawError
+        If there is no run; says what to run. ``figure`` names who asks.
+    """
+    known = {instance.fingerprint: name for name, instance in instances_of(NEEDS).items()}
+    own = [
+        row
+        for row in rows
+        if row.instance_hash in known and row.termination != "skipped" and tried_like(row, NEEDS[0].trial)
+    ]
+    if not own:
+        raise nothing_to_draw(figure, NEEDS)
+    names = labels(own)
+    latest = {(names[row.key], row.instance_hash, row.seed): row for row in own}
+    runs: dict[str, dict[str, list[Row]]] = {}
+    for (name, instance, _), row in latest.items():
+        runs.setdefault(name, {}).setdefault(instance, []).append(row)
+
+    order = sorted(runs, key=lambda name: (-len(runs[name]), place(name), name))
+    tables = [
+        (order[:count], set.intersection(*(set(runs[name]) for name in order[:count])))
+        for count in range(1, len(order) + 1)
+    ]
+    chosen, instances = max(tables, key=lambda table: len(table[0]) * len(table[1]))
+    shown = [instance for instance in known if instance in instances]
+    best = {instance: best_known(row for row in own if row.instance_hash == instance) for instance in shown}
+    notes = [f"{len(shown)} instances: {', '.join(known[instance] for instance in shown)}."]
+    if len(chosen) < len(order):
+        notes.append(f"Not run on all of these: {', '.join(name for name in order if name not in chosen)}.")
+    return Contest(
+        {name: {at: runs[name][at] for at in shown} for name in sorted(chosen, key=lambda name: (place(name), name))},
+        best,
+        notes,
+    )
+
+
+def place(contestant: str) -> int:
+    """Return the place of a contestant's scheduler among those of the needs; others come last."""
+    schedulers = NEEDS[0].schedulers
+    name = contestant.partition("[")[0]
+    return schedulers.index(name) if name in schedulers else len(schedulers)
+
+
+def failures(found: Contest) -> list[str]:
+    """Return small print on runs without a feasible plan, which count as the worst."""
+    counts = {
+        name: sum(achieved(row) is None for rows in by_instance.values() for row in rows)
+        for name, by_instance in found.runs.items()
+    }
+    told = [f"{name} {count}" for name, count in counts.items() if count]
+    return [f"Runs without a feasible plan, with a gap of 100 %: {', '.join(told)}."] if told else []
+
+
+def too_few(figure: str, contestants: int, instances: int) -> NothingToDrawError:
+    """Return the error of a figure that cannot be drawn from a table of this size."""
+    return NothingToDrawError(
+        figure,
+        f"{contestants} schedulers on {instances} instances; two of each are the least: `{NEEDS[0].command}`",
+    )

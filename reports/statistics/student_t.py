@@ -1,0 +1,29 @@
+"""How far a mean of a few values may be off: Student's t, for the handful of seeds an agent is trained with."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def half_width(values: ArrayLike, confidence: float = 0.95) -> NDArray[np.float64]:
+    """Return half the width of the confidence interval of the mean over the first axis.
+
+    ``t s / sqrt(n)`` with the quantile of Student's distribution of n - 1 degrees of freedom ("The probable error of a
+    mean", Biometrika 6, 1908): for independent values near to a normal distribution, however few. One per training
+    seed, not one per run. Of a single value nothing is known: 0.
+
+    Parameters
+    ----------
+    values
+        Shape (n, ...).
+    confidence
+        Between 0 and 1.
+    """
+    from scipy.special import stdtrit
+
+    found = np.asarray(values, dtype=float)
+    n = len(found)
+    if n < 2:
+        return np.zeros(found.shape[1:])
+    t = float(stdtrit(n - 1, 0.5 + 0.5 * confidence))
+    half: NDArray[np.float64] = t * found.std(axis=0, ddof=1) / n**0.5
+    return half

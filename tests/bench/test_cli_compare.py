@@ -1,0 +1,148 @@
+"""``bench compare``: what it prints, and when it fails."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bench.cli.app import main
+from bench.ledger import Ledger
+from bench.row import Row
+from instances import Instance
+from instances.suites import suite
+
+Call = Callable[..., SimpleNamespace]
+
+INSTANCES: tuple[Instance, ...] = suite("exact-scaling").build()[:8]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command line in the folder of the ledgers."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> SimpleNamespace:
+        code = main(["compare", *arguments])
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
+
+    return run
+
+
+@pytest.fixture
+def store(tmp_path: Path, make_row: Callable[..., Row]) -> Callable[..., None]:
+    """Write a ledger of a scheduler's costs, one instance each; ``None`` is a crash."""
+
+    def write(name: str, scheduler: str, costs: list[float | None]) -> None:
+        with Ledger(tmp_path / name, create=True) as ledger:
+            for instance, cost in zip(INSTANCES, costs, strict=False):
+                row = make_row(
+                    key=f"{name}-{scheduler}-{instance.name}",
+                    instance=instance.name,
+                    instance_hash=instance.fingerprint,
+                    scheduler=scheduler,
+                    parameters={scheduler: {}},
+                    decision_s=0.5,
+                )
+                solved = {"value": cost, "feasible": True, "bound": 6.0, "bound_certified": True}
+                failed = {"termination": "crashed", "status": "unknown"}
+                ledger.add(replace(row, **(failed if cost is None else solved)), instance)  # type: ignore[arg-type]
+
+    return write
+
+
+def test_equal_ledgers_are_no_regression(call: Call, store: Callable[..., None]) -> None:
+    store("a.sqlite", "igniter", [6.0, 7.0])
+    store("b.sqlite", "igniter", [6.0, 7.0])
+    done = call("a.sqlite", "b.sqlite", "--strict", "--fail-on", "feasible,value,gap,decision")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("6.00 $/h | 6.00 $/h  equal") == 1
+
+
+def test_a_significant_regression_fails_and_the_other_way_round_it_does_not(
+    call: Call, store: Callable[..., None]
+) -> None:
+    store("a.sqlite", "igniter", [6.0] * 8)
+    store("b.sqlite", "igniter", [6.1, 6.2, 6.3, 6.4, 6.5, 6.6, 6.7, 6.8])
+    worse = call("a.sqlite", "b.sqlite")
+    assert worse.code == 1
+    assert "regression: igniter: value is worse on 8 of 8 instances (p = 0.016)\n" in worse.err
+    assert call("b.sqlite", "a.sqlite").code == 0
+    assert call("a.sqlite", "b.sqlite", "--alpha", "0.001").code == 0
+    assert call("a.sqlite", "b.sqlite", "--fail-on", "feasible").code == 0
+    assert call("a.sqlite", "b.sqlite", "--fail-on", "nothing").code == 0
+
+
+def test_one_instance_is_significant_only_to_the_strict(call: Call, store: Callable[..., None]) -> None:
+    store("a.sqlite", "igniter", [6.0, 7.0])
+    store("b.sqlite", "igniter", [6.0, 7.5])
+    assert call("a.sqlite", "b.sqlite").code == 0
+    strict = call("a.sqlite", "b.sqlite", "--strict")
+    assert strict.code == 1
+    assert "value is worse on 1 of 2 instances" in strict.err
+
+
+def test_a_lost_plan_fails_at_once(call: Call, store: Callable[..., None]) -> None:
+    store("a.sqlite", "igniter", [6.0, 7.0])
+    store("b.sqlite", "igniter", [6.0, None])
+    lost = call("a.sqlite", "b.sqlite")
+    assert lost.code == 1
+    assert lost.err == f"regression: igniter on {INSTANCES[1].name}, seed 0: B has no feasible plan (crashed)\n"
+    assert call("b.sqlite", "a.sqlite").code == 0
+    assert call("a.sqlite", "b.sqlite", "--fail-on", "value").code == 0
+
+
+def test_two_schedulers_in_one_ledger_as_json(call: Call, store: Callable[..., None]) -> None:
+    store("l.sqlite", "igniter", [6.0, 8.0, 7.0])
+    store("l.sqlite", "ffd+", [6.0, 6.0])
+    done = call("igniter", "ffd+", "--ledger", "l.sqlite", "--format", "json")
+    report = json.loads(done.out)
+    assert done.code == 0
+    assert done.err == "igniter: 1 runs without a partner, or repeated, are left out\n"
+    assert (report["a"], report["b"], report["regressions"]) == ("igniter", "ffd+", [])
+    first, second = report["pairs"]
+    assert second == {
+        "instance": INSTANCES[1].name,
+        "seed": 0,
+        "key_a": f"l.sqlite-igniter-{INSTANCES[1].name}",
+        "key_b": f"l.sqlite-ffd+-{INSTANCES[1].name}",
+        "scheduler_a": "igniter",
+        "scheduler_b": "ffd+",
+        "feasible_a": True,
+        "feasible_b": True,
+        "value_a": 8.0,
+        "value_b": 6.0,
+        "gap_a": None,
+        "gap_b": None,
+        "decision_s_a": 0.5,
+        "decision_s_b": 0.5,
+        "verdicts": {"value": "better", "gap": None, "decision": "equal"},
+    }
+    assert first["verdicts"]["value"] == "equal"
+    value = next(test for test in report["tests"] if test["measure"] == "value")
+    assert (value["scheduler"], value["better"], value["equal"], value["worse"]) == (None, 1, 1, 0)
+    assert value["mean_change"] == pytest.approx(-0.125)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("a.sqlite missing.sqlite", "missing.sqlite: no such ledger"),
+        ("a.sqlite igniter", "a.sqlite, igniter: are a ledger and a scheduler; expected two ledgers or two schedulers"),
+        ("igniter ignitr --ledger a.sqlite", 'a.sqlite: unknown scheduler "ignitr"; did you mean "igniter"?'),
+        ("a.sqlite c.sqlite", "a.sqlite, c.sqlite: have no runs of the same instance and seed to compare"),
+        ("a.sqlite a.sqlite --fail-on valu", '--fail-on: unknown measure "valu"; did you mean "value"?'),
+        ("a.sqlite a.sqlite --alpha 2", "--alpha"),
+    ],
+)
+def test_wrong_input_is_one_line(call: Call, store: Callable[..., None], line: str, problem: str) -> None:
+    store("a.sqlite", "igniter", [6.0])
+    store("c.sqlite", "ffd+", [6.0])
+    done = call(*line.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert problem in done.err
+    assert done.err.count("\n") == 1

@@ -1,0 +1,45 @@
+"""Primal integrals: by hand, and between their limits."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports.statistics.primal_integral import gap_at, gap_over_time, primal_integral
+
+
+def point(t_s, value, feasible=True):
+    return {"t_s": t_s, "value": value, "feasible": feasible, "bound": None, "bound_certified": None}
+
+
+def test_by_hand(make_row):
+    # No plan until 1 s, then 12 where 6 is possible, 8 from 3 s on, 6 at 5 s: 1 * 1 + 2 * 1/2 + 2 * 1/4 = 2.5.
+    history = [point(0.5, 3.0, feasible=False), point(1.0, 12.0), point(2.0, 20.0), point(3.0, 8.0)]
+    row = make_row(objective="cost", value=6.0, feasible=True, decision_s=5.0, trajectory=history)
+    steps = gap_over_time(row, 6.0)
+    assert steps == [(0.0, 1.0), (1.0, 0.5), (3.0, 0.25), (5.0, 0.0)]
+    assert primal_integral(steps, 10.0) == pytest.approx(2.5)
+    assert primal_integral(steps, 2.0) == pytest.approx(1.5)
+    assert [gap_at(steps, t_s) for t_s in (0.0, 0.9, 1.0, 4.9, 9.0)] == [1.0, 1.0, 0.5, 0.25, 0.0]
+
+
+def test_without_a_feasible_plan_it_is_the_whole_time(make_row):
+    failed = make_row(trajectory=[point(1.0, 3.0, feasible=False)], termination="crashed", value=None)
+    assert primal_integral(gap_over_time(failed, 6.0), 10.0) == 10.0
+
+
+def test_a_run_that_reported_nothing_on_the_way_counts_from_its_end(make_row):
+    row = make_row(objective="throughput", value=80.0, feasible=True, decision_s=0.5, trajectory=[])
+    assert primal_integral(gap_over_time(row, 100.0), 10.0) == pytest.approx(0.5 + 0.2 * 9.5)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(0.0, 20.0), st.floats(6.0, 100.0)), max_size=8), st.floats(0.1, 15.0), st.data())
+def test_it_lies_between_0_and_the_horizon_whatever_the_order(make_row, plans, horizon_s, data):
+    def integral(points):
+        row = make_row(objective="cost", value=None, trajectory=[point(*each) for each in points])
+        return primal_integral(gap_over_time(row, 6.0), horizon_s)
+
+    found = integral(plans)
+    assert 0.0 <= found <= horizon_s * (1 + 1e-12)
+    assert integral(data.draw(st.permutations(plans))) == found
+    assert integral([*plans, (0.0, 6.0)]) == 0.0

@@ -1,0 +1,22 @@
+import numpy as np
+import pytest
+
+from reports.statistics.student_t import half_width
+
+
+def test_the_quantile_of_the_tables():
+    values = [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert half_width(values) == pytest.approx(2.776445 * (2.5 / 5.0) ** 0.5)
+    assert half_width(values, 0.9) == pytest.approx(2.131847 * (2.5 / 5.0) ** 0.5)
+
+
+def test_columns_are_apart_and_one_value_tells_nothing():
+    assert half_width([[1.0, 7.0], [3.0, 7.0]]) == pytest.approx([12.706205, 0.0])
+    assert half_width([4.0]) == 0.0
+    assert half_width([[4.0, 5.0]]).tolist() == [0.0, 0.0]
+
+
+def test_it_holds_the_mean_as_often_as_it_says():
+    drawn = np.random.default_rng(1).normal(3.0, 2.0, (5, 4000))
+    inside = np.abs(drawn.mean(axis=0) - 3.0) <= half_width(drawn)
+    assert inside.mean() == pytest.approx(0.95, abs=0.01)

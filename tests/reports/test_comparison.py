@@ -1,0 +1,130 @@
+"""Pairs of runs: who is whose partner, what became better or worse, and what is significant."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.gap import Gap
+from instances.suites import suite
+from reports.comparison import Measure, Pair, Verdict, compare_pairs, pair_runs
+
+INSTANCES = [instance.name for instance in suite("exact-scaling").build()]
+
+
+@pytest.fixture(scope="module")
+def cost_row(make_row):
+    """Make the row of a run that costs so much, or of one that fails."""
+
+    def make(value, instance="igniter-12", **given_):
+        solved = {"value": value, "feasible": True} if value is not None else {"termination": "crashed"}
+        blank = {"key": f"{instance} {given_}", "objective": "cost", "decision_s": 1.0, "source": "plan", "threads": 1}
+        return make_row(given_.pop("scheduler", "igniter"), instance, **(blank | solved | given_))
+
+    return make
+
+
+def paired(a, b, across=False, gaps=()):
+    known = dict.fromkeys((row.key for row in (*a, *b)), Gap()) | dict(gaps)
+    return pair_runs(a, b, known, known, across)
+
+
+def test_partners_agree_in_instance_seed_scheduler_and_trial(cost_row):
+    a = [cost_row(6.0), cost_row(7.0, seed=1), cost_row(8.0, scheduler="ffd+"), cost_row(9.0, headroom=1.2)]
+    b = [cost_row(9.1, headroom=1.2), cost_row(6.1), cost_row(5.0, "smoke-cost"), cost_row(7.1, seed=1)]
+    assert [(pair.a.value, pair.b.value) for pair in paired(a, b)] == [(6.0, 6.1), (7.0, 7.1), (9.0, 9.1)]
+    assert [pair.a.value for pair in paired([a[0]], [replace(b[1], scheduler="ffd+")])] == []
+    assert [pair.a.value for pair in paired([a[0]], [replace(b[1], scheduler="ffd+")], across=True)] == [6.0]
+
+
+def test_new_parameters_and_limits_part_no_single_runs_but_choose_among_several(cost_row):
+    plain = cost_row(6.0, parameters={"igniter": {}})
+    slow, fast = (cost_row(value, parameters={"igniter": {"fast": value < 6.5}}) for value in (7.0, 6.2))
+    assert [pair.b.value for pair in paired([plain], [slow])] == [7.0]
+    assert [(pair.a.value, pair.b.value) for pair in paired([slow], [slow, fast])] == [(7.0, 7.0)]
+    assert paired([plain], [slow, fast]) == []
+    long = cost_row(5.0, time_limit_s=60.0)
+    assert [pair.b.value for pair in paired([plain], [long], across=True)] == [5.0]
+    assert [pair.b.value for pair in paired([plain], [long, slow], across=True)] == [7.0]
+
+
+def test_the_latest_of_equal_runs_counts_and_skipped_ones_do_not(cost_row):
+    skipped = cost_row(None, "smoke-cost", termination="skipped")
+    pairs = paired([cost_row(6.0), skipped], [cost_row(8.0), cost_row(7.0), skipped])
+    assert [pair.b.value for pair in pairs] == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("objective", "a", "b", "change", "verdict"),
+    [
+        ("cost", 6.0, 8.0, 0.25, Verdict.WORSE),
+        ("cost", 8.0, 6.0, -0.25, Verdict.BETTER),
+        ("throughput", 80.0, 100.0, -0.2, Verdict.BETTER),
+        ("scale", 4.0, 3.0, 0.25, Verdict.WORSE),
+        ("cost", 6.0, 6.0 + 1e-9, 0.0, Verdict.EQUAL),
+        ("cost", 6.0, None, 1.0, Verdict.WORSE),
+        ("throughput", None, 80.0, -1.0, Verdict.BETTER),
+        ("cost", None, None, 0.0, Verdict.EQUAL),
+    ],
+)
+def test_values_by_hand(cost_row, objective, a, b, change, verdict):
+    pair = Pair(cost_row(a, objective=objective), cost_row(b, objective=objective), None, None)
+    assert pair.change(Measure.VALUE) == pytest.approx(change)
+    assert pair.verdict(Measure.VALUE) is verdict
+    assert pair.lost == (b is None and a is not None)
+
+
+def test_a_plan_that_breaks_constraints_counts_as_none(cost_row):
+    cheat = replace(cost_row(3.0), feasible=False)
+    pair = Pair(cost_row(6.0), cheat, None, None)
+    assert pair.lost
+    assert pair.change(Measure.VALUE) == 1.0
+
+
+def test_gaps_differ_in_points_and_need_bounds_on_both_sides(cost_row):
+    a, b = cost_row(6.0), cost_row(8.0)
+    assert Pair(a, b, 0.0, 0.25).change(Measure.GAP) == 0.25
+    assert Pair(a, b, None, 0.25).change(Measure.GAP) is None
+    assert Pair(a, cost_row(None), 0.0, None).change(Measure.GAP) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("a_s", "b_s", "verdict"),
+    [(1.0, 2.0, "worse"), (2.0, 1.0, "better"), (1.0, 1.05, "equal"), (0.001, 0.009, "equal"), (None, 1.0, None)],
+)
+def test_times_differ_by_more_than_a_tenth_and_ten_milliseconds(cost_row, a_s, b_s, verdict):
+    pair = Pair(cost_row(6.0, decision_s=a_s), cost_row(6.0, decision_s=b_s), None, None)
+    assert pair.verdict(Measure.DECISION) == verdict
+
+
+def test_the_time_of_a_failure_says_nothing(cost_row):
+    assert Pair(cost_row(6.0), cost_row(None), None, None).change(Measure.DECISION) is None
+
+
+def test_seeds_count_as_one_and_all_tests_are_corrected_together(cost_row):
+    a = [cost_row(6.0, name, seed=seed) for name in INSTANCES[:6] for seed in (0, 1)]
+    b = [cost_row(8.0, name, seed=seed, decision_s=2.0) for name in INSTANCES[:6] for seed in (0, 1)]
+    value, time = compare_pairs(paired(a, b), False, 0.05)
+    assert (value.scheduler, value.measure, time.measure) == ("igniter", Measure.VALUE, Measure.DECISION)
+    assert (value.better, value.equal, value.worse) == (0, 0, 6)
+    assert (value.mean_change, value.interval) == (0.25, (0.25, 0.25))
+    assert value.p == time.p == 2 / 2**6
+    assert value.p_holm == time.p_holm == 2 * 2 / 2**6
+    assert value.verdict is None
+    assert [test.verdict for test in compare_pairs(paired(a, b), False, 0.1)] == [Verdict.WORSE, Verdict.WORSE]
+    assert [test.verdict for test in compare_pairs(paired(b, a), True, 0.1)] == [Verdict.BETTER, Verdict.BETTER]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([None, 3.06, 6.12, 9.18]), min_size=2, max_size=2 * len(INSTANCES)))
+def test_turned_round_better_is_worse(cost_row, values):
+    half = len(values) // 2
+    a = [cost_row(value, name) for value, name in zip(values[:half], INSTANCES, strict=False)]
+    b = [cost_row(value, name) for value, name in zip(values[half:], INSTANCES, strict=False)]
+    there, back = compare_pairs(paired(a, b), False, 0.05), compare_pairs(paired(b, a), False, 0.05)
+    turned = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE, None: None}
+    for one, other in zip(there, back, strict=True):
+        assert (one.better, one.equal, one.worse) == (other.worse, other.equal, other.better)
+        assert one.mean_change == pytest.approx(-other.mean_change)
+        assert (one.p, one.p_holm, one.verdict) == (other.p, other.p_holm, turned[other.verdict])

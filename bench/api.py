@@ -120,7 +120,9 @@ class Scheduler(Protocol):
 
     A class may also define ``warm(self) -> None``: it is called before the clock starts, sees no instance, and is the
     place to import solvers and compile kernels. One that plans GPUs cut into MIG instances says so with
-    ``partitions: ClassVar[frozenset[Partition]]``; without it a scheduler plans shares.
+    ``partitions: ClassVar[frozenset[Partition]]``; without it a scheduler plans shares. One that predicts latencies by
+    a model of its own, such as without interference, says so with ``own_model: ClassVar[bool] = True``: what it calls
+    feasible is so by that model, and the judge may object.
     """
 
     name: ClassVar[str]
@@ -144,6 +146,11 @@ def partitions(scheduler: object) -> frozenset[Partition]:
     """Return how the GPUs may be divided that ``scheduler`` plans."""
     found: frozenset[Partition] = getattr(scheduler, "partitions", frozenset({Partition.SHARES}))
     return found
+
+
+def has_own_model(scheduler: object) -> bool:
+    """Whether ``scheduler`` predicts latencies by a model of its own."""
+    return bool(getattr(scheduler, "own_model", False))
 
 
 def refusal(scheduler: Capable, instance: Instance) -> str | None:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from bench import enclosure, registry
-from bench.api import partitions
+from bench.api import has_own_model, partitions
 from bench.isolation import Worker, start_forkserver, start_warden
 from bench.messages import Message
 from bench.parameters import Parameter, describe_parameters, instantiate
@@ -33,8 +33,6 @@ class SchedulerInfo:
         Where it is registered.
     objectives
         What it can solve.
-    partitions
-        How the GPUs may be divided that it plans.
     parameters
         With their values: the defaults, or what ``--param`` made of them.
     overrides
@@ -43,6 +41,12 @@ class SchedulerInfo:
         First paragraph of its description.
     error
         Why it cannot be used, or an empty text.
+    partitions
+        How the GPUs may be divided that it plans.
+    class_name
+        What its class says its name is.
+    own_model
+        Whether it predicts latencies by a model of its own.
     """
 
     entry: Entry
@@ -52,6 +56,8 @@ class SchedulerInfo:
     doc: str = ""
     error: str = ""
     partitions: frozenset[Partition] = frozenset({Partition.SHARES})
+    class_name: str = ""
+    own_model: bool = False
 
     @property
     def stage(self) -> Stage:
@@ -82,37 +88,50 @@ def inspect_schedulers(
         If ``overrides`` (see ``bench.parameters``) do not suit a scheduler.
     """
     overrides = overrides or {}
-    found: dict[str, SchedulerInfo] = {}
-    waiting = list(entries)
+    asked = [(entry, overrides.get(entry.name, {})) for entry in entries]
+    return {info.entry.name: info for info in inspect_variants(asked, import_limit_s=import_limit_s)}
+
+
+def inspect_variants(
+    asked: Sequence[tuple[Entry, Mapping[str, str]]], *, import_limit_s: float = IMPORT_LIMIT_S
+) -> list[SchedulerInfo]:
+    """Do the same for schedulers that each come with overrides of their own, and return them in the order of asking.
+
+    Raises
+    ------
+    InputError
+        If overrides do not suit their scheduler.
+    """
+    found: list[SchedulerInfo] = []
+    waiting = list(asked)
     if not waiting:
         return found
     start_forkserver()
     warden = start_warden()
     try:
         while waiting:
-            answered, problem = _ask(waiting, overrides, warden, import_limit_s)
-            for entry, answer in zip(waiting, answered, strict=False):
-                found[entry.name] = _info(entry, overrides.get(entry.name, {}), answer)
+            answered, problem = _ask(waiting, warden, import_limit_s)
+            found += [_info(entry, given, answer) for (entry, given), answer in zip(waiting, answered, strict=False)]
             waiting = waiting[len(answered) :]
             if waiting:  # the next one ended the worker: go on behind it with another
-                entry = waiting.pop(0)
-                found[entry.name] = SchedulerInfo(entry, overrides=overrides.get(entry.name), error=problem)
+                entry, given = waiting.pop(0)
+                found.append(SchedulerInfo(entry, overrides=given, error=problem))
     finally:
         warden.close()
     return found
 
 
 def _ask(
-    entries: Sequence[Entry], overrides: Mapping[str, Mapping[str, str]], warden: Warden, import_limit_s: float
+    asked: Sequence[tuple[Entry, Mapping[str, str]]], warden: Warden, import_limit_s: float
 ) -> tuple[list[Message], str]:
-    """Have a worker import ``entries`` in turn; return its answers, and why there is none for the next one."""
+    """Have a worker import the schedulers in turn; return its answers, and why there is none for the next one."""
     worker = Worker(main, warden)
     answers: list[Message] = []
     problem = ""
     try:
-        worker.order([(entry, dict(overrides.get(entry.name, {}))) for entry in entries])
+        worker.order([(entry, dict(given)) for entry, given in asked])
         due = monotonic() + import_limit_s
-        while len(answers) < len(entries):
+        while len(answers) < len(asked):
             died = worker.sentinel in wait([worker.sentinel, *worker.readable], max(0.0, due - monotonic()))
             new = worker.messages()
             answers += new
@@ -142,6 +161,8 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
         answer["doc"],
         answer["error"],
         frozenset(Partition(name) for name in answer["partitions"]),
+        answer["class_name"],
+        answer["own_model"],
     )
 
 
@@ -162,6 +183,8 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
 
 
 def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
+    if entry.problem:
+        return {"type": "broken", "error": entry.problem}
     try:
         scheduler = registry.load(entry.target)
         made, error = None, ""
@@ -176,6 +199,8 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
             "objectives": sorted(Objective(objective).value for objective in scheduler.objectives),
             "partitions": sorted(Partition(one).value for one in partitions(scheduler)),
             "parameters": [asdict(parameter) for parameter in describe_parameters(scheduler, made)],
+            "class_name": str(scheduler.name),
+            "own_model": has_own_model(scheduler),
             "doc": " ".join(cleandoc(scheduler.__doc__ or "").partition("\n\n")[0].split()),
             "error": error,
         }

@@ -1,14 +1,18 @@
-"""A scheduler's parameters are its dataclass fields; ``--param name.field=value`` sets one."""
+"""A scheduler's parameters are its dataclass fields; ``--param name.field=value`` sets one, ``v1,v2`` sweeps it."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
+from itertools import product
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bench.api import Scheduler
 from instances.errors import InputError, unknown_name
+
+MOST_VARIANTS = 1000
+"""Of one scheduler in one command."""
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -43,6 +47,32 @@ def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dic
             raise unknown_name("--param", "scheduler", name, list(known))
         overrides.setdefault(name, {})[field] = value.strip()
     return overrides
+
+
+def variants(overrides: Mapping[str, str], name: str) -> list[dict[str, str]]:
+    """Return every combination of values that commas part: ``{"a": "1,2", "b": "3,4"}`` are four variants.
+
+    Parameters
+    ----------
+    overrides
+        Values by field; nothing is one variant, the defaults.
+    name
+        Of the scheduler, for messages.
+
+    Raises
+    ------
+    InputError
+        If a value of several is empty, or there are more than ``MOST_VARIANTS``.
+    """
+    values: dict[str, list[str]] = {}
+    for field, text in overrides.items():
+        values[field] = list(dict.fromkeys(value.strip() for value in text.split(",")))
+        if "" in values[field] and text:
+            raise InputError(f"--param {name}.{field}={text}", "has an empty value; write VALUE,VALUE")
+    count = math.prod(len(each) for each in values.values())
+    if count > MOST_VARIANTS:
+        raise InputError(f"--param {name}", f"its values make {count} variants; at most {MOST_VARIANTS} are run")
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
 def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: str) -> Scheduler:

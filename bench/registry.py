@@ -1,7 +1,7 @@
 """Schedulers by name: the entry points of group ``bench.schedulers``, listed without importing anything of theirs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import entry_points
 from operator import attrgetter
@@ -10,6 +10,9 @@ from bench.api import Scheduler
 from instances.errors import InputError, unknown_name
 
 GROUP = "bench.schedulers"
+
+RESERVED = ("@", ",", "=")
+"""``b@a``, ``a,b`` and ``a.parameter=value`` are written with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,37 +27,43 @@ class Entry:
         Where it is, as ``module:attribute``.
     distribution, version
         What it came with.
+    problem
+        Why nobody can use what is registered so, or an empty text.
     """
 
     name: str
     target: str
     distribution: str = ""
     version: str = ""
+    problem: str = ""
 
 
 def entries() -> dict[str, Entry]:
     """Return the registered schedulers by name, sorted.
 
-    Raises
-    ------
-    InputError
-        If two distributions register the same name: neither is more right than the other.
+    A name that two distributions register has a ``problem``: neither is more right than the other.
     """
     found: dict[str, Entry] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         name, version = (point.dist.name, point.dist.version) if point.dist else ("unknown", "")
-        entry = Entry(point.name, f"{point.module}:{point.attr}", name, version)
+        target = point.value.partition("[")[0].replace(" ", "")
+        entry = Entry(point.name, target, name, version, _name_problem(point.name))
         other = found.setdefault(entry.name, entry)
         if other != entry:
-            raise InputError(
-                f'scheduler "{entry.name}"',
-                f"registered twice, by {_origin(other)} and by {_origin(entry)}; uninstall one of them or rename it",
-            )
+            problem = f"registered twice, by {_origin(other)} and by {_origin(entry)}; uninstall or rename one of them"
+            found[entry.name] = replace(other, problem=problem)
     return found
 
 
 def _origin(entry: Entry) -> str:
     return f"{entry.distribution} {entry.version} ({entry.target})"
+
+
+def _name_problem(name: str) -> str:
+    """Return why nobody can write ``name`` on a command line, or an empty text."""
+    if name != name.strip() or not name.isprintable() or any(sign in name for sign in RESERVED):
+        return f"the name has spaces around it or one of {' '.join(RESERVED)}, which the command line needs for itself"
+    return ""
 
 
 def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers") -> tuple[Entry, ...]:
@@ -65,7 +74,7 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers
     Raises
     ------
     InputError
-        If a name is missing or unknown.
+        If a name is missing, unknown, or not to be used.
     """
     stages = []
     for name in (part.strip() for part in reversed(spec.split("@"))):
@@ -73,6 +82,8 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers
             raise InputError(where, f'"{spec}" lacks a name; write SCHEDULER or SCHEDULER@START')
         if name not in known:
             raise unknown_name(where, "scheduler", name, list(known))
+        if problem := known[name].problem:
+            raise InputError(where, f'scheduler "{name}": {problem}')
         stages.append(known[name])
     return tuple(stages)
 
@@ -86,6 +97,8 @@ def load(target: str) -> type[Scheduler]:
         If there is no such class, or it is no scheduler.
     """
     module, _, attribute = target.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+        raise InputError(target, "is no place of a class; expected MODULE:CLASS")
     try:
         found = attrgetter(attribute)(import_module(module))
     except AttributeError as error:

@@ -100,6 +100,7 @@ class FfdPlus:
 
     name: ClassVar[str] = "ffd+"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
+    own_model: ClassVar[bool] = True
 
     def warm(self) -> None:
         """Load the compiled kernel."""

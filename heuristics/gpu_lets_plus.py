@@ -168,6 +168,7 @@ class GpuLetsPlus:
 
     name: ClassVar[str] = "gpu-lets+"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY})
+    own_model: ClassVar[bool] = True
 
     def warm(self) -> None:
         """Load the compiled kernel."""

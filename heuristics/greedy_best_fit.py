@@ -80,6 +80,7 @@ class GreedyBestFit:
 
     name: ClassVar[str] = "greedy-best-fit"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+    own_model: ClassVar[bool] = True
 
     interference: bool = False
 

@@ -32,6 +32,7 @@ class GslicePlus:
 
     name: ClassVar[str] = "gslice+"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY})
+    own_model: ClassVar[bool] = True
 
     rounds: int = 5
     band: float = 0.1

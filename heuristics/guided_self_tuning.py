@@ -25,6 +25,7 @@ class GuidedSelfTuning:
 
     name: ClassVar[str] = "guided-self-tuning"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+    own_model: ClassVar[bool] = True
 
     def warm(self) -> None:
         """Load the compiled kernels."""

@@ -34,7 +34,12 @@ def generate_instance(
     show_families: Annotated[bool, typer.Option("--list", help="List the families and exit.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Draw a random instance and write it as a file that `bench run --instances FILE` takes."""
+    """Draw a random instance and write it as a file that `bench run --instances FILE` takes.
+
+    Families, all of workloads on V100s: `igniter-mix`, iGniter's four models with SLOs and rates about those of its
+    Table 3; `heavy-mix`, the same models at higher rates: 160 of them need about 64 GPUs; `overload-mix`, 160 of which
+    64 GPUs cannot serve. The same family, size and seed give the same workloads for ever.
+    """
     if show_families:
         _list(form)
         return

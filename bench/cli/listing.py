@@ -14,6 +14,8 @@ EXAMPLES = (
 
 _KINDS = ("instances", "schedulers", "figures", "suites", "gpus")
 
+_ABOUT_FIGURES = ("title", "paper", "shows", "look_for", "cost", "command")
+
 Entries = list[dict[str, Any]]
 
 
@@ -29,14 +31,16 @@ def list_things(
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
     collect, columns = {
         "instances": (_instances, ["name", "objective", ">workloads", ">jobs", ">scenarios", "pool", "suites"]),
-        "schedulers": (_schedulers, ["name", "version", "objectives", "parameters", "description"]),
-        "figures": (_figures, ["name", "title", "shows", "cost"]),
+        "schedulers": (_schedulers, ["name", "from", "objectives", "parameters", "description"]),
+        "figures": (_figures, [*_ABOUT_FIGURES]),
         "suites": (_suites, ["name", "instances", "description"]),
         "gpus": (_gpus, ["name", ">share_units", ">memory_mib", ">price_per_hour", "models", "source"]),
     }[kind]
     entries = collect()
     if form is Format.JSON:
         print_json(entries)
+    elif kind == "figures":
+        _show_figures(entries)
     else:
         _show(entries, columns)
 
@@ -50,6 +54,20 @@ def _show(entries: Entries, columns: list[str]) -> None:
     for entry in entries:
         if entry.get("error"):
             show(f"{one_line(entry['name'])} cannot be used: {one_line(entry['error'])}")
+
+
+def _show_figures(entries: Entries) -> None:
+    """Show figures as they are told of: sentences, which no table of one line each can hold."""
+    from bench.cli.tables import table
+    from bench.cli.terminal import show
+
+    lines = [
+        [entry["name"] if key == _ABOUT_FIGURES[0] else "", key.replace("_", " "), entry[key]]
+        for entry in entries
+        for key in _ABOUT_FIGURES
+    ]
+    groups = [entry["name"] for entry in entries for _ in _ABOUT_FIGURES]
+    show(table(["name", "", ""], lines, groups))
 
 
 def _in_words(value: object) -> object:
@@ -158,6 +176,7 @@ def _schedulers() -> Entries:
             ],
             "distribution": info.entry.distribution,
             "version": info.entry.version,
+            "from": f"{info.entry.distribution} {info.entry.version}",
             "error": info.error or None,
         }
         for name, info in inspect_schedulers(list(entries().values())).items()
@@ -174,9 +193,12 @@ def _figures() -> Entries:
             {
                 "name": name,
                 "title": drawn.title,
+                "paper": drawn.paper,
                 "shows": drawn.shows,
                 "look_for": drawn.look_for,
                 "cost": drawn.cost,
+                "command": f"bench figures {name}",
+                "runs": [need.command for need in drawn.needs],
             }
         )
     return found

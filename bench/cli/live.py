@@ -105,7 +105,7 @@ class LiveTable(Progress):
             limit = f"{time.monotonic() - run.since:.0f} s"
             if run.task.scenarios is None:
                 limit += f" of {run.task.time_limit_s:g} s"
-            name = one_line(f"{run.task.instance.name}, {run.task.scheduler}, seed {run.task.seed}")
+            name = one_line(f"{run.task.instance.name}, {self._names[run.task.key]}, seed {run.task.seed}")
             reached = run.incumbent_worth() if under_way is None else under_way.in_words()
             runs.add_row("", name, limit, cell(reached))
         return Group(head, runs)

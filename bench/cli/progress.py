@@ -10,6 +10,7 @@ from typing import Self
 from bench.cli.scenario_table import set_in_words
 from bench.cli.tables import clock, objective_of, result, seconds, worth
 from bench.cli.terminal import one_line, say
+from bench.labels import labels
 from bench.row import Row
 from bench.runner import Listener
 from bench.task import Task
@@ -51,6 +52,7 @@ class Progress(Listener):
         self.rows: dict[str, Row] = {}
         self.reused = 0
         self._left = {task.key: task for task in tasks}
+        self._names = labels(tasks)
         self._total = len(self._left)
         self._jobs = jobs
         self._wall_s: dict[str, list[float]] = defaultdict(list)
@@ -69,7 +71,8 @@ class Progress(Listener):
         under_way.decided, under_way.count = decided, len(task.scenarios)
         if time.monotonic() - under_way.told_at >= _TELL_EVERY_S and decided < under_way.count:
             under_way.told_at = time.monotonic()
-            self.tell(one_line(f"{task.instance.name}, {task.scheduler}: {under_way.in_words()}{self._eta_in_words()}"))
+            name = self._names[task.key]
+            self.tell(one_line(f"{task.instance.name}, {name}: {under_way.in_words()}{self._eta_in_words()}"))
 
     def skipped(self, task: Task, row: Row) -> None:
         """Count a run that the ledger had."""
@@ -81,7 +84,8 @@ class Progress(Listener):
         """Count a run that ended, and tell of it."""
         self._wall_s[task.scheduler].append(row.wall_s)
         self._count(task, row)
-        self.tell(f"[{len(self.rows) - self.reused}/{self._total - self.reused}] {headline(row)}{self._eta_in_words()}")
+        count = f"{len(self.rows) - self.reused}/{self._total - self.reused}"
+        self.tell(f"[{count}] {headline(row, self._names[task.key])}{self._eta_in_words()}")
 
     def tell(self, line: str) -> None:
         """Show a line."""
@@ -112,8 +116,8 @@ class Progress(Listener):
         return f", about {f'{eta_s:.0f} s' if eta_s < 60.0 else clock(eta_s)} left"
 
 
-def headline(row: Row) -> str:
-    """Return a run and its result in one line."""
+def headline(row: Row, scheduler: str) -> str:
+    """Return a run and its result in one line; ``scheduler`` is what to call the one that ran."""
     told = [f"{result(row)}: {row.reason}" if row.failed or row.termination == "skipped" else result(row)]
     if row.scenarios is not None:
         told = [
@@ -128,4 +132,4 @@ def headline(row: Row) -> str:
         told.append(f"{row.violations} violation{'s' * (row.violations != 1)}")
     if row.decision_s is not None:
         told.append(seconds(row.decision_s))
-    return one_line(f"{row.instance}, {row.scheduler}, seed {row.seed}: {', '.join(told)}")
+    return one_line(f"{row.instance}, {scheduler}, seed {row.seed}: {', '.join(told)}")

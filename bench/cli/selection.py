@@ -1,7 +1,9 @@
-"""Which instances are meant: names of suites and scenario sets, names of instances, files, and folders of files."""
+"""Which instances are meant: names of suites, scenario sets and instances; files, patterns of files, and folders."""
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
+from glob import escape, glob, has_magic
 from pathlib import Path
 
 from instances import InputError, Instance, Plan, ScenarioSet
@@ -21,21 +23,20 @@ def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioS
     Raises
     ------
     InputError
-        For a name nobody knows, a file that is no instance, a folder without any, and two different instances of the
-        same name.
+        For a name nobody knows, a file that is no instance, a folder or pattern without any, and two different
+        instances of the same name.
     """
     found: dict[str, Instance | ScenarioSet] = {}
     origin: dict[str, str] = {}
-    for text in texts:
-        for part in _parts(text):
-            for source, instance in _found(part, where):
-                known = found.setdefault(instance.name, instance)
-                first = origin.setdefault(instance.name, source)
-                if known.fingerprint != instance.fingerprint:
-                    problem = f'{first} and {source} are different instances called "{instance.name}"; rename one'
-                    raise InputError(where, problem)
+    for part in dict.fromkeys(part for text in texts for part in names_in(text)):
+        for source, instance in _found(part, where):
+            known = found.setdefault(instance.name, instance)
+            first = origin.setdefault(instance.name, source)
+            if known.fingerprint != instance.fingerprint:
+                problem = f'{first} and {source} are different instances called "{instance.name}"; rename one'
+                raise InputError(where, problem)
     if not found:
-        raise InputError(where, "names no instance")
+        raise InputError(where, "names no instance" if texts else "is missing; see `bench list instances`")
     return list(found.values())
 
 
@@ -69,10 +70,8 @@ def named_instances(name: str) -> list[Instance]:
 
     A scenario of a set is an instance, the set itself is none.
     """
-    for suite in SUITES.values():
-        for instance in suite.build():
-            if instance.name == name:
-                return [instance]
+    if (instance := _by_name().get(name)) is not None:
+        return [instance]
     of, mark, position = name.rpartition(SCENARIO_MARK)
     if mark and of in SCENARIO_SUITES and position.isdecimal():
         scenarios = SCENARIO_SUITES[of].build()
@@ -82,8 +81,17 @@ def named_instances(name: str) -> list[Instance]:
 
 def known_names() -> list[str]:
     """Return the names of all suites, of all instances in them, each once, and of the scenario sets."""
-    instances = (instance.name for suite in SUITES.values() for instance in suite.build())
-    return list(dict.fromkeys([*SUITES, *instances, *SCENARIO_SUITES]))
+    return list(dict.fromkeys([*SUITES, *_by_name(), *SCENARIO_SUITES]))
+
+
+@cache
+def _by_name() -> dict[str, Instance]:
+    """Return all instances of suites by name, built once: thousands of files may be asked about."""
+    found: dict[str, Instance] = {}
+    for suite in SUITES.values():
+        for instance in suite.build():
+            found.setdefault(instance.name, instance)
+    return found
 
 
 def pool_in_words(instance: Instance) -> str:
@@ -93,10 +101,23 @@ def pool_in_words(instance: Instance) -> str:
 
 def looks_like_file(text: str) -> bool:
     """Whether ``text`` must be a path: no name looks so."""
-    return os.sep in text or text.endswith(".json") or os.path.exists(text)  # noqa: PTH110 - see _parts
+    written_so = os.sep in text or text.endswith(".json") or has_magic(text)
+    return written_so or os.path.exists(text)  # noqa: PTH110 - see names_in
 
 
-def _parts(text: str) -> list[str]:
+def anchored(text: str, folder: Path) -> str:
+    """Return ``text`` with the files among its names as seen from ``folder``: names go before files here as well."""
+
+    def seen(name: str) -> str:
+        there = str(Path(escape(str(folder)) if has_magic(name) else folder) / name)
+        is_file = looks_like_file(name) or os.path.exists(there)  # noqa: PTH110 - see names_in
+        return there if is_file and not (name in SCENARIO_SUITES or named_instances(name)) else name
+
+    return ",".join(seen(name) for name in names_in(text))
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names that commas part in ``text``."""
     # The name of an existing file may hold commas.
     if os.path.exists(text):  # noqa: PTH110 - where Path.exists raises because no file can be called so, this is False
         return [text]
@@ -115,10 +136,23 @@ def _found(text: str, where: str) -> Iterator[tuple[str, Instance | ScenarioSet]
     path = Path(text)
     if not looks_like_file(text):
         raise unknown_name(where, "suite, instance or file", text, known_names())
-    if not os.path.isdir(text):  # noqa: PTH112 - see _parts
+    if os.path.isdir(text):  # noqa: PTH112 - see names_in
+        yield from _read(sorted(map(str, path.glob("*.json"))), where, f'folder "{text}" holds no *.json files')
+    elif has_magic(text) and not os.path.exists(text):  # noqa: PTH110 - see names_in
+        found = sorted(file for file in _matching(text, where) if os.path.isfile(file))  # noqa: PTH113 - see names_in
+        yield from _read(found, where, f'"{text}" matches no file')
+    else:
         yield text, read_instance(path)
-        return
-    files = sorted(path.glob("*.json"))
+
+
+def _matching(pattern: str, where: str) -> list[str]:
+    try:
+        return glob(pattern, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute patterns
+    except ValueError:
+        raise InputError(where, "no file can have this name") from None
+
+
+def _read(files: Sequence[str], where: str, nothing: str) -> Iterator[tuple[str, Instance]]:
     if not files:
-        raise InputError(where, f'folder "{text}" holds no *.json files')
-    yield from ((str(file), read_instance(file)) for file in files)
+        raise InputError(where, nothing)
+    yield from ((file, read_instance(Path(file))) for file in files)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from bench.cli.terminal import draws_unicode, one_line
+from bench.labels import labels
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -126,6 +127,8 @@ def result(row: "Row") -> str:
 def run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "Table":
     """Return runs as a table, those of an instance together; with their ``seeds`` where these differ.
 
+    Schedulers that run with several parameters are named with those: ``colgen[plan_class=split]``.
+
     Where one is of ``colocation``, its third score stands beside value and GPUs: the time over capacity.
     """
     scored = any(row.over_capacity_pct is not None for row in rows)
@@ -145,10 +148,11 @@ def run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = Fa
         *([">not in time"] if simulated else []),
         "run",
     ]
+    names = labels(rows)
     cells = [
         [
             row.instance,
-            row.scheduler,
+            names[row.key],
             *([row.seed] if seeds else []),
             result(row),
             worth(row.value, objective_of(row)),

@@ -1,0 +1,109 @@
+"""The instances that schedulers are checked on: small ones with a value known to be reachable, and hard ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from instances import GpuPool, Instance, Objective, Partition, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.parvagpu import parvagpu
+from instances.suites.mediator import forty_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An instance to be solved.
+
+    Attributes
+    ----------
+    instance
+        Small, with room to spare: whoever solves its objective at all finds a plan.
+    reachable
+        The best value of a plan with one slot per gpulet and each workload on one GPU; whoever claims to have proven
+        something has proven it for such plans at least. ``None`` where it is not known.
+    """
+
+    instance: Instance
+    reachable: float | None
+
+
+def cases(objective: Objective, partition: Partition) -> list[Case]:
+    """Return the small instances of an objective; some hold workloads that only their ids tell apart."""
+    if partition is Partition.MIG:
+        few, *_ = parvagpu()
+        return [Case(replace(few, name="check-mig", workloads=few.workloads[:4]), 4.10)]
+    match objective:
+        case Objective.COST:
+            return [
+                Case(_v100s("check-cost", objective, None, *_DIFFERENT), 3.06),
+                Case(_v100s("check-cost-alike", objective, None, *_ALIKE), 6.12),
+            ]
+        case Objective.CAPACITY:
+            return [
+                Case(_v100s("check-capacity", objective, 3, *_DIFFERENT), 11270.74653922),
+                Case(_v100s("check-capacity-alike", objective, 3, *_ALIKE[:3]), 4605.15876458),
+            ]
+        case Objective.GOODPUT:
+            return [
+                Case(_v100s("check-goodput", objective, 1, *_DIFFERENT), 1100.0),
+                Case(_v100s("check-goodput-alike", objective, 1, *_MANY), 1440.0),
+            ]
+        case Objective.SCALE:
+            return [Case(_rtx2080tis("check-scale", 3), 8.96)]
+        case Objective.COLOCATION:
+            return [Case(replace(forty_jobs()[0], name="check-jobs", jobs=forty_jobs()[0].jobs[:6]), None)]
+
+
+def large(objective: Objective, partition: Partition) -> Instance:
+    """Return an instance that takes exact methods longer than anybody waits."""
+    if partition is Partition.MIG:
+        return parvagpu()[-1]
+    match objective:
+        case Objective.COST:
+            return generate("heavy-mix", 80, 0, name="check-large")
+        case Objective.CAPACITY:
+            return generate("heavy-mix", 80, 7, objective, gpus=40, name="check-large")
+        case Objective.GOODPUT:
+            return generate("overload-mix", 80, 1, objective, gpus=32, name="check-large")
+        case Objective.SCALE:
+            return _rtx2080tis("check-large", 24, copies=16)
+        case Objective.COLOCATION:
+            return forty_jobs()[1]
+
+
+def impossible(objective: Objective, partition: Partition) -> Instance | None:
+    """Return an instance with a workload that no GPU serves in time; ``None`` where it may be left out."""
+    if partition is Partition.MIG or objective not in (Objective.COST, Objective.CAPACITY):
+        return None
+    return _v100s("check-impossible", objective, None if objective is Objective.COST else 3, *_DIFFERENT, _NEVER)
+
+
+_DIFFERENT = (
+    Workload("a", "alexnet", 15.0, 500.0),
+    Workload("r", "resnet50", 40.0, 400.0),
+    Workload("v", "vgg19", 60.0, 200.0),
+)
+_ALIKE = (
+    *(Workload(f"alike {letter}", "resnet50", 40.0, 300.0) for letter in "cbad"),  # not in the order of their ids
+    Workload("one", "alexnet", 20.0, 200.0),
+)
+_MANY = tuple(Workload(f"alike {number}", "resnet50", 40.0, 1200.0) for number in range(3))
+_NEVER = Workload("never", "vgg19", 2.0, 200.0)
+_SCALED = (
+    Workload("g", "googlenet", 44.0, 100.0),
+    Workload("alike", "googlenet", 44.0, 100.0),
+    Workload("r", "resnet50", 95.0, 50.0),
+)
+
+
+def _v100s(name: str, objective: Objective, count: int | None, *workloads: Workload) -> Instance:
+    pool = (GpuPool(gpu_type("v100"), count),)
+    return Instance(name, objective, SloRule.HALF_SLO, "igniter", pool, workloads)
+
+
+def _rtx2080tis(name: str, count: int, copies: int = 1) -> Instance:
+    workloads: Sequence[Workload] = _SCALED
+    if copies > 1:
+        workloads = [replace(one, id=f"{one.id} {copy}") for copy in range(copies) for one in _SCALED]
+    pool = (GpuPool(gpu_type("rtx2080ti"), count),)
+    return Instance(name, Objective.SCALE, SloRule.DUTY_CYCLE, "gpulet", pool, tuple(workloads))

@@ -1,0 +1,48 @@
+"""How runs of one scheduler with different parameters are told apart: ``colgen[plan_class=split]``."""
+
+from collections.abc import Sequence
+from json import dumps
+from typing import Protocol
+
+from bench.row import JsonObject
+
+
+class Asked(Protocol):
+    """A run as asked for: a task or a row."""
+
+    @property
+    def key(self) -> str:
+        """Of its row."""
+        ...
+
+    @property
+    def scheduler(self) -> str:
+        """``b@a`` runs ``a`` first."""
+        ...
+
+    @property
+    def parameters(self) -> JsonObject:
+        """The values of all parameters, by scheduler name."""
+        ...
+
+
+def labels(runs: Sequence[Asked]) -> dict[str, str]:
+    """Return by key what to call the scheduler of each run: its name, and those parameters in which ``runs`` differ."""
+    seen: dict[tuple[str, str, str], set[str]] = {}
+    for run in runs:
+        for stage, values in run.parameters.items():
+            for name, value in values.items():
+                seen.setdefault((run.scheduler, stage, name), set()).add(_in_words(value))
+    return {run.key: "@".join(_label(run, stage, seen) for stage in run.scheduler.split("@")) for run in runs}
+
+
+def _label(run: Asked, stage: str, seen: dict[tuple[str, str, str], set[str]]) -> str:
+    values = run.parameters.get(stage, {})
+    varied = [
+        f"{name}={_in_words(value)}" for name, value in values.items() if len(seen[run.scheduler, stage, name]) > 1
+    ]
+    return f"{stage}[{', '.join(varied)}]" if varied else stage
+
+
+def _in_words(value: object) -> str:
+    return value if isinstance(value, str) else dumps(value)

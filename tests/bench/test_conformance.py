@@ -1,0 +1,269 @@
+"""The checks of ``bench check-plugin``: they find what is wrong, and the built-in schedulers pass them."""
+
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bench.api import Status
+from bench.cli.app import main
+from bench.cli.selection import find_problems
+from bench.conformance import Finding, Terms, check
+from bench.conformance.cases import Case, cases, impossible, large
+from bench.conformance.checks import _lost, _Suite
+from bench.inspection import SchedulerInfo, inspect_schedulers
+from bench.registry import Entry, entries
+from bench.row import Row
+from instances import Instance, Objective, Partition, spatial_gpu
+from instances.files import plan_to_json
+from instances.plan import Plan
+from tests.formulations import exhaustive
+
+QUICK = Terms(time_limit_s=5.0, hurried_s=1.0, grace_s=5.0)
+"""On a machine with other work, a grace that only those overrun who do not look at the clock at all."""
+
+ALL = [(objective, Partition.SHARES) for objective in Objective] + [(Objective.COST, Partition.MIG)]
+
+
+def info_of(name: str, overrides: dict[str, str] | None = None) -> SchedulerInfo:
+    return inspect_schedulers([entries()[name]], {name: overrides or {}})[name]
+
+
+def sloppy(name: str, registered: str | None = None) -> SchedulerInfo:
+    entry = Entry(registered or name.lower(), f"sloppy_schedulers:{name}", "sloppy-dist", "0.1")
+    (info,) = inspect_schedulers([entry]).values()
+    return info
+
+
+def by_check(findings: list[Finding]) -> dict[str, Finding]:
+    assert len({finding.check for finding in findings}) == len(findings)
+    return {finding.check: finding for finding in findings}
+
+
+def test_every_broken_promise_is_found() -> None:
+    terms = Terms(time_limit_s=5.0, hurried_s=0.2, grace_s=0.5)
+    found = by_check(list(check(sloppy("Sloppy"), terms)))
+    assert {name for name, finding in found.items() if finding.passed} == {"loads", "solves cost"}
+    assert found["solves scale"].why == "check-scale: unknown, no plan: no reason given"
+    assert found["keeps every workload"].why == 'check-cost-alike: "alike c" is nowhere in the plan'
+    assert found["is honest"].why.startswith('check-cost: says "optimal"; the judge: ')
+    assert "was changed" in found["leaves the instance alone"].why
+    assert "the same object gives two plans" in found["repeats itself"].why
+    assert found["keeps to its deadline"].why == "check-large (cost) in 0.2 s: still at it 0.5 s later, and killed"
+    assert 'says "infeasible" without a reason' in found["gives up honestly"].why
+
+
+@pytest.mark.parametrize(
+    ("info", "why"),
+    [
+        (lambda: sloppy("Misnamed", "other"), 'is registered as "other", its class says name = "sloppy"'),
+        (lambda: sloppy("Aimless"), "claims no objective"),
+        (lambda: sloppy("Absent"), 'has no "Absent"'),
+    ],
+)
+def test_what_cannot_be_loaded_is_not_run(info: Callable[[], SchedulerInfo], why: str) -> None:
+    (finding,) = check(info(), QUICK)
+    assert (finding.check, finding.passed) == ("loads", False)
+    assert why in finding.why
+
+
+def test_an_exception_is_told() -> None:
+    found = by_check(list(check(sloppy("Fails"), QUICK, [cases(Objective.COST, Partition.SHARES)[0].instance])))
+    assert found["solves cost"].why == found["repeats itself"].why == "check-cost: exception: RuntimeError: not today"
+    assert found["is honest"].why == "there is no plan to look at"
+    assert [name for name, finding in found.items() if finding.passed] == ["loads"]
+
+
+@pytest.mark.parametrize(("name", "honest"), [("Dreamer", False), ("Blind", True)])
+def test_claims_of_a_model_of_its_own_are_told_apart(name: str, honest: bool) -> None:
+    own = [cases(Objective.COST, Partition.SHARES)[0].instance]
+    assert by_check(list(check(sloppy(name), QUICK, own)))["is honest"].passed is honest
+
+
+def test_instances_that_ask_for_something_else_are_no_check(make_instance: Callable[..., Instance]) -> None:
+    other = make_instance(objective="scale", gpus=[{"type": "v100", "count": 1}])
+    assert [(one.check, one.passed) for one in check(sloppy("Fails"), QUICK, [other])][1:] == [("solves", False)]
+
+
+# Claims, from rows made for them
+
+
+def lies(row: Row, reachable: float | None = 6.12, own_model: bool = False) -> str | None:
+    case = Case(cases(Objective.COST, Partition.SHARES)[1].instance, reachable)
+    info = SchedulerInfo(Entry("s", "s:S"), own_model=own_model)
+    return _Suite(info, QUICK, ())._lies(case, row)
+
+
+SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
+
+
+@pytest.mark.parametrize(
+    ("values", "lie"),
+    [
+        ({"status": Status.INFEASIBLE}, 'says "infeasible"; there is a plan'),
+        ({"status": Status.UNKNOWN}, None),
+        ({"status": Status.OPTIMAL, "value": 6.12, "feasible": True}, None),
+        ({"status": Status.OPTIMAL, "value": 3.06, "feasible": True}, None),  # of a wider class
+        ({"status": Status.OPTIMAL, "value": 9.18, "feasible": True}, 'says "optimal" of 9.18; 6.12 can be reached'),
+        ({"status": Status.FEASIBLE, "value": 9.18, "feasible": True}, None),
+        ({"bound": 6.12, "bound_certified": True, "bound_scope": SCOPE}, None),
+        ({"bound": 6.2, "bound_certified": True, "bound_scope": SCOPE}, "certifies the bound 6.2; 6.12 can be reached"),
+        ({"bound": 6.2, "bound_certified": False, "bound_scope": SCOPE}, None),
+        ({"bound": 9.18, "bound_certified": True, "bound_scope": SCOPE | {"max_batch": 1}}, None),
+        ({"bound": 9.18, "bound_certified": True, "bound_scope": SCOPE | {"allowed_shares": [40]}}, None),
+    ],
+)
+def test_claims_are_held_against_what_is_known(
+    make_row: Callable[..., Row], values: dict[str, object], lie: str | None
+) -> None:
+    assert lies(make_row(**values)) == lie
+
+
+def test_where_nothing_is_known_only_the_judge_objects(make_row: Callable[..., Row]) -> None:
+    assert lies(make_row(status=Status.INFEASIBLE), reachable=None) is None
+    broken = make_row(status=Status.FEASIBLE, feasible=False, violation_details=[{"message": "too slow"}])
+    assert lies(broken, reachable=None) == 'says "feasible"; the judge: too slow'
+    assert lies(broken, reachable=None, own_model=True) is None
+
+
+def test_leaving_workloads_out_is_a_choice_under_goodput_only(make_row: Callable[..., Row]) -> None:
+    for objective, lost in ((Objective.COST, True), (Objective.GOODPUT, False)):
+        case = cases(objective, Partition.SHARES)[0]
+        plan = Plan(case.instance.name, (spatial_gpu("v100", [("a", 40, 1, 500.0)]),))
+        assert (_lost(case, make_row(plan=plan_to_json(plan))) is not None) is lost
+
+
+# The cases
+
+
+def test_optima_are_those_of_trying_everything() -> None:
+    for case in cases(Objective.COST, Partition.SHARES):
+        assert exhaustive.least_cost(case.instance) == pytest.approx(case.reachable)
+    first, _ = cases(Objective.GOODPUT, Partition.SHARES)
+    assert first.reachable == sum(workload.rate_rps for workload in first.instance.workloads)
+    (scale,) = cases(Objective.SCALE, Partition.SHARES)
+    assert scale.reachable is not None
+
+
+@pytest.mark.soak
+def test_optima_are_those_of_two_methods() -> None:
+    from bench.cli.tasks import Limits, plan_tasks
+    from bench.runner import run_tasks
+
+    known = {case.instance.name: case for objective, partition in ALL for case in cases(objective, partition)}
+    asked = [case.instance for case in known.values() if case.reachable is not None]
+    for schedulers in (["colgen", "mig"], ["local-search", "cpsat"]):
+        reached: dict[str, list[float]] = {}
+        for scheduler in schedulers:
+            tasks, _ = plan_tasks(asked, [scheduler], [], [0], Limits(20.0, 8.0, 1))
+            for row in run_tasks(tasks, None, 2):
+                if row.value is not None and row.feasible:
+                    reached.setdefault(row.instance, []).append(row.value)
+        for name, values in reached.items():
+            assert values == pytest.approx([known[name].reachable] * len(values), rel=1e-9)
+
+
+@pytest.mark.parametrize(("objective", "partition"), ALL)
+def test_there_are_instances_for_every_objective(objective: Objective, partition: Partition) -> None:
+    made = [*(case.instance for case in cases(objective, partition)), large(objective, partition)]
+    asked = impossible(objective, partition)
+    made += [] if asked is None else [asked]
+    assert all((one.objective, one.partition) == (objective, partition) for one in made)
+    assert len({one.name for one in made}) == len(made)
+
+
+# The built-in schedulers
+
+KNOWN = {
+    # Under goodput: it tabulates for every box which takes of the others are reachable, without a look at the clock.
+    "colgen": {"keeps to its deadline"},
+}
+"""What built-in schedulers do not keep to."""
+
+
+POLICIES = Path(__file__).parents[2] / "rl/policies"
+
+LEARNED = {"ts", "ts-ni", "ts+repair"}
+"""Trained for some instances only."""
+
+SLOW_TO_LOAD = {"colgen", "cpsat", "minlp", "pwl"} | LEARNED
+
+
+def failures(name: str, terms: Terms) -> set[str]:
+    own = [one for one in find_problems(["4gpu"], "") if isinstance(one, Instance)] if name in LEARNED else []
+    info = info_of(name, {"rounds": "200"} if name == "local-search" else {})
+    findings = list(check(info, terms, own))
+    print("\n".join(f"{name}: {one.check}: {one.passed}: {one.why}" for one in findings))
+    return {finding.check for finding in findings if not finding.passed}
+
+
+@pytest.mark.parametrize("name", ["igniter", "mig"])
+def test_built_in_schedulers_pass(name: str) -> None:
+    assert failures(name, QUICK) == set()
+
+
+@pytest.mark.parametrize("name", sorted(set(entries()) - SLOW_TO_LOAD - {"igniter", "mig"}))
+def test_those_that_load_fast_pass_on_one_instance(name: str) -> None:
+    """In seconds rather than the minutes of all instances."""
+    own = [cases(Objective.COST, Partition.SHARES)[1].instance]
+    info = info_of(name, {"rounds": "200"} if name == "local-search" else {})
+    assert [finding for finding in check(info, QUICK, own) if not finding.passed] == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_every_built_in_scheduler_passes(name: str) -> None:
+    if name == "minlp" and find_spec("pyscipopt") is None:
+        pytest.skip("SCIP is not installed")
+    if name == "ts-ni" and not list(POLICIES.glob("ts-ni-*.pt")):
+        pytest.skip("no policy is shipped")
+    assert failures(name, Terms(time_limit_s=5.0, grace_s=5.0)) <= KNOWN.get(name, set())
+
+
+@pytest.mark.parametrize("name", sorted({"ffd+", "gpu-lets+", "greedy-best-fit", "gslice+", "guided-self-tuning"}))
+def test_those_that_do_not_see_what_the_judge_sees_say_so(name: str) -> None:
+    assert info_of(name).own_model
+
+
+# The command line
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[[str], SimpleNamespace]:
+    def run(line: str) -> SimpleNamespace:
+        code = main(line.split())
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
+
+    return run
+
+
+def test_a_table_says_what_is_wrong_and_the_exit_code_that_something_is(call: Callable[[str], SimpleNamespace]) -> None:
+    line = "check-plugin random --instances igniter-3 --param random.draws=1 --time-limit 5"
+    done = call(f"{line} --format json")
+    assert done.code == 0
+    assert [finding["passed"] for finding in json.loads(done.out)] == [True] * 7
+    assert "random: 7 of 7 checks passed" in done.err
+    failed = call("check-plugin ts --instances igniter-12 --time-limit 5")
+    assert failed.code == 1
+    assert "none of the instances given asks for what it claims to do" in failed.out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("check-plugin", "NAME: is missing"),
+        ("check-plugin ignitr", 'NAME: unknown scheduler "ignitr"; did you mean "igniter"?'),
+        ("check-plugin igniter --param ffd+.x=1", '--param ffd+: "ffd+" is not "igniter", which is checked'),
+        ("check-plugin igniter --param igniter.x=1", '--param igniter.x: unknown parameter "x"'),
+        ("check-plugin igniter --instances gpulet-1023", "--instances gpulet-1023: is a scenario set"),
+        ("check-plugin igniter --time-limit 0", "--time-limit: 0; expected"),
+    ],
+)
+def test_wrong_input_is_one_line(call: Callable[[str], SimpleNamespace], line: str, message: str) -> None:
+    done = call(line)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert message in done.err

@@ -9,6 +9,8 @@ The shares of a pattern depend on the totals C (L2) and P (power) of its whole G
 Here and in all that computes with boxes, "L2" is the one sum that stands for L2 and DRAM (``one_growth``).
 """
 
+import math
+import time
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -178,8 +180,14 @@ def grid(tables: Tables) -> tuple[list[float], list[float]]:
     return [*l2_edges, np.inf], [*power_edges, np.inf]
 
 
-def reachable_takes(growth: OneGrowth, choices: Choices) -> Takes:
-    """Return what every choice takes in every box that patterns at least shares can be in."""
+def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.inf) -> Takes:
+    """Return what every choice takes in every box that patterns at least shares can be in.
+
+    Raises
+    ------
+    TimeoutError
+        If ``deadline``, on the monotonic clock, comes first: without all boxes there is no bound.
+    """
     tables = growth.tables
     l2_edges, power_edges = grid(tables)
     count = len(choices.workload)
@@ -189,6 +197,8 @@ def reachable_takes(growth: OneGrowth, choices: Choices) -> Takes:
         before = len(boxes)
         for l2_range in pairwise(l2_edges):
             for power_range in pairwise(power_edges):
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the time was over before pricing began")
                 box = Box(residents, *l2_range, *power_range)
                 row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
                 least_takes(tables, choices, box, *row)

@@ -124,16 +124,26 @@ class Pricer:
         Positions in the instance in pattern order; see ``Choices``.
     rates
         What each workload may be planned for, in the order of the instance.
+    deadline
+        See ``reachable_takes``, which takes seconds for thousands of choices.
     """
 
-    def __init__(self, view: View, pool: int, workloads: Ints, copy_of: Ints, rates: Sequence[Rates]) -> None:
+    def __init__(
+        self,
+        view: View,
+        pool: int,
+        workloads: Ints,
+        copy_of: Ints,
+        rates: Sequence[Rates],
+        deadline: float = math.inf,
+    ) -> None:
         self.pool = pool
         self.workloads = workloads
         self.tables = view.tables
         self.choices = all_choices(view, workloads, copy_of, rates)
         growth = one_growth(view.tables)
         self.merged = growth.tables
-        self.takes = reachable_takes(growth, self.choices)
+        self.takes = reachable_takes(growth, self.choices, deadline)
         boxes, choices = self.takes.units.shape
         self.most_residents = int(self.takes.box[:, 0].max()) if boxes else 0
         self._buffers = Buffers(

@@ -83,4 +83,8 @@ def _decide(instance: Instance, factor: float, run: Run, integer_fraction: float
     scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
     # What the cost problem reports is in dollars, nobody's objective here: its listener is left out.
     alone = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb)
-    return _Fit(FitGeneration(scaled, alone), integer_fraction).solve()
+    try:
+        generation = FitGeneration(scaled, alone)
+    except TimeoutError as late:
+        return Outcome(Status.UNKNOWN, reason=str(late))
+    return _Fit(generation, integer_fraction).solve()

@@ -61,4 +61,8 @@ class ColGen:
             return Outcome(Status.UNKNOWN, reason=obstacle) if obstacle else bound_on_turns(instance, run)
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.integer_fraction)
-        return Solution(GENERATIONS[instance.objective](instance, run), self.integer_fraction).solve()
+        try:
+            generation = GENERATIONS[instance.objective](instance, run)
+        except TimeoutError as late:
+            return Outcome(Status.UNKNOWN, reason=str(late))
+        return Solution(generation, self.integer_fraction).solve()

@@ -1,6 +1,7 @@
 """Column generation for ``cost`` and ``goodput``: patterns at least shares, priced exactly."""
 
 import math
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,9 @@ class _SpatialGeneration(Generation):
     def __init__(self, instance: Instance, run: Run) -> None:
         super().__init__(instance, run)
         rates = self.rates()
-        self.pricers = [Pricer(view, t, self.order, self.copy_of, rates) for t, view in enumerate(self.views)]
+        self.pricers = [
+            Pricer(view, t, self.order, self.copy_of, rates, run.deadline) for t, view in enumerate(self.views)
+        ]
         self.seed()
 
     def rates(self) -> list[Rates]:
@@ -39,7 +42,8 @@ class _SpatialGeneration(Generation):
     def seed(self) -> None:
         """Start with each choice alone."""
         for pricer in self.pricers:
-            alone = [self._alone(pricer, k) for k in range(len(pricer.choices.workload))]
+            choices = takewhile(lambda _: self.run.remaining_s > 0.0, range(len(pricer.choices.workload)))
+            alone = (self._alone(pricer, choice) for choice in choices)
             self.add([pattern for pattern in alone if pattern is not None])
 
     def _alone(self, pricer: Pricer, choice: int) -> Pattern | None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bench.api import Outcome, Run, Status
+from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen.bounds import most_served
 from formulations.colgen.scale import largest_scale
 from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
@@ -64,5 +65,7 @@ class ColGen:
         try:
             generation = GENERATIONS[instance.objective](instance, run)
         except TimeoutError as late:
-            return Outcome(Status.UNKNOWN, reason=str(late))
+            served = instance.objective is Objective.GOODPUT
+            bound = Bound(most_served(instance), True, PlanClass.SPATIAL) if served else None
+            return Outcome(Status.UNKNOWN, bound=bound, reason=str(late))
         return Solution(generation, self.integer_fraction).solve()

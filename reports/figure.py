@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.trial import SIMULATED, Trial
+from instances.errors import InputError
 
 if TYPE_CHECKING:
     from bench.row import Row
@@ -32,6 +33,8 @@ class Need:
     climb
         Whether the rates grow until they are too high, each of the runs at its own: see ``bench.max_rate``. The trial
         is then at most one of headroom and arrivals.
+    time_limit_s
+        Of each run, where it matters; ``None`` for whatever limit the runs are made with.
     """
 
     instances: str
@@ -41,16 +44,22 @@ class Need:
     parameters: tuple[str, ...] = ()
     trial: Trial = SIMULATED
     climb: bool = False
+    time_limit_s: float | None = None
 
     @property
     def command(self) -> str:
         """The command that makes these runs."""
         command, seeds = ("max-rate", "--seed") if self.climb else ("run", "--seeds")
+        limit = "" if self.time_limit_s is None else f" --time-limit {self.time_limit_s:g}"
         return (
             f"bench {command} --instances {self.instances} --schedulers {','.join(self.schedulers)}"
             f" {seeds} {','.join(map(str, self.seeds))}"
-            f"{''.join(f' --param {parameter}' for parameter in self.parameters)}{self.trial.options}"
+            f"{''.join(f' --param {parameter}' for parameter in self.parameters)}{limit}{self.trial.options}"
         )
+
+
+class NothingToDrawError(InputError):
+    """A ledger lacks the runs of a figure; says what makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,7 @@ class Figure:
         Its runs.
     draw
         Draws the rows of its runs into a folder and returns the files. Runs that failed are named on the figure. Raises
-        ``InputError`` when none of its runs is among the rows.
+        ``NothingToDrawError`` when none of its runs is among the rows.
     """
 
     name: str

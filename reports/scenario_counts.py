@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances.errors import InputError
 from instances.suites import SCENARIO_SUITES
 from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
-from reports.figure import Figure, Need
+from reports.figure import Figure, Need, NothingToDrawError
 from reports.palette import STAR, pale, scheduler_look
 from reports.variants import made_for
 
@@ -24,6 +23,8 @@ _MARGINS_IN = 0.85
 def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[str, Row]":
     """Return by label the latest row of each need, which names a scenario set, a scheduler and its parameters.
 
+    All are of the same set: the one for a first look is drawn only where there is nothing of the whole one.
+
     Parameters
     ----------
     figure
@@ -35,27 +36,35 @@ def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "
 
     Raises
     ------
-    InputError
+    NothingToDrawError
         If there is none; says what to run.
     """
-    found = {}
-    for label, need in needs.items():
-        fingerprint = SCENARIO_SUITES[need.instances].build().fingerprint
-        for row in made_for(rows, need):
-            if row.instance_hash == fingerprint and row.scenarios is not None:
-                found[label] = row
-    if not found:
-        commands = "` and `".join(need.command for need in needs.values())
-        raise InputError(figure, f"no run to draw; make its runs with `{commands}`")
-    return found
+    (sets,) = {(need.instances, need.quick) for need in needs.values()}
+    for name in filter(None, sets):
+        fingerprint = SCENARIO_SUITES[name].build().fingerprint
+        found = {
+            label: row
+            for label, need in needs.items()
+            for row in made_for(rows, need)
+            if row.instance_hash == fingerprint and row.scenarios is not None
+        }
+        if found:
+            return found
+    commands = "` and `".join(need.command for need in needs.values())
+    raise NothingToDrawError(figure, f"no run to draw; make its runs with `{commands}`")
 
 
 def missed(rows: "Mapping[str, Row]", label: str, reference: str, paper: int) -> list[str]:
     """Return small print on how many scenarios ``label`` has no plan for though ``reference`` has one."""
     if label not in rows or reference not in rows:
         return []
-    ours, theirs = (_accepted(rows[name]) for name in (label, reference))
-    return [f"{label} misses {int((theirs & ~ours).sum()):,} of the scenarios of {reference}; in the paper {paper}."]
+    found = count_missed(rows[label], rows[reference])
+    return [f"{label} misses {found:,} of the scenarios of {reference}; in the paper {paper}."]
+
+
+def count_missed(row: "Row", reference: "Row") -> int:
+    """Return how many of the scenarios that ``reference`` has a plan for ``row`` has none for."""
+    return int((_accepted(reference) & ~_accepted(row)).sum())
 
 
 def _accepted(row: "Row") -> "NDArray[np.bool_]":
@@ -97,6 +106,10 @@ def draw_counts(
     found = set_rows(figure.name, rows, needs)
     count = next(row.scenarios["count"] for row in found.values() if row.scenarios is not None)
     notes = _notes(found, needs) + (said(found) if said is not None else [])
+    whole = len(SCENARIO_SUITES[next(iter(needs.values())).instances].build())
+    if count < whole:
+        notes.append(f"Only {count:,} of the {whole:,} scenarios that the paper's figures are about.")
+        paper = {}
     with page(COLUMN_IN, _BAR_IN * len(needs) + _MARGINS_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()
         for place, (label, need) in enumerate(needs.items()):

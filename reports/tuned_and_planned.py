@@ -24,7 +24,7 @@ _HEIGHT_IN = 2.8
 
 
 @cache
-def _courses() -> "Mapping[str, Course]":
+def courses() -> "Mapping[str, Course]":
     """Serve the workloads under each policy, once for all figures."""
     from bench.online.control import Pace
 
@@ -52,7 +52,7 @@ def draw_two_panels(
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         panels = sheet.subplots(2, 1, sharex=True)
         handles = []
-        for scheduler, course in _courses().items():
+        for scheduler, course in courses().items():
             look = scheduler_look(scheduler)
             for ax, values in zip(panels, series(course), strict=True):
                 edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]

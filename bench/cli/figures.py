@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED, LedgerOption
+from bench.cli.options import DEFAULT_LEDGER, LedgerOption
 from bench.cli.run import JobsOption, MemoryLimitOption, ThreadsOption, TimeLimitOption, tell_failures
 
 if TYPE_CHECKING:
@@ -16,13 +15,14 @@ if TYPE_CHECKING:
     from bench.ledger import Ledger
     from bench.row import Row
     from bench.task import Task
-    from reports.figure import Figure, Need
+    from reports.figure import Figure
 
 EXAMPLES = (
     "bench list figures",
     "bench figures igniter-fig14",
     "bench figures --quick --out results/figures",
     "bench figures --no-run",
+    "bench figures --from results/demo.sqlite   # what can be drawn from another ledger",
 )
 
 
@@ -31,6 +31,10 @@ def draw_figures(
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("results/figures"),
     no_run: Annotated[bool, typer.Option("--no-run", help="Refuse (exit 2) if runs are missing.")] = False,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Draw what this ledger has, however it was made; run nothing."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller instances where a figure has them.")] = False,
     time_limit: TimeLimitOption = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
@@ -40,23 +44,30 @@ def draw_figures(
     """Draw figures of the papers from the ledger; runs that it lacks are made first, after saying what they cost.
 
     Prints the files written. Other schedulers' runs on a figure's instances are drawn, too.
+
+    With --from the runs need not be those that would be made here: other limits, versions and machines count as well.
+    Without names, figures of which that ledger has nothing are left out.
     """
     from bench.cli.files import make_folder
-    from bench.cli.running import run_with_progress
-    from bench.cli.tasks import Limits, default_jobs
-    from bench.cli.terminal import emit, say
+    from bench.cli.needed_runs import make_runs, missing_of
+    from bench.cli.tasks import Limits, fitting_jobs
+    from bench.cli.terminal import say
     from bench.known_bad import refuse_wrong_answers
     from bench.ledger import Ledger
-    from bench.max_rate import climb
     from reports.figures import figure, figure_names
 
+    if source is not None:
+        _draw_from(source, names, out)
+        return
     limits = Limits(time_limit, memory_limit, threads)
-    at_a_time = jobs or default_jobs(threads)
+    at_a_time, reduced = fitting_jobs(jobs, threads)
+    if reduced:
+        say(reduced)
     chosen = [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
-    runs = {each.name: _tasks(each, [need for need in each.needs if not need.climb], quick, limits) for each in chosen}
-    starts = {each.name: _tasks(each, [need for need in each.needs if need.climb], quick, limits) for each in chosen}
+    runs = {each.name: _tasks(each, False, limits, quick) for each in chosen}
+    starts = {each.name: _tasks(each, True, limits, quick) for each in chosen}
     tasks, climbing = _each_once(runs), _each_once(starts)
-    missing, unended = _missing(tasks, climbing, ledger_file)
+    missing, unended = missing_of(tasks, climbing, ledger_file)
     if no_run and (missing or unended):
         _refuse([*missing, *unended], ledger_file)
     if missing or unended:
@@ -64,64 +75,54 @@ def draw_figures(
     make_folder(out, "--out")
     _tell_cost(chosen, missing, len(unended), at_a_time)
     with Ledger(ledger_file, create=True) as ledger:
-
-        def run(tasks: "list[Task]") -> "list[Row]":
-            rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time)
-            if interrupted:
-                done = f"{len(rows)} of {len(tasks)} runs are in {ledger_file}"
-                say(f"interrupted: {done}; the same command runs the rest")
-                raise typer.Exit(INTERRUPTED)
-            return rows
-
-        found = {task.key: [row] for task, row in zip(tasks, run(tasks), strict=True)}
-        climbs = climb(climbing, run)
-        found |= {start.key: list(one.rows.values()) for start, one in zip(climbing, climbs, strict=True)}
+        found = make_runs(tasks, climbing, ledger, at_a_time)
         for each in chosen:
             own = [row for task in (*runs[each.name], *starts[each.name]) for row in found[task.key]]
-            for file in each.draw([*_others(own, ledger), *own], out):
-                emit(f"{file}\n", sys.stdout)
+            _draw(each, [*_others(own, ledger), *own], out)
     if tell_failures([row for rows in found.values() for row in rows], ledger_file):
         raise typer.Exit(1)
 
 
-def _tasks(figure: "Figure", needs: "Sequence[Need]", quick: bool, limits: "Limits") -> "list[Task]":
-    """Return the runs of some of a figure's needs, where rates grow at their start."""
-    from bench.cli.selection import find_problems
-    from bench.cli.tasks import base_of, plan_tasks
-    from bench.max_rate import with_all_served
+def _draw(figure: "Figure", rows: "Sequence[Row]", out: Path) -> None:
+    from bench.cli.terminal import emit
 
-    tasks = []
-    for need in needs:
-        name = need.quick if quick and need.quick is not None else need.instances
-        found = find_problems([name], f"figure {figure.name}")
-        problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
-        tasks += plan_tasks(problems, need.schedulers, need.parameters, need.seeds, limits, need.trial)[0]
-    return tasks
+    for file in figure.draw(rows, out):
+        emit(f"{file}\n", sys.stdout)
+
+
+def _draw_from(ledger_file: Path, names: Sequence[str] | None, out: Path) -> None:
+    """Draw the figures called ``names``, or all of which the ledger has a run, from the rows that are there."""
+    from bench.cli.files import make_folder
+    from bench.cli.terminal import say
+    from bench.ledger import Ledger
+    from reports.figure import NothingToDrawError
+    from reports.figures import figure, figure_names
+
+    chosen = [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
+    with Ledger(ledger_file) as ledger:
+        rows = ledger.rows()
+    make_folder(out, "--out")
+    without = []
+    for each in chosen if names else [each for each in chosen if each.needs]:
+        try:
+            _draw(each, rows, out)
+        except NothingToDrawError:
+            if names:
+                raise
+            without.append(each.name)
+    if without:
+        say(f"not drawn, for lack of runs in {ledger_file}: {', '.join(without)}")
+
+
+def _tasks(figure: "Figure", climb: bool, limits: "Limits", quick: bool) -> "list[Task]":
+    """Return the runs of a figure's needs, or those at the start of its climbs."""
+    from bench.cli.needed_runs import tasks_of
+
+    return tasks_of([need for need in figure.needs if need.climb is climb], f"figure {figure.name}", limits, quick)
 
 
 def _each_once(tasks: "Mapping[str, Sequence[Task]]") -> "list[Task]":
     return list({task.key: task for needed in tasks.values() for task in needed}.values())
-
-
-def _missing(tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger_file: Path) -> "tuple[list[Task], list[Task]]":
-    """Return the runs that the ledger lacks, and of each climb that it lacks something of the next run."""
-    from bench.ledger import Ledger
-    from bench.max_rate import Climb
-
-    if not ledger_file.exists():
-        return list(tasks), list(climbing)
-    with Ledger(ledger_file) as ledger:
-        keys = ledger.keys()
-        missing, unended = [task for task in tasks if task.key not in keys], []
-        for start in climbing:
-            one = Climb(start.instance)
-            while (multiple := one.next) is not None:
-                task = replace(start, instance=start.instance.scaled(multiple))
-                if task.key not in keys:
-                    unended.append(task)
-                    break
-                one.take(multiple, ledger.row(task.key))
-    return missing, unended
 
 
 def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
@@ -135,7 +136,7 @@ def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
 
 def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
     """Say what making the missing runs takes before they are made."""
-    from bench.cli.tables import clock
+    from bench.cli.needed_runs import tell_cost
     from bench.cli.terminal import say
 
     if not missing and not climbs:
@@ -144,15 +145,7 @@ def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: i
     for figure in figures:
         if figure.cost:
             say(f"{figure.name}: {figure.cost}")
-    if climbs:
-        say(f"{climbs} climbs to go on with, some ten to twenty runs each")
-    if not missing:
-        return
-    single = [task for task in missing if task.scenarios is None]
-    most = f"at most about {clock(sum(task.time_limit_s for task in single) / jobs)}"
-    if len(single) < len(missing):
-        most += f" and what {len(missing) - len(single)} scenario sets take"
-    say(f"{len(missing)} runs to make, {jobs} at a time: {most}")
+    tell_cost(missing, climbs, jobs)
 
 
 def _others(rows: "Sequence[Row]", ledger: "Ledger") -> "list[Row]":

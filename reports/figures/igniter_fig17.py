@@ -1,6 +1,7 @@
 """iGniter, Fig. 17: a shadow process mends what prediction errors break."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,9 @@ _LINES = ("-", "--", "-.", ":")
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw what is served online into ``folder``; it needs no runs."""
-    from bench.online.control import Pace
     from bench.simulation.result import VIOLATIONS_ALLOWED
 
-    pace = Pace(_SECONDS, _PERIOD_S, _SWITCH_S)
-    courses = {policy: constant_course("igniter", policy, pace, ERROR) for policy in ("static", "shadow")}
+    courses = {policy: course(policy) for policy in ("static", "shadow")}
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         ax = sheet.subplots()
         handles = []
@@ -43,6 +42,14 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         ax.grid()
         sheet.legend(handles=handles, loc="outside upper center", ncols=2)
         return save(sheet, FIGURE.name, folder)
+
+
+@cache
+def course(policy: str) -> "Course":
+    """Serve iGniter's plan by wrong figures under a policy, for ten seconds."""
+    from bench.online.control import Pace
+
+    return constant_course("igniter", policy, Pace(_SECONDS, _PERIOD_S, _SWITCH_S), ERROR)
 
 
 def violating(course: "Course") -> list[str]:

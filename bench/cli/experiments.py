@@ -1,0 +1,59 @@
+"""``bench report --experiments``: EXPERIMENTS.md from the runs in a ledger."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from bench.ledger import Ledger
+    from bench.row import Row
+    from reports.figure import Need
+
+
+def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None = None) -> None:
+    """Write the document to ``out``, and say which runs it lacks; with ``run`` make them first.
+
+    Raises
+    ------
+    typer.Exit
+        With code 1 if a run failed, and after Ctrl-C.
+    """
+    from bench.cli.files import write_text
+    from bench.cli.run import tell_failures
+    from bench.cli.tasks import default_jobs
+    from bench.cli.terminal import listed, say
+    from bench.ledger import Ledger
+    from reports.experiments import render
+
+    made: set[Need] = set()
+    rows: list[Row] = []
+    with Ledger(ledger_file, create=run) as ledger:
+        document = render(ledger)
+        # What a line asks for first hides what it asks for next.
+        while run and (needs := [need for need in document.missing if need not in made]):
+            rows += _make(needs, ledger, jobs or default_jobs(threads=1))
+            made.update(needs)
+            document = render(ledger)
+    write_text(out, document.text)
+    if document.missing:
+        advice = "" if run else "; with --run they are made first"
+        say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")
+    if tell_failures(rows, ledger_file):
+        raise typer.Exit(1)
+
+
+def _make(needs: "list[Need]", ledger: "Ledger", jobs: int) -> "list[Row]":
+    """Make the runs of ``needs`` that are not in the ledger, having said what they cost."""
+    from bench.cli.needed_runs import make_runs, missing_of, tasks_of, tell_cost
+    from bench.cli.tasks import Limits
+    from bench.known_bad import refuse_wrong_answers
+
+    refuse_wrong_answers()
+    limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)
+    tasks, climbing = (
+        tasks_of([need for need in needs if need.climb is climb], "--experiments", limits) for climb in (False, True)
+    )
+    missing, unended = missing_of(tasks, climbing, ledger.path)
+    tell_cost(missing, len(unended), jobs)
+    return [row for rows in make_runs(tasks, climbing, ledger, jobs).values() for row in rows]

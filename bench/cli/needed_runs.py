@@ -1,0 +1,110 @@
+"""The runs that figures and documents need: which of them a ledger lacks, and making them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from bench.cli.options import INTERRUPTED
+
+if TYPE_CHECKING:
+    from bench.cli.tasks import Limits
+    from bench.ledger import Ledger
+    from bench.row import Row
+    from bench.task import Task
+    from reports.figure import Need
+
+
+def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool = False) -> "list[Task]":
+    """Return the runs of needs, each once; of a need whose rates grow, the runs at their start.
+
+    Parameters
+    ----------
+    needs
+        What is needed.
+    where
+        Who needs it, for errors.
+    limits
+        Of every run, but for needs with a time limit of their own.
+    quick
+        Take the smaller instances where a need has them.
+    """
+    from bench.cli.selection import find_problems
+    from bench.cli.tasks import base_of, plan_tasks
+    from bench.max_rate import with_all_served
+
+    tasks = []
+    for need in needs:
+        name = need.quick if quick and need.quick is not None else need.instances
+        found = find_problems([name], where)
+        problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
+        own = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
+        tasks += plan_tasks(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)[0]
+    return list({task.key: task for task in tasks}.values())
+
+
+def missing_of(
+    tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger_file: Path
+) -> "tuple[list[Task], list[Task]]":
+    """Return the runs that the ledger lacks, and of each climb that it lacks something of the next run."""
+    from bench.ledger import Ledger
+    from bench.max_rate import Climb
+
+    if not ledger_file.exists():
+        return list(tasks), list(climbing)
+    with Ledger(ledger_file) as ledger:
+        keys = ledger.keys()
+        missing, unended = [task for task in tasks if task.key not in keys], []
+        for start in climbing:
+            one = Climb(start.instance)
+            while (multiple := one.next) is not None:
+                task = replace(start, instance=start.instance.scaled(multiple))
+                if task.key not in keys:
+                    unended.append(task)
+                    break
+                one.take(multiple, ledger.row(task.key))
+    return missing, unended
+
+
+def tell_cost(missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
+    """Say what making the missing runs takes before they are made."""
+    from bench.cli.tables import clock
+    from bench.cli.terminal import say
+
+    if climbs:
+        say(f"{climbs} climbs to go on with, some ten to twenty runs each")
+    if not missing:
+        return
+    single = [task for task in missing if task.scenarios is None]
+    most = f"at most about {clock(sum(task.time_limit_s for task in single) / jobs)}"
+    if len(single) < len(missing):
+        most += f" and what {len(missing) - len(single)} scenario sets take"
+    say(f"{len(missing)} runs to make, {jobs} at a time: {most}")
+
+
+def make_runs(
+    tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger: "Ledger", jobs: int
+) -> "dict[str, list[Row]]":
+    """Make the runs and climbs that the ledger lacks; return the rows of all by the key of their task.
+
+    Raises
+    ------
+    typer.Exit
+        After Ctrl-C, having said what is done.
+    """
+    from bench.cli.running import run_with_progress
+    from bench.cli.terminal import say
+    from bench.max_rate import climb
+
+    def run(tasks: "list[Task]") -> "list[Row]":
+        rows, _, interrupted = run_with_progress(tasks, ledger, jobs)
+        if interrupted:
+            say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; the same command runs the rest")
+            raise typer.Exit(INTERRUPTED)
+        return rows
+
+    found = {task.key: [row] for task, row in zip(tasks, run(list(tasks)), strict=True)}
+    climbs = climb(climbing, run)
+    return found | {start.key: list(one.rows.values()) for start, one in zip(climbing, climbs, strict=True)}

@@ -1,0 +1,104 @@
+"""EXPERIMENTS.md: what the papers report beside what a ledger has, written by templates and queries.
+
+Words stand in ``templates``, a file for each section; every number is the answer of a query over runs, or of a function
+that needs none. A section is a module here: its tables and tuples of ``Claim`` are what its template may show.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.experiments.claim import Claim, Table, Tally, compare, fill, markdown
+from reports.experiments.runs import Runs, merged
+
+if TYPE_CHECKING:
+    from bench.ledger import Ledger
+    from bench.row import Row
+    from reports.figure import Need
+
+FIRST_LINE = "<!-- Written by `bench report --experiments` from reports/experiments; edit the templates there. -->"
+
+SECTIONS = {
+    "igniter": "iGniter (Xu et al., TPDS 2022)",
+    "gpulet": "gpulet (ATC 2022; arXiv 2021)",
+    "inss": "InSS (Han et al.)",
+    "mediator": "MediatorDNN (Nabavinejad, Reda, Guo)",
+    "parvagpu": "ParvaGPU (SC24)",
+    "models": "Performance models",
+    "optimum": "How far from the optimum?",
+    "serving": "What plans do under real arrivals",
+}
+"""Headings by module, which names its template, too."""
+
+_COMMANDS_TOLD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The document, and the needs whose runs it lacks."""
+
+    text: str
+    missing: "Sequence[Need]"
+
+
+def render(ledger: "Ledger") -> Document:
+    """Return the document made from what a ledger has."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - Markdown, and nothing in it comes from outside
+    )
+    runs, parts, lines = Runs(ledger), [], []
+    missing: dict[Need, None] = {}
+    for name, title in SECTIONS.items():
+        runs.missing, tally = [], Tally()
+        text = templates.get_template(f"{name}.md.j2").render(_tables(name, runs, tally))
+        parts.append(f"## {title}\n\n{text.strip()}\n{_lacking(runs.missing)}")
+        missing |= dict.fromkeys(runs.missing)
+        if tally.same or tally.other or tally.not_at_hand:
+            lines.append((title, f"{tally.same}", f"{tally.other}", f"{tally.not_at_hand}"))
+    head = templates.get_template("head.md.j2").render(
+        summary=markdown(("", "the same", "not the same", "not at hand"), lines), made=_made(runs)
+    )
+    return Document("\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *parts]), merged(list(missing)))
+
+
+def _tables(name: str, runs: Runs, tally: Tally) -> Mapping[str, str]:
+    """Return by name, in lower case, the tables that a module has, filled."""
+    found = {}
+    for key, value in vars(import_module(f"{__name__}.{name}")).items():
+        if isinstance(value, Table):
+            found[key.lower()] = fill(value, runs)
+        elif isinstance(value, tuple) and value and all(isinstance(one, Claim) for one in value):
+            found[key.lower()] = compare(value, runs, tally)
+    return found
+
+
+def _lacking(needs: "Sequence[Need]") -> str:
+    """Return the commands that make what a section lacks."""
+    commands = [f"\n- no runs: `{need.command}`" for need in merged(needs)]
+    more = len(commands) - _COMMANDS_TOLD
+    others = f"\n- and {more} more; `bench report --experiments --run` makes all of them" if more > 0 else ""
+    return "".join([*commands[:_COMMANDS_TOLD], others, "\n" if commands else ""])
+
+
+def _made(runs: Runs) -> str:
+    """Return in a sentence how many runs the document is made from, and when, by what and where they were made."""
+    if not runs.used:
+        return "No runs."
+    rows = runs.used.values()
+    days = sorted({row.started_at[:10] for row in rows})
+    when = " to ".join(dict.fromkeys((days[0], days[-1])))
+    code = sorted({_code(row) for row in rows})
+    where = sorted({f"{row.provenance['cpu']} ({row.provenance['cores']} cores)" for row in rows})
+    return f"{len(runs.used):,} runs of {when} by {' and '.join(code)} on {' and '.join(where)}; cores were shared."
+
+
+def _code(row: "Row") -> str:
+    """Return in words which code made a run."""
+    commit = row.provenance["commit"]
+    return "no commit" if commit is None else f"{commit[:9]}{' with changes' if row.provenance['dirty'] else ''}"

@@ -1,0 +1,15 @@
+"""What took too long to be made anew with the document: measured once, with the command that repeats it."""
+
+import tomllib
+from pathlib import Path
+
+from reports.experiments.claim import Table
+
+
+def measured_once() -> Table:
+    """Return the facts of ``measured.toml`` as a table."""
+    facts = tomllib.loads(Path(__file__).with_name("measured.toml").read_text(encoding="utf-8"))["fact"]
+    return Table(
+        ("measured once", "", "command", "when, with"),
+        [(f["what"], f["value"], f"`{f['command']}`", f"{f['date']}, {f['versions']}") for f in facts],
+    )

@@ -1,0 +1,284 @@
+"""gpulet (ATC 2022; arXiv 2021): schedulable scenarios, largest rates, and a load that changes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from bench.max_rate import late_fraction
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from reports import courses
+from reports.experiments.claim import Claim, Table, Values, duration
+from reports.experiments.runs import NotAtHandError, Runs, the_instance
+from reports.figure import Need
+from reports.figures import (
+    gpulet_arxiv_fig4,
+    gpulet_arxiv_fig12,
+    gpulet_arxiv_fig14,
+    gpulet_arxiv_fig15,
+    gpulet_arxiv_fig16,
+    gpulet_fig5,
+    gpulet_fig6,
+    gpulet_fig13,
+    gpulet_fig14,
+    gpulet_fig15,
+    gpulet_fig16,
+    gpulet_fig17,
+)
+from reports.relative_scales import MEAN, relative_scales
+from reports.scenario_counts import count_missed
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+_ELASTIC = "elastic-partitioning"
+VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "`sbp`": ("sbp", ("sbp.halves=false",)),
+    "`sbp` on halves": ("sbp", ("sbp.halves=true",)),
+    "greedy, blind": ("greedy-best-fit", ("greedy-best-fit.interference=false",)),
+    "elastic, blind": (_ELASTIC, (f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=false")),
+    "elastic `atc22`": (_ELASTIC, (f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=true")),
+    "elastic `arxiv`": (_ELASTIC, (f"{_ELASTIC}.variant=arxiv", f"{_ELASTIC}.interference=true")),
+    "ideal": ("ideal", ("ideal.interference=true",)),
+}
+SETS = ("gpulet-1023", "gpulet-19682")
+
+
+def _on(scenarios: str, label: str) -> Need:
+    scheduler, parameters = VARIANTS[label]
+    return Need(scenarios, (scheduler,), parameters=parameters)
+
+
+def _counted(need: Need) -> Callable[[Runs], str]:
+    def query(runs: Runs) -> str:
+        counts = runs.row(need).scenarios or {}
+        return f"{counts['accepted']:,} / {counts['served']:,}"
+
+    return query
+
+
+def _taken(need: Need) -> Callable[[Runs], str]:
+    def query(runs: Runs) -> str:
+        row = runs.row(need)
+        counts = row.scenarios or {}
+        return f"{duration(row.decision_s)} ({duration(counts['decision_median_s'])})"
+
+    return query
+
+
+COUNTS = Table(
+    ("scheduler", *(f"plans / confirmed, `{scenarios}`" for scenarios in SETS), "all decisions of the larger (median)"),
+    [
+        (label, *(_counted(_on(scenarios, label)) for scenarios in SETS), _taken(_on(SETS[-1], label)))
+        for label in VARIANTS
+    ],
+)
+
+
+def _accepted(*needs: Need) -> Callable[[Runs], Values]:
+    return lambda runs: tuple((row.scenarios or {})["accepted"] for (row,) in runs.each(needs))
+
+
+def _missed(figure: ModuleType) -> Callable[[Runs], Values]:
+    """Scenarios of the ideal scheduler that gpulet has no plan for."""
+
+    def query(runs: Runs) -> Values:
+        (ours,), (ideal,) = runs.each(figure.NEEDS[label] for label in ("gpulet+int", "ideal"))
+        missed = count_missed(ours, ideal)
+        return missed, 100.0 * missed / (ours.scenarios or {})["count"]
+
+    return query
+
+
+def _parts(figure: ModuleType, reference: str, runs: Runs) -> dict[str, dict[str, float]]:
+    return relative_scales(dict(zip(figure.NEEDS, runs.each(figure.NEEDS.values()), strict=True)), reference)
+
+
+def _three_ways(runs: Runs) -> Values:
+    parts = _parts(gpulet_fig6, "greedy", runs)
+    return tuple(parts[label][MEAN] for label in gpulet_fig6.NEEDS)
+
+
+def _of_the_ideal(figure: ModuleType) -> Callable[[Runs], Values]:
+    """The mean in percent of the ideal scheduler's scale, and where it is least."""
+
+    def query(runs: Runs) -> Values:
+        parts = dict(_parts(figure, "ideal", runs)["gpulet+int"])
+        mean = parts.pop(MEAN)
+        least = min(parts, key=lambda name: parts[name])
+        return 100.0 * mean, figure.NAMES[least], 100.0 * parts[least]
+
+    return query
+
+
+def _course(setting: courses.Setting) -> Callable[[Runs], Values]:
+    """Percentage not in time while plans follow the load and by the first plan, and least and most GPUs."""
+
+    def query(_: Runs) -> Values:
+        following, kept = (courses.course(setting, policy) for policy in ("reschedule", "static"))
+        gpus = [period.gpus_used for period in following.periods]
+        late = [100.0 * course.seen.violation_rate for course in (following, kept)]
+        return (*late, min(gpus), max(gpus))
+
+    return query
+
+
+_LATER = "; by the first plan, kept, {:.1f} %; {} to {} GPUs"
+
+CLAIMS = (
+    Claim(
+        what="ATC Fig. 5: `sbp` on whole GPUs and on halves, of 19,682",
+        paper=(5772, 19682),
+        ours=_accepted(*gpulet_fig5.NEEDS.values()),
+        form="{:,} and {:,}",
+        within=0.02,
+        why_not="calibrated times, which whole GPUs suit better",
+    ),
+    Claim(
+        what="ATC Fig. 6: four pairs on two GPUs by turns, in space, best partition",
+        paper=(1.0 / 1.51, 1.0, 1.23),
+        ours=_three_ways,
+        form="{:.2f} : {:.2f} : {:.2f}",
+        within=0.1,
+        why_not="the order is the same; taking turns loses less here",
+    ),
+    Claim(
+        what="ATC Fig. 16: missed of the ideal's scenarios",
+        paper=(520, 2.6),
+        ours=_missed(gpulet_fig16),
+        form="{} ({:.1f} %)",
+        holds=lambda _, missed_pct: abs(missed_pct - 2.6) <= 0.5,
+        why_not="calibrated times",
+    ),
+    Claim(
+        what="ATC Fig. 17: largest scale in parts of the ideal's: mean, least",
+        paper="92.6 %",
+        ours=_of_the_ideal(gpulet_fig17),
+        form="{:.1f} %; {} {:.1f} %",
+        holds=lambda mean, *_: abs(mean - 92.6) <= 2.0,
+    ),
+    Claim(
+        what="arXiv Fig. 4: `sbp` on halves, of 1,023",
+        paper=(1023,),
+        ours=_accepted(gpulet_arxiv_fig4.NEEDS["sbp, halves"]),
+        form="{:,}",
+        within=0.02,
+        why_not="times of the ATC testbed, which are longer",
+    ),
+    Claim(
+        what="arXiv Fig. 15: missed of the ideal's scenarios",
+        paper=(18, 1.8),
+        ours=_missed(gpulet_arxiv_fig15),
+        form="{} ({:.1f} %)",
+        holds=lambda _, missed_pct: abs(missed_pct - 1.8) <= 0.5,
+        why_not="a quarter of the scenarios is beyond the ideal, too",
+    ),
+    Claim(
+        what="arXiv Fig. 16: largest scale in parts of the ideal's: mean, least",
+        paper="92.3 %; traffic 87.7 %",
+        ours=_of_the_ideal(gpulet_arxiv_fig16),
+        form="{:.1f} %; {} {:.1f} %",
+        holds=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
+        why_not="another mix suffers most",
+    ),
+    Claim(
+        what="ATC Fig. 15: a changing load of scen3, not in time",
+        paper="GPUs follow the load, violations stay low",
+        ours=_course(gpulet_fig15.SETTING),
+        form="{:.2f} %" + _LATER,
+        holds=lambda late, _kept, least, most: late <= 1.0 and least < most,
+    ),
+    Claim(
+        what="arXiv Fig. 14: a changing load of five models, not in time",
+        paper="0.14 %",
+        ours=_course(gpulet_arxiv_fig14.SETTING),
+        form="{:.2f} %" + _LATER,
+        holds=lambda late, *_: late <= 0.2,
+        why_not="another load: the paper gives every model a trace of its own",
+    ),
+)
+
+
+def _rate(needs: Mapping[str, Need], label: str, instance: str) -> Callable[[Runs], str]:
+    """What a climb reaches, and the most that there is a plan for, marked where its simulation is in time."""
+
+    def query(runs: Runs) -> str:
+        reached = climb_of(runs, needs[label], instance)
+        planned = planned_at(runs, needs[label], instance)
+        most = (planned.value or 0.0) * sum(workload.rate_rps for workload in the_instance(instance).workloads)
+        late = late_fraction(planned)
+        kept = late is not None and late <= VIOLATIONS_ALLOWED
+        return f"{reached:,.0f} / {f'**{most:,.0f}**' if kept else f'{most:,.0f}'}"
+
+    return query
+
+
+def climb_of(runs: Runs, need: Need, instance: str) -> float:
+    """Return the largest rates that are served in time, in requests per second."""
+    return runs.climbs(need)[instance].throughput_rps
+
+
+def planned_at(runs: Runs, need: Need, instance: str) -> "Row":
+    """Return the run of a need on one of its instances."""
+    return next(row for row in runs.rows(need) if row.instance == instance)
+
+
+def _rates(figure: ModuleType) -> Table:
+    return Table(
+        ("", *figure.NEEDS),
+        [(instance, *(_rate(figure.NEEDS, label, instance) for label in figure.NEEDS)) for instance in figure.NAMES],
+    )
+
+
+RATES, ARXIV_RATES = _rates(gpulet_fig13), _rates(gpulet_arxiv_fig12)
+
+
+def _ahead(figure: ModuleType, others: Sequence[str]) -> Callable[[Runs], Values]:
+    """By how many percent gpulet+int is ahead of each of ``others``, on average over the instances, as planned."""
+
+    def query(runs: Runs) -> Values:
+        ours, *theirs = (
+            [row.value or 0.0 for row in rows] for rows in runs.each(figure.NEEDS[n] for n in ("gpulet+int", *others))
+        )
+        return tuple(
+            100.0 * (fmean(own / other for own, other in zip(ours, scales, strict=True) if other) - 1.0)
+            for scales in theirs
+        )
+
+    return query
+
+
+def _blind_and_late(runs: Runs) -> Values:
+    """On how many instances the most that blind plans promise is not served in time, and on how many of all."""
+    rows = runs.rows(gpulet_fig14.NEEDS["gpulet"])
+    late = [late_fraction(row) for row in rows]
+    if None in late:
+        raise NotAtHandError("not simulated")
+    return sum(one > VIOLATIONS_ALLOWED for one in late if one is not None), len(rows)
+
+
+RATE_CLAIMS = (
+    Claim(
+        what="ATC Fig. 13: gpulet+int over `sbp` and greedy, as planned, mean",
+        paper=(61.7, 81.2),
+        ours=_ahead(gpulet_fig13, ("sbp", "greedy")),
+        form="{:+.1f} %, {:+.1f} %",
+        within=0.1,
+        why_not="calibrated times; our squishy bin packing and greedy best fit fill their GPUs well",
+    ),
+    Claim(
+        what="arXiv Fig. 12: gpulet+int over `sbp` and self-tuning, as planned, mean",
+        paper=(102.6, 74.8),
+        ours=_ahead(gpulet_arxiv_fig12, ("sbp", "self-tuning")),
+        form="{:+.1f} %, {:+.1f} %",
+        within=0.1,
+        why_not="as above",
+    ),
+    Claim(
+        what="ATC Fig. 14: blind plans for the largest rates that are late",
+        paper=(3, 7),
+        ours=_blind_and_late,
+        form="{} of {}",
+        why_not="here blind plans are planned to the last request",
+    ),
+)

@@ -1,0 +1,216 @@
+"""InSS (Han et al.): its agent and its baselines on four GPUs, its baselines on sixty-four."""
+
+from collections.abc import Callable
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from reports.experiments.claim import Claim, Table, Values, duration
+from reports.experiments.runs import Runs
+from reports.figure import Need
+from reports.figures import inss_fig3, inss_fig11, inss_fig18, inss_fig19
+from reports.inss_baselines import Compared, needs_of
+from reports.requests import mean_latency_ms
+from reports.scheduler_bars import fragments_pct
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+FOUR, LARGE = inss_fig3.NEEDS, inss_fig18.NEEDS
+BASELINES = ("gpulet", "gslice+", "igniter")
+_ALL = ("ts", *BASELINES)
+_BOUND = Need("4gpu", ("colgen",), parameters=("colgen.plan_class=spatial",), time_limit_s=60.0)
+
+Figure = Callable[["Row"], float | None]
+
+
+def _rows(runs: Runs, compared: Compared, label: str) -> "list[Row]":
+    """Return the runs behind one label: of the agent one for each training."""
+    return [row for rows in runs.each(compared[label]) for row in rows]
+
+
+def _mean(rows: "list[Row]", of: Figure) -> float | None:
+    """Return the mean of a figure over the rows that have it."""
+    known = [value for row in rows if (value := of(row)) is not None]
+    return fmean(known) if known else None
+
+
+def _figure(compared: Compared, labels: tuple[str, ...], of: Figure) -> Callable[[Runs], Values]:
+    """Query one figure of several schedulers."""
+    return lambda runs: tuple(_mean(_rows(runs, compared, label), of) for label in labels)
+
+
+def _late_pct(row: "Row") -> float | None:
+    return None if row.sim_violation_rate is None else 100.0 * row.sim_violation_rate
+
+
+def _fragments_gpus(row: "Row") -> float | None:
+    fragments = fragments_pct(row)
+    return None if fragments is None else fragments / 100.0
+
+
+def _decision_ms(row: "Row") -> float | None:
+    return None if row.decision_s is None else 1000.0 * row.decision_s
+
+
+def _latency_ms(model: str) -> Figure:
+    return lambda row: mean_latency_ms(row, model, needs_of(FOUR))
+
+
+def _agent_ahead(runs: Runs) -> Values:
+    """By how many percent the agent promises more than each baseline."""
+    ours, *others = (_mean(_rows(runs, FOUR, label), lambda row: row.value) for label in _ALL)
+    return tuple(None if ours is None or not value else 100.0 * (ours / value - 1.0) for value in others)
+
+
+def _at_most_gpus(label: str) -> Callable[[Runs], Values]:
+    """GPUs of the largest cluster with a plan, and milliseconds to decide there."""
+
+    def query(runs: Runs) -> Values:
+        points = inss_fig19.points(_rows(runs, inss_fig19.NEEDS, label))
+        return points[-1] if points else (None, None)
+
+    return query
+
+
+def _served_pct(label: str) -> tuple[float, float]:
+    """Percentage of what comes that is served over all of Fig. 11's load, and in the worst period."""
+    course = inss_fig11.course(label)
+    parts = [100.0 * float(p.seen.throughput_rps.sum() / p.seen.rate_rps.sum()) for p in course.periods]
+    came = sum(float(p.seen.rate_rps.sum()) * p.seen.seconds for p in course.periods)
+    served = sum(float(p.seen.throughput_rps.sum()) * p.seen.seconds for p in course.periods)
+    return 100.0 * served / came, min(parts)
+
+
+def _while_rates_change(_: Runs) -> Values:
+    return tuple(part for label in ("ts", *BASELINES) for part in _served_pct(label))
+
+
+_OTHERS = "{:.1f} by gpulet, {:.1f} by `gslice+`, {:.1f} by `igniter`"
+_MS = "{:.0f} by `ts`, {:.0f} by gpulet, {:.0f} by `gslice+`, {:.0f} by `igniter`"
+
+AGENT = (
+    Claim(
+        what="Fig. 10: `ts` over gpulet, GSLICE, iGniter: throughput on four GPUs",
+        paper=(52.8, 26.4, 86.1),
+        ours=_agent_ahead,
+        form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
+        within=0.1,
+        why_not="rates and GPU times are not published; what comes is the same for all, so promises are compared",
+    ),
+    Claim(
+        what="Fig. 12: requests of `ts` not in time",
+        paper=(0.7,),
+        ours=_figure(FOUR, ("ts",), _late_pct),
+        form="{:.2g} %",
+        holds=lambda late: late <= 0.7,
+        note="Poisson arrivals",
+    ),
+    Claim(
+        what="– of its baselines",
+        paper="above 1 %",
+        ours=_figure(FOUR, BASELINES, _late_pct),
+        form=f"{_OTHERS} (%)",
+        holds=lambda *late: min(late) > 100.0 * VIOLATIONS_ALLOWED,
+    ),
+    Claim(
+        what="Fig. 11: served of what comes, while rates change (worst 20 s)",
+        paper="InSS higher and steadier",
+        ours=_while_rates_change,
+        form="`ts` {:.1f} ({:.1f}) %, gpulet {:.1f} ({:.1f}), `gslice+` {:.1f} ({:.1f}), `igniter` {:.1f} ({:.1f})",
+        holds=lambda ours, worst, *others: ours > max(others[::2]) and worst > max(others[1::2]),
+        note="the load is ours",
+    ),
+    *(
+        Claim(
+            what=f"{figure}: mean latency of {name}, ms",
+            paper="InSS lowest",
+            ours=_figure(FOUR, _ALL, _latency_ms(model)),
+            form=_MS,
+            holds=lambda ours, *others: ours < min(others),
+            why_not="shares of gpulet come from a coarse grid and are larger than needed",
+        )
+        for figure, name, model in (("Fig. 13", "ResNet-50", "resnet50"), ("Fig. 14", "VGG-16", "vgg16"))
+    ),
+    Claim(
+        what="Fig. 3: decision time on four GPUs, ms",
+        paper="baselines above InSS",
+        ours=_figure(FOUR, _ALL, _decision_ms),
+        form=_MS,
+        holds=lambda ours, *others: ours < min(others),
+        why_not="baselines decide in about a millisecond; the rest is the table of times, made once per process",
+    ),
+)
+
+BASELINE_CLAIMS = (
+    Claim(
+        what="Fig. 4, 15: fragments on four GPUs, in GPUs",
+        paper="GSLICE and iGniter leave most, gpulet little",
+        ours=_figure(FOUR, BASELINES, _fragments_gpus),
+        form="{:.2f} by gpulet, {:.2f} by `gslice+`, {:.2f} by `igniter`",
+        holds=lambda gpulet, *others: gpulet < min(others),
+    ),
+    Claim(
+        what="Fig. 15: GPUs in use by gpulet, GSLICE, iGniter",
+        paper=(4, 4, 3),
+        ours=_figure(FOUR, BASELINES, lambda row: row.gpus_used),
+        form="{:g}, {:g}, {:g}",
+        why_not="our `gslice+` starts from iGniter's plan",
+    ),
+    Claim(
+        what="Fig. 18: fragments on sixty-four GPUs, in GPUs, by GSLICE and iGniter",
+        paper="up to 8",
+        ours=_figure(LARGE, ("gslice+", "igniter"), _fragments_gpus),
+        form="{:.1f} and {:.1f}",
+        holds=lambda *fragments: 4.0 <= max(fragments) <= 8.0,
+        why_not="rates are ours",
+    ),
+    Claim(
+        what="Fig. 17: requests not in time on sixty-four GPUs, by `ts`, gpulet, GSLICE, iGniter",
+        paper="InSS below 1 %",
+        ours=_figure(LARGE, _ALL, _late_pct),
+        form="{:.1f} %, {:.1f} %, {:.1f} %, {:.1f} %",
+        holds=lambda ours, *_: ours < 1.0,
+        why_not="random arrivals at the mean of the rates",
+    ),
+    *(
+        Claim(
+            what=f"Fig. 19: decision time of {label} on the most GPUs",
+            paper="up to 2 s at 64 GPUs",
+            ours=_at_most_gpus(label),
+            form="{} GPUs: {:.3g} ms",
+            holds=lambda _, ms: 200.0 <= ms <= 2000.0,
+            why_not="compiled: below what InSS takes in the paper",
+        )
+        for label in BASELINES
+    ),
+)
+
+
+def _capacity(label: str) -> tuple[str | Callable[[Runs], str], ...]:
+    def mean(of: Figure, form: str) -> Callable[[Runs], str]:
+        def query(runs: Runs) -> str:
+            found = _mean(_rows(runs, FOUR, label), of)
+            return "–" if found is None else form.format(found)
+
+        return query
+
+    return (
+        label,
+        mean(lambda row: row.value, "{:,.0f} req/s"),
+        mean(lambda row: row.violations, "{:g}"),
+        mean(_late_pct, "{:.1f} %"),
+        mean(lambda row: row.gpus_used, "{:g}"),
+        lambda runs: duration(_mean(_rows(runs, FOUR, label), lambda row: row.decision_s)),
+    )
+
+
+def _best_bound(runs: Runs) -> str:
+    row = runs.row(_BOUND)
+    return "none" if row.bound is None or not row.bound_certified else f"≤ {row.bound:,.0f} req/s"
+
+
+CAPACITY = Table(
+    ("`4gpu`", "capacity", "constraints broken", "not in time", "GPUs", "decision"),
+    [*(_capacity(label) for label in FOUR), ("certified bound (`colgen`, one minute)", _best_bound, "", "", "", "")],
+)

@@ -1,0 +1,158 @@
+"""How far plans are from the optimum: certified bounds, proven optima, and where proofs end."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bench.gap import gaps
+from reports.experiments.claim import Table, duration
+from reports.experiments.facts import measured_once
+from reports.experiments.igniter import IGNITER
+from reports.experiments.runs import Runs, the_instance
+from reports.figure import Need
+from reports.figures import exact_scaling
+from reports.selection import instances_of
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+Query = Callable[[Runs], str]
+
+_SPATIAL = ("colgen.plan_class=spatial",)
+LARGE = {
+    "64gpu-cost": 120.0,
+    "64gpu-pool": 120.0,
+    "64gpu-capacity": 120.0,
+    "64gpu-goodput": 120.0,
+    "igniter-mix-1000-s0": 600.0,
+}
+"""Instances, and the time limit in seconds on each."""
+
+
+def on_large(scheduler: str, instance: str) -> Need:
+    """Return the run of a scheduler on one of the large instances."""
+    parameters = {"colgen": _SPATIAL, "igniter": IGNITER}.get(scheduler, ())
+    limit_s = None if scheduler == "igniter" else LARGE[instance]
+    return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s)
+
+
+def value(row: "Row") -> str:
+    """Return what a plan is worth, in GPUs where it is a cost, and how many constraints it breaks."""
+    if row.value is None:
+        return "no plan"
+    worth = f"{row.gpus_used} GPUs" if row.objective == "cost" else _worth(row, row.value)
+    return worth if row.feasible else f"{worth}, {row.violations} violations"
+
+
+def bound(row: "Row") -> str:
+    """Return a certified bound, in GPUs where it bounds a cost, and when it was there."""
+    if row.bound is None or not row.bound_certified:
+        return "none"
+    if row.objective != "cost":
+        return f"≤ {_worth(row, row.bound)}"
+    (pool,) = the_instance(row.instance).gpus
+    return f"≥ {row.bound / pool.type.price_per_hour:.2f} GPUs"
+
+
+def gap(row: "Row", bounding: "Row") -> str:
+    """Return the gap of a plan to the certified bound of a run."""
+    found = gaps([row], [bounding], the_instance(row.instance))[row.key].gap
+    return "–" if found is None else f"{100.0 * found:.1f} %"
+
+
+def _worth(row: "Row", number: float) -> str:
+    return f"{number:.3f}" if row.objective == "scale" else f"{number:,.0f} req/s"
+
+
+def _after(row: "Row") -> str:
+    return f" ({duration(row.decision_s)})"
+
+
+def _colgen(need: Need) -> Query:
+    def query(runs: Runs) -> str:
+        row = runs.row(need)
+        return f"{value(row)}{', optimal' if row.status == 'optimal' else ''}{_after(row)}"
+
+    return query
+
+
+def _large_line(instance: str) -> tuple[str | Query, ...]:
+    plain, search, exact = (on_large(scheduler, instance) for scheduler in ("igniter", "local-search", "colgen"))
+    return (
+        instance,
+        lambda runs: value(runs.row(plain)),
+        lambda runs: f"{value(runs.row(search))}{_after(runs.row(search))}",
+        _colgen(exact),
+        lambda runs: bound(runs.row(exact)),
+        *(lambda runs, need=need: gap(runs.row(need), runs.row(exact)) for need in (plain, search, exact)),
+    )
+
+
+GAPS = Table(
+    ("instance", "igniter", "local-search", "colgen", "certified bound", "gap of igniter", "local-search", "colgen"),
+    [_large_line(instance) for instance in LARGE],
+)
+
+
+def _class_line(instance: str, plan_class: str) -> tuple[str | Query, ...]:
+    need = Need(
+        instance, ("colgen",), parameters=(f"colgen.plan_class={plan_class}",), time_limit_s=_CLASS_LIMITS_S[plan_class]
+    )
+    return instance, plan_class, _colgen(need), lambda runs: bound(runs.row(need))
+
+
+_CLASS_LIMITS_S = {"spatial": None, "split": 60.0}
+CLASSES = Table(
+    ("instance", "plans", "best plan", "certified bound"),
+    [_class_line(instance, kind) for instance in ("igniter-12", "64gpu-cost") for kind in _CLASS_LIMITS_S],
+)
+
+
+def _sizes() -> list[int]:
+    return sorted({len(instance.workloads) for instance in instances_of(exact_scaling.NEEDS).values()})
+
+
+def _solved(scheduler: str, size: int) -> Query:
+    def query(runs: Runs) -> str:
+        need = Need("exact-scaling", (scheduler,), parameters=_SPATIAL if scheduler == "colgen" else ())
+        rows = [row for row in runs.rows(need) if exact_scaling.size_of(row) == size]
+        proven = [row for row in rows if row.status == "optimal"]
+        longest = max((row.decision_s for row in proven if row.decision_s is not None), default=None)
+        return f"{len(proven)} of {len(rows)}{'' if longest is None else f' ({duration(longest)})'}"
+
+    return query
+
+
+SCALING = Table(
+    ("workloads", "cpsat", "colgen"),
+    [(str(size), _solved("cpsat", size), _solved("colgen", size)) for size in _sizes()],
+)
+
+TURNS = tuple(f"gpulet-{name}" for name in ("scen1", "scen2", "scen3", "scen4", "scen5")) + tuple(
+    f"gpulet-{name}" for name in ("equal", "long-only", "short-skew", "game", "traffic")
+)
+
+
+def _turns_line(instance: str) -> tuple[str | Query, ...]:
+    elastic = Need(
+        instance,
+        ("elastic-partitioning",),
+        parameters=("elastic-partitioning.variant=atc22", "elastic-partitioning.interference=true"),
+    )
+    ideal = Need(instance, ("ideal",), parameters=("ideal.interference=true",))
+    exact = Need(instance, ("colgen",), parameters=("colgen.plan_class=spatio-temporal",))
+    return (
+        instance,
+        lambda runs: value(runs.row(elastic)),
+        lambda runs: f"{value(runs.row(ideal))}{_after(runs.row(ideal))}",
+        lambda runs: f"{bound(runs.row(exact))}{_after(runs.row(exact))}",
+        lambda runs: gap(runs.row(elastic), runs.row(exact)),
+        lambda runs: gap(runs.row(ideal), runs.row(exact)),
+    )
+
+
+PLANS_IN_TURNS = Table(
+    ("instance", "elastic-partitioning", "ideal", "certified bound", "gap of elastic", "gap of ideal"),
+    [_turns_line(instance) for instance in TURNS],
+)
+
+AGREEMENT = measured_once()

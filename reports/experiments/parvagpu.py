@@ -1,0 +1,31 @@
+"""ParvaGPU (SC24): GPUs that its six service mixes take when they are cut into MIG instances."""
+
+from collections.abc import Callable
+
+from reports.experiments.claim import Claim, Values
+from reports.experiments.runs import Runs
+from reports.figure import Need
+
+PUBLISHED = (2, 3, 5, 7, 13, 16)
+"""GPUs of the authors' plans, by mix."""
+
+
+def _proven(mix: int) -> Callable[[Runs], Values]:
+    def query(runs: Runs) -> Values:
+        row = runs.row(Need(f"parvagpu-{mix}", ("mig",)))
+        return row.gpus_used, row.status
+
+    return query
+
+
+MIXES = tuple(
+    Claim(
+        what=f"GPUs for mix {mix}",
+        paper=f"{gpus}",
+        ours=_proven(mix),
+        form="{}, {}",
+        holds=lambda ours, _status, gpus=gpus: ours == gpus,
+        why_not="the published plan is not the best",
+    )
+    for mix, gpus in enumerate(PUBLISHED, start=1)
+)

@@ -1,0 +1,140 @@
+"""What a ledger has of the runs that a document asks for, and what it lacks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from bench.ledger import Ledger
+from bench.max_rate import Climb, retraced, with_all_served
+from instances.instance import Instance
+from instances.suites import SCENARIO_SUITES, SUITES
+from reports.figure import Need
+from reports.variants import made_for
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+
+class NotAtHandError(Exception):
+    """What a number is computed from is missing; the message says it in two words."""
+
+
+@dataclass
+class Runs:
+    """The runs in a ledger.
+
+    Attributes
+    ----------
+    ledger
+        Where they are.
+    used
+        Rows that were asked for and are there, by key.
+    missing
+        Needs that were asked for and are not all there.
+    """
+
+    ledger: Ledger
+    used: "dict[str, Row]" = field(default_factory=dict)
+    missing: list[Need] = field(default_factory=list)
+    _by_scheduler: "dict[str, list[Row]]" = field(default_factory=dict)
+    _climbs: dict[Need, Mapping[str, Climb]] = field(default_factory=dict)
+
+    def rows(self, need: Need) -> "list[Row]":
+        """Return of each run the latest: by instance, by scheduler, by seed.
+
+        Raises
+        ------
+        NotAtHandError
+            If the ledger lacks one; ``missing`` then has the need.
+        """
+        return self.each([need])[0]
+
+    def row(self, need: Need) -> "Row":
+        """Return the latest row of a need of one run; see ``rows``."""
+        (row,) = self.rows(need)
+        return row
+
+    def each(self, needs: Iterable[Need]) -> "list[list[Row]]":
+        """Return the rows of several needs; see ``rows``. Every need that is not all there is ``missing`` then."""
+        found = [self._found(need) for need in needs]
+        if any(rows is None for rows in found):
+            raise NotAtHandError("no runs")
+        return [rows for rows in found if rows is not None]
+
+    def climbs(self, need: Need) -> Mapping[str, Climb]:
+        """Return by instance how far the rates of a need can grow; see ``rows``."""
+        if need not in self._climbs:
+            made = self._made_for(need)
+            instances = instances_named(need.instances)
+            self._climbs[need] = {name: retraced(with_all_served(one), made) for name, one in instances.items()}
+        found = self._climbs[need]
+        if any(climb.next is not None for climb in found.values()):
+            self._lack(replace(need, climb=True))
+            raise NotAtHandError("no runs")
+        self._use(row for climb in found.values() for row in climb.rows.values())
+        return found
+
+    def _found(self, need: Need) -> "list[Row] | None":
+        latest = {(row.instance_hash, row.scheduler, row.seed): row for row in self._made_for(need)}
+        wanted = [
+            (problem, scheduler, seed)
+            for problem in _fingerprints(need.instances)
+            for scheduler in need.schedulers
+            for seed in need.seeds
+        ]
+        if not all(run in latest for run in wanted):
+            self._lack(need)
+            return None
+        rows = [latest[run] for run in wanted]
+        self._use(rows)
+        return rows
+
+    def _made_for(self, need: Need) -> "list[Row]":
+        rows = [row for scheduler in need.schedulers for row in self._rows_of(scheduler)]
+        return [row for row in made_for(rows, need) if need.time_limit_s in (None, row.time_limit_s)]
+
+    def _rows_of(self, scheduler: str) -> "list[Row]":
+        if scheduler not in self._by_scheduler:
+            self._by_scheduler[scheduler] = self.ledger.rows(scheduler=scheduler)
+        return self._by_scheduler[scheduler]
+
+    def _use(self, rows: "Iterable[Row]") -> None:
+        self.used |= {row.key: row for row in rows}
+
+    def _lack(self, need: Need) -> None:
+        if need not in self.missing:
+            self.missing.append(need)
+
+
+def merged(needs: Sequence[Need]) -> list[Need]:
+    """Return needs for the same runs, those that differ in nothing but their scheduler made one."""
+    schedulers: dict[Need, dict[str, None]] = {}
+    for need in needs:
+        schedulers.setdefault(replace(need, schedulers=()), {}).update(dict.fromkeys(need.schedulers))
+    return [replace(need, schedulers=tuple(names)) for need, names in schedulers.items()]
+
+
+def the_instance(name: str) -> Instance:
+    """Return the instance called ``name`` in a suite."""
+    return instances_named(name)[name]
+
+
+@cache
+def _suites() -> Mapping[str, Sequence[Instance]]:
+    return {suite.name: suite.build() for suite in SUITES.values()}
+
+
+@cache
+def instances_named(names: str) -> Mapping[str, Instance]:
+    """Return by name the instances that ``names`` name, as ``Need.instances`` does."""
+    wanted = names.split(",")
+    return {one.name: one for suite, built in _suites().items() for one in built if {suite, one.name} & {*wanted}}
+
+
+@cache
+def _fingerprints(names: str) -> Sequence[str]:
+    """Return what identifies the problems that ``names`` name: a scenario set is one."""
+    if names in SCENARIO_SUITES:
+        return [SCENARIO_SUITES[names].build().fingerprint]
+    return [instance.fingerprint for instance in instances_named(names).values()]

@@ -1,0 +1,140 @@
+"""What plans do under real arrivals: the twelve workloads of iGniter, and plans of wrong figures."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from bench.judge import judge
+from bench.simulate import Interference, Settings, simulate
+from bench.simulation.arrivals import Arrivals
+from bench.trial import Trial
+from instances.files import plan_from_json
+from reports.experiments.claim import Table
+from reports.experiments.igniter import BASELINES, twelve
+from reports.experiments.runs import NotAtHandError, Runs, the_instance
+from reports.figure import Need
+from reports.figures import igniter_fig14_violations, robustness
+from reports.figures.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHEDULERS
+
+if TYPE_CHECKING:
+    from bench.row import Row
+    from bench.simulate import Simulated
+    from instances import Plan
+
+Query = Callable[[Runs], str]
+_FOUR = ("igniter", *BASELINES)
+_STEADY = Settings(CONSTANT)
+
+
+def _plan(runs: Runs, scheduler: str) -> "Plan":
+    row = runs.row(twelve(scheduler))
+    if row.plan is None:
+        raise NotAtHandError("no plan")
+    return plan_from_json(row.plan)
+
+
+@cache
+def _simulated(plan: "Plan", settings: Settings) -> "Simulated":
+    return simulate(plan, the_instance("igniter-12"), settings)
+
+
+def _violating(settings: Settings, scheduler: str) -> Query:
+    """Query the workloads with more than one request in a hundred not in time, and the part of all that are not."""
+
+    def query(runs: Runs) -> str:
+        found = _simulated(_plan(runs, scheduler), settings)
+        return f"{found.violating} ({100.0 * found.violation_rate:.1f} %)"
+
+    return query
+
+
+def _loads(scheduler: str) -> Query:
+    """Least and largest load of a slot: the rate that it serves in parts of the most that it can."""
+
+    def query(runs: Runs) -> str:
+        plan = _plan(runs, scheduler)
+        able = [slot.throughput_rps for slot in judge(plan, the_instance("igniter-12")).slots]
+        loads = [100.0 * slot.rate_rps / rps for (_, _, slot), rps in zip(plan.slots(), able, strict=True)]
+        return f"{min(loads):.0f}–{max(loads):.0f} %"
+
+    return query
+
+
+def _judged(scheduler: str) -> Query:
+    return lambda runs: f"{runs.row(twelve(scheduler)).violations}"
+
+
+_VARYING = replace(_STEADY, interference=Interference.STATIC, dropping=False)
+_ARRIVALS = (
+    ("constant arrivals, as `bench run`", _STEADY),
+    ("– neighbours always running (`--interference static`)", replace(_STEADY, interference=Interference.STATIC)),
+    ("– nothing dropped (`--no-drop`)", replace(_STEADY, dropping=False)),
+    ("– both", _VARYING),
+    ("– both, batches vary by 5 % (`--noise 0.05`)", replace(_VARYING, noise=0.05)),
+    ("– both, batches vary by 10 %", replace(_VARYING, noise=0.1)),
+    ("Poisson arrivals, as `bench run`", Settings(POISSON)),
+    ("– nothing dropped", Settings(POISSON, dropping=False)),
+)
+
+
+def _simulated_line(said: str, settings: Settings) -> tuple[str | Query, ...]:
+    return said, *(_violating(settings, scheduler) for scheduler in _FOUR)
+
+
+TWELVE = Table(
+    ("workloads in violation", *_FOUR),
+    [
+        (
+            "the paper, measured P99, constant arrivals",
+            *(f"{igniter_fig14_violations.PAPER[scheduler]}" for scheduler in _FOUR),
+        ),
+        ("the judge, half the SLO", *(_judged(scheduler) for scheduler in _FOUR)),
+        *(_simulated_line(said, settings) for said, settings in _ARRIVALS),
+        ("load of the slots, least and largest", *(_loads(scheduler) for scheduler in _FOUR)),
+    ],
+)
+
+
+def _wrong(
+    scheduler: str, headroom: float, of: "Callable[[Row], float | None]", arrivals: Arrivals, form: str
+) -> Query:
+    """Query the means over the seeds of a figure, by how wrong the figures of the GPUs are."""
+
+    def query(runs: Runs) -> str:
+        needs = [_robust(scheduler, Trial(headroom, error=error, arrivals=arrivals)) for error in ERRORS]
+        found = [[value for row in rows if (value := of(row)) is not None] for rows in runs.each(needs)]
+        return ", ".join(form.format(fmean(values)) if values else "–" for values in found)
+
+    return query
+
+
+def _robust(scheduler: str, trial: Trial) -> Need:
+    return Need("64gpu-cost", (scheduler,), robustness.SEEDS, trial=trial)
+
+
+def _gpus(scheduler: str, headroom: float) -> Query:
+    def query(runs: Runs) -> str:
+        rows = runs.rows(_robust(scheduler, Trial(headroom, arrivals=POISSON)))
+        used = sorted({row.gpus_used for row in rows if row.gpus_used is not None})
+        return "–".join(map(str, dict.fromkeys((used[0], used[-1])))) if used else "no plan"
+
+    return query
+
+
+WRONG = Table(
+    ("scheduler", "headroom", "GPUs", "constraints broken", "not in time, constant (%)", "not in time, Poisson (%)"),
+    [
+        (
+            scheduler,
+            f"{headroom:g}",
+            _gpus(scheduler, headroom),
+            _wrong(scheduler, headroom, lambda row: row.violations, POISSON, "{:.0f}"),
+            _wrong(scheduler, headroom, robustness.not_in_time_pct, CONSTANT, "{:.1f}"),
+            _wrong(scheduler, headroom, robustness.not_in_time_pct, POISSON, "{:.1f}"),
+        )
+        for scheduler in SCHEDULERS
+        for headroom in HEADROOMS
+    ],
+)

@@ -1,0 +1,141 @@
+"""A ledger made by hand that has every run which the document asks for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from bench.api import Run
+from bench.ledger import Ledger
+from bench.max_rate import Climb, with_all_served
+from bench.row import Row, columns
+from bench.scenarios import pack
+from heuristics.first_fit import FfdPlusPlus
+from heuristics.mediator import Mediator
+from instances import Instance, Objective
+from instances.files import plan_to_json
+from instances.suites import SCENARIO_SUITES
+from reports.experiments.runs import instances_named
+from reports.figure import Need
+
+BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
+    "status": "optimal",
+    "termination": "finished",
+    "reason": "",
+    "violations": 1,
+    "violation_details": [],
+    "feasible": True,
+    "value": 10.0,
+    "gpus_used": 6,
+    "cost_per_hour": 18.36,
+    "throughput_rps": 1000.0,
+    "fragments_pct": 5.0,
+    "over_capacity_pct": 2.0,
+    "sim_goodput_rps": 990.0,
+    "sim_violation_rate": 0.005,
+    "sim_drop_rate": 0.001,
+    "bound_certified": True,
+    "bound_scope": {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 3, "max_batch": None},
+    "decision_s": 0.001,
+    "time_limit_s": 10.0,
+    "started_at": "2026-01-02T03:04:05+00:00",
+    "trajectory": [],
+    "provenance": {"cpu": "a CPU", "cores": 2, "commit": None},
+}
+
+
+@dataclass
+class HandMade:
+    """Stands for a ledger: answers the one question that the document asks."""
+
+    kept: list[Row] = field(default_factory=list)
+
+    def rows(self, scheduler: str) -> list[Row]:
+        """Return the rows of a scheduler."""
+        return [row for row in self.kept if row.scheduler == scheduler]
+
+    @property
+    def ledger(self) -> Ledger:
+        """As what it stands for."""
+        return cast(Ledger, self)
+
+
+@pytest.fixture(scope="session")
+def hand_made() -> type[HandMade]:
+    """Make a ledger of rows."""
+    return HandMade
+
+
+@pytest.fixture(scope="session")
+def rows_for() -> Callable[[Need], list[Row]]:
+    """Make the rows of a need; plans are real where they are looked at."""
+    plans: dict[str, Any] = {}
+
+    def plan(instance: Instance) -> Any:
+        if instance.name not in plans:
+            rule = Mediator() if instance.objective is Objective.COLOCATION else FfdPlusPlus()
+            looked_at = instance.name.startswith(("igniter-3", "igniter-12", "mediator"))
+            found = rule.schedule(instance, Run()).plan if looked_at else None
+            plans[instance.name] = {"gpus": []} if found is None else plan_to_json(found)
+        return plans[instance.name]
+
+    def make(need: Need) -> list[Row]:
+        return [row for scheduler in need.schedulers for seed in need.seeds for row in rows(need, scheduler, seed)]
+
+    def rows(need: Need, scheduler: str, seed: int) -> Iterator[Row]:
+        asked = BLANK | {
+            "scheduler": scheduler,
+            "seed": seed,
+            "parameters": stated(need),
+            "headroom": need.trial.headroom,
+            "truth": need.trial.reality,
+            "time_limit_s": need.time_limit_s or 10.0,
+        }
+        if need.instances in SCENARIO_SUITES:
+            problem = SCENARIO_SUITES[need.instances].build()
+            bits = pack([True] * len(problem))
+            counts = {"count": len(problem), "decided": len(problem), "accepted": len(problem), "served": 1}
+            counted = {**counts, "accepted_bits": bits, "decision_median_s": 1e-3}
+            yield row(asked, problem.fingerprint, problem.base.name, scenarios=counted)
+            return
+        for instance in instances_named(need.instances).values():
+            if need.climb:
+                yield from climbing(asked, need, with_all_served(instance))
+                continue
+            simulated = simulation(need, instance)
+            shown = {"plan": plan(instance), "plan_class": "spatial", "simulation": simulated, "bound": 10.0}
+            yield row(asked, instance.fingerprint, instance.name, objective=str(instance.objective), **shown)
+
+    def climbing(asked: dict[str, Any], need: Need, instance: Instance) -> Iterator[Row]:
+        one = Climb(instance)
+        while (multiple := one.next) is not None:
+            scaled = instance.scaled(multiple)
+            planned: dict[str, Any] = {"plan": {"gpus": []}, "simulation": simulation(need, scaled)}
+            made = row(asked, scaled.fingerprint, scaled.name, **planned if multiple == 1.0 else {})
+            one.take(multiple, made)
+            yield made
+
+    return make
+
+
+def row(asked: dict[str, Any], fingerprint: str, name: str, **found: Any) -> Row:
+    key = f"{fingerprint}{sorted(asked.items(), key=str)}"
+    return Row(**asked | found | {"key": key, "instance_hash": fingerprint, "instance": name})
+
+
+def stated(need: Need) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for text in need.parameters:
+        name, _, value = text.partition("=")
+        scheduler, _, parameter = name.rpartition(".")
+        found.setdefault(scheduler, {})[parameter] = {"true": True, "false": False}.get(value, value)
+    return found
+
+
+def simulation(need: Need, instance: Instance) -> dict[str, Any] | None:
+    if need.trial.arrivals is None:
+        return None
+    one = {"requests": 100, "dropped": 0, "unfinished": 0, "mean_ms": 5.0, "violation_rate": 0.005}
+    served = [{"id": workload.id, **one} for workload in instance.workloads]
+    return {"arrivals": need.trial.arrivals.label, "workloads": served, "applications": []}

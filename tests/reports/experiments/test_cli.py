@@ -1,0 +1,67 @@
+"""``bench report --experiments``: the file that it writes, the runs that it makes, and what it refuses."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.cli.app import main
+from bench.ledger import Ledger
+from reports.experiments import Document
+from reports.experiments.runs import NotAtHandError, Runs
+from reports.figure import Need
+
+FIRST, SECOND = (Need("igniter-3", (name,)) for name in ("igniter", "ffd+"))
+
+
+@pytest.fixture(autouse=True)
+def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a document of two numbers, the second of which is asked for when the first is there."""
+
+    def render(ledger: Ledger) -> Document:
+        runs = Runs(ledger)
+        text = ""
+        try:
+            for need in (FIRST, SECOND):
+                text += f"{runs.row(need).gpus_used} GPUs\n"
+        except NotAtHandError as missing:
+            text += f"{missing}\n"
+        return Document(text, runs.missing)
+
+    monkeypatch.setattr("reports.experiments.render", render)
+
+
+def report(folder: Path, options: Sequence[str]) -> int:
+    return main(["report", str(folder / "ledger.sqlite"), "--experiments", "-o", str(folder / "E.md"), *options])
+
+
+def test_missing_runs_are_told_and_with_run_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Ledger(tmp_path / "ledger.sqlite", create=True).close()
+    assert report(tmp_path, []) == 0
+    assert (tmp_path / "E.md").read_text(encoding="utf-8") == "no runs\n"
+    told = capsys.readouterr().err
+    assert FIRST.command in told
+    assert "--run" in told
+    assert report(tmp_path, ["--run", "--jobs", "1"]) == 0
+    assert (tmp_path / "E.md").read_text(encoding="utf-8") == "1 GPUs\n1 GPUs\n"
+    assert "1 runs to make, 1 at a time" in capsys.readouterr().err
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        assert [row.scheduler for row in ledger.rows()] == ["igniter", "ffd+"]
+
+
+def test_without_a_ledger_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(tmp_path, []) == 2
+    assert "no such ledger" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Ledger(tmp_path / "ledger.sqlite", create=True).close()
+    (tmp_path / "E.md").mkdir()
+    assert report(tmp_path, []) == 2
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'E.md'}: cannot be written")
+
+
+def test_run_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path / "ledger.sqlite"), "--run"]) == 2
+    assert capsys.readouterr().err.startswith("error: --run: makes the runs of --experiments")

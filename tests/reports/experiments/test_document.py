@@ -1,0 +1,122 @@
+"""The document: rendered from nothing and from all, and the one in the repository against its templates."""
+
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.max_rate import STEP
+from bench.row import Row
+from bench.simulate import Settings
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from reports import experiments
+from reports.experiments import FIRST_LINE, SECTIONS, Document, render
+from reports.experiments.claim import Claim
+from reports.figure import Need
+from reports.figures.robustness import ERRORS
+from reports.measured import VARIABLE
+
+COMMITTED = Path(__file__).parents[3] / "EXPERIMENTS.md"
+TEMPLATES = sorted(Path(experiments.__file__).with_name("templates").iterdir())
+ROUNDS = 5
+
+SETTINGS = {f"{100.0 * part:g}" for part in (VIOLATIONS_ALLOWED, STEP, 1.0, *ERRORS)} | {f"{Settings().seconds:g}"}
+"""Numbers that words may name: nobody has measured them."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_measurements() -> Iterator[None]:
+    """Leave out what takes long: the fits to published measurements."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(VARIABLE, raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def empty(hand_made: Any) -> Document:
+    """Return the document of an empty ledger."""
+    return render(hand_made([]).ledger)
+
+
+@pytest.fixture(scope="module")
+def full(hand_made: Any, rows_for: Callable[[Need], list[Row]], empty: Document) -> Document:
+    """Return the document of a ledger to which was added what the document lacked, again and again."""
+    held, document = hand_made([]), empty
+    for _ in range(ROUNDS):
+        for need in document.missing:
+            held.kept.extend(rows_for(need))
+        document = render(held.ledger)
+        if not document.missing:
+            break
+    return document
+
+
+def claims() -> list[Claim]:
+    modules = [import_module(f"reports.experiments.{name}") for name in SECTIONS]
+    tables = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
+    return [one for table in tables for one in table if isinstance(one, Claim)]
+
+
+def test_an_empty_ledger_has_every_section_and_no_run(empty: Document) -> None:
+    lines = empty.text.splitlines()
+    assert lines[0] == FIRST_LINE
+    assert [line for line in lines if line.startswith("## ")] == [f"## {title}" for title in SECTIONS.values()]
+    assert "No runs." in empty.text
+    told = [line for line in lines if line.startswith("- no runs: `bench ")]
+    assert told
+    assert {line.split()[6] for line in told} <= {need.instances for need in empty.missing}
+
+
+def test_with_all_runs_every_query_has_an_answer(full: Document) -> None:
+    assert full.missing == []
+    assert "no runs" not in full.text
+    assert "2026-01-02" in full.text
+
+
+def test_there_is_a_line_for_each_claim(full: Document) -> None:
+    for claim in claims():
+        paper = claim.paper if isinstance(claim.paper, str) else claim.written(claim.paper)
+        assert f"| {claim.what} | {paper} | " in full.text
+
+
+def test_words_are_those_of_the_templates(empty: Document) -> None:
+    """Every line of the committed document but those of tables and of runs is in a document that has no runs."""
+
+    def words(text: str) -> list[str]:
+        generated = ("|", "- no runs: ", "- and ", "No runs.")
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith(generated)]
+        return [line for line in lines if not re.match(r"[\d,]+ runs of ", line)]
+
+    assert words(COMMITTED.read_text(encoding="utf-8")) == words(empty.text)
+
+
+def test_the_committed_tables_are_those_of_the_queries(empty: Document) -> None:
+    def first_cells(text: str) -> list[str]:
+        return [line.split(" | ")[0] for line in text.splitlines() if line.startswith("|")]
+
+    assert first_cells(COMMITTED.read_text(encoding="utf-8")) == first_cells(empty.text)
+
+
+def test_what_is_not_the_same_has_a_reason() -> None:
+    lines = [line.split(" | ") for line in COMMITTED.read_text(encoding="utf-8").splitlines() if " | no | " in line]
+    assert lines
+    assert [line[0] for line in lines if not line[-1].strip(" |")] == []
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+def test_templates_hold_no_number(template: Path) -> None:
+    assert numbers(template.read_text(encoding="utf-8")) <= SETTINGS
+
+
+def test_reasons_and_notes_hold_no_number() -> None:
+    assert [claim.what for claim in claims() if numbers(f"{claim.why_not} {claim.note}")] == []
+
+
+def numbers(text: str) -> set[str]:
+    """Return the numbers in a text, but those in code, in names and of figures, tables, equations and lines."""
+    text = re.sub(r"`[^`]*`|\{[{%].*?[%}]\}", "", text, flags=re.DOTALL)
+    text = re.sub(r"\b(?:Fig\.|Tables?|equation|lines?|RTX) \d+(?:, \d+)*", "", text)
+    return set(re.findall(r"(?<![\w.-])\d[\d.,]*\d|(?<![\w.-])\d", text))

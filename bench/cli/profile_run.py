@@ -58,9 +58,9 @@ def run(
     """Measure models on the GPU at hand, alone and together, for `bench profile fit`.
 
     Writes solo.csv, pairs.csv, copies.csv, profile.json and gpu.json. Take --half and --graphs for plans that are to be
-    replayed with them. Clocks, power limits and modes of the GPU stay as
-    they are. Ctrl-C keeps what was measured; the same command continues from there. On a host with PyTorch alone,
-    `python -m bench.replay.light_profile` takes the same options.
+    replayed with them. Clocks, power limits and modes of the GPU stay as they are. Ctrl-C keeps what was measured; the
+    same command continues from there. On a host with PyTorch alone, `python -m bench.replay.light_profile` takes the
+    same options.
     """
     from bench.cli.terminal import say
     from bench.replay.light_profile.machine import Setup

@@ -165,7 +165,7 @@ class Green(_OneProcess):
         if not has_green_contexts():
             raise InputError(
                 "--backend green",
-                "needs a driver with green contexts, 550 or later; update it, or use --backend stream",
+                "needs a driver with green contexts, 555 or later; update it, or use --backend stream",
             )
 
 

@@ -1,5 +1,6 @@
 """Nets that are loaded and served: on a CPU core, or on a GPU or the part of it that an executor has."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,9 @@ TINY = "tiny-cnn"
 
 _FEWEST, _MOST_S = 5, 0.3
 """How often at least, and how long, a batch is timed."""
+
+_LOADING = threading.Lock()
+"""One net at a time: random numbers and synchronising fail while another thread captures a graph."""
 
 
 class Split(NamedTuple):
@@ -68,23 +72,27 @@ class CudaNet:
 
     def __init__(self, model: str, batch: int, half: bool, graphs: bool, stream: torch.cuda.Stream) -> None:
         self._stream = stream
-        with torch.device("cuda"), torch.cuda.stream(stream):
+        with _LOADING:
+            self._load(model, batch, half)
+            if graphs:
+                self._capture(sorted({*(2**power for power in range(batch.bit_length())), batch}))
+            else:
+                for size in range(1, batch + 1):  # the first batch of a size loads its kernels
+                    self.run(size)
+
+    def _load(self, model: str, batch: int, half: bool) -> None:
+        with torch.device("cuda"), torch.cuda.stream(self._stream):
             net = build(model)
-            settle(net, example_input(model, batch))
+            settle(net, example_input(model, 2))
             self._net = net.half() if half else net
             self._input = example_input(model, batch, half)
             self._outputs = _flat(self._net(self._input))
-            stream.synchronize()
+            self._stream.synchronize()
         self._host = self._input.cpu().pin_memory()
         self._results = [output.cpu().pin_memory() for output in self._outputs]
         event: Any = torch.cuda.Event  # has no type information
         self._events = [event(enable_timing=True, blocking=True) for _ in range(4)]
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
-        if graphs:
-            self._capture(sorted({*(2**power for power in range(batch.bit_length())), batch}))
-        else:
-            for size in range(1, batch + 1):  # the first batch of a size loads its kernels
-                self.run(size)
 
     def _capture(self, sizes: list[int]) -> None:
         for size in sizes:

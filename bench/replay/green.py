@@ -68,13 +68,14 @@ class Multiprocessors:
         self._left = Resource()
         self._call("cuDeviceGetDevResource", self._device, self._left.memory, ctypes.c_int(MULTIPROCESSORS))
         self._all = self._left.count
-        self._returned: dict[int, list[Resource]] = {}
+        self._returned: dict[int, list[int]] = {}
 
     @contextmanager
     def stream(self, share_pct: float) -> Iterator[int]:
         """Yield the handle of a stream whose kernels run on a share of all multiprocessors, on nobody else's.
 
-        The share is rounded down to pairs, at least one, so that shares of 100 percent together always fit.
+        The share is rounded down to pairs, at least one: shares of a pair or more, together 100 percent, always fit.
+        Streams are never destroyed but used again: whoever frees pinned memory still asks the stream it was used on.
 
         Raises
         ------
@@ -83,27 +84,16 @@ class Multiprocessors:
         """
         wanted = max(2, int(self._all * share_pct / 100.0 + 1e-9) // 2 * 2)
         with self._lock:
-            part = self._take(wanted)
-        context, stream = self._context(part), ctypes.c_void_p()
+            returned = self._returned.setdefault(wanted, [])
+            handle = returned.pop() if returned else self._stream(self._take(wanted))
         try:
-            self._call(
-                "cuGreenCtxStreamCreate",
-                ctypes.byref(stream),
-                context,
-                ctypes.c_uint(NON_BLOCKING),
-                ctypes.c_int(0),
-            )
-            yield int(stream.value or 0)
-            self._call("cuStreamDestroy_v2", stream)
+            yield handle
         finally:
-            self._call("cuGreenCtxDestroy", context)
             with self._lock:
-                self._returned.setdefault(wanted, []).append(part)
+                returned.append(handle)
 
     def _take(self, wanted: int) -> Resource:
-        """Return ``wanted`` multiprocessors: some that were returned, or split off from those that are left."""
-        if self._returned.get(wanted):
-            return self._returned[wanted].pop()
+        """Return ``wanted`` multiprocessors, split off from those that are left."""
         if wanted >= self._left.count - 1:  # an odd one out cannot stay alone
             if wanted > self._left.count:
                 raise OSError(f"{wanted} multiprocessors are wanted, {self._left.count} of {self._all} are left")
@@ -123,6 +113,11 @@ class Multiprocessors:
         self._call("cuGreenCtxGetDevResource", self._context(rest), rest.memory, ctypes.c_int(MULTIPROCESSORS))
         self._left = rest
         return part
+
+    def _stream(self, part: Resource) -> int:
+        stream, flags = ctypes.c_void_p(), ctypes.c_uint(NON_BLOCKING)
+        self._call("cuGreenCtxStreamCreate", ctypes.byref(stream), self._context(part), flags, ctypes.c_int(0))
+        return int(stream.value or 0)
 
     def _context(self, part: Resource) -> ctypes.c_void_p:
         description, context = ctypes.c_void_p(), ctypes.c_void_p()

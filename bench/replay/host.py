@@ -59,8 +59,8 @@ def free_memory_mib() -> float | None:
 
 
 def has_green_contexts() -> bool:
-    """Whether the driver has green contexts, which came with its version 550."""
+    """Whether the driver has green contexts with streams of their own, which came with its version 555."""
     try:
-        return hasattr(ctypes.CDLL(CUDA_DRIVER), "cuGreenCtxCreate")
+        return hasattr(ctypes.CDLL(CUDA_DRIVER), "cuGreenCtxStreamCreate")
     except OSError:
         return False

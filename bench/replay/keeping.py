@@ -42,6 +42,8 @@ def row_of_replay(order: Order, values: dict[str, Any]) -> Row:
         "dropping": settings.dropping,
         "half": options.half,
         "graphs": options.graphs,
+        "then": [plan_to_json(second) for second, _ in order.plans[1:]],
+        "switch_at_s": options.switch_at_s,
         "started_at": at.isoformat(),
     }
     task = Task(

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -57,6 +58,7 @@ def daemon() -> Iterator[dict[str, str]]:
             guard.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             _kill(Path(variables[PIPES]))
+            os.killpg(guard.pid, signal.SIGKILL)  # it may still wait for an answer
             guard.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -71,15 +73,22 @@ def client(share_pct: float, memory_mib: float | None) -> dict[str, str]:
 
 
 def _start(environment: dict[str, str]) -> None:
-    try:
-        subprocess.run(  # noqa: S603 - of the driver, found on the path
-            [MPS_CONTROL, "-d"], env=environment, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
-        )
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout).strip().splitlines()
-        raise InputError("--backend mps", f"{MPS_CONTROL} -d failed: {said[-1] if said else error}") from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError("--backend mps", f"{MPS_CONTROL} -d failed: {error}") from None
+    # Into a file: a pipe would not end before the daemon that inherits it.
+    with tempfile.TemporaryFile("w+") as printed:
+        try:
+            subprocess.run(  # noqa: S603 - of the driver, found on the path
+                [MPS_CONTROL, "-d"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                timeout=_PATIENCE_S,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            printed.seek(0)
+            said = printed.read().strip().splitlines()
+            raise InputError("--backend mps", f"{MPS_CONTROL} -d failed: {said[-1] if said else error}") from None
 
 
 def _running() -> bool:
@@ -96,4 +105,4 @@ def _running() -> bool:
 def _kill(pipes: Path) -> None:
     """Kill the daemon that did not quit."""
     with suppress(OSError, ValueError):
-        os.kill(int(Path(pipes, f"{MPS_CONTROL}.pid").read_text(encoding="ascii")), 9)
+        os.kill(int(Path(pipes, f"{MPS_CONTROL}.pid").read_text(encoding="ascii")), signal.SIGKILL)

@@ -20,9 +20,6 @@ SM_CLOCK = 1
 INSTANT_POWER_FIELD = 186
 """``NVML_FI_DEV_POWER_INSTANT``: in mW, where the plain reading is a mean over a second on recent GPUs."""
 
-PCIE_SENT, PCIE_RECEIVED = 0, 1
-"""``NVML_PCIE_UTIL_TX_BYTES`` and ``RX``, in KB/s as the GPU sees them."""
-
 UNSIGNED_INT_VALUE, UNSIGNED_LONG_VALUES = 1, (2, 3)
 """Types of a field's value."""
 
@@ -66,16 +63,12 @@ class GpuState:
         Drawn now, and the clock of its multiprocessors.
     utilisation_pct
         Part of the last sampling period in which some kernel ran.
-    pcie_received_kb_per_s, pcie_sent_kb_per_s
-        Over the last 20 ms, from the host and to it; asking takes as long, hence only where it is wanted.
     """
 
     at_s: float
     power_w: float
     frequency_mhz: float
     utilisation_pct: float
-    pcie_received_kb_per_s: float = nan
-    pcie_sent_kb_per_s: float = nan
 
 
 class Nvml:
@@ -142,21 +135,15 @@ class Nvml:
         """Return the power that the GPU keeps to by lowering its clock."""
         return self._number("nvmlDeviceGetEnforcedPowerLimit") / 1000.0
 
-    def state(self, pcie: bool = False) -> GpuState:
+    def state(self) -> GpuState:
         """Return how the GPU is now."""
         used = _Utilisation()
         busy = self._library.nvmlDeviceGetUtilizationRates(self._device, ctypes.byref(used)) == 0
-        received, sent = (
-            self._number("nvmlDeviceGetPcieThroughput", ctypes.c_uint(way)) if pcie else nan
-            for way in (PCIE_RECEIVED, PCIE_SENT)
-        )
         return GpuState(
             time.monotonic(),
             self._power_w(),
             self._number("nvmlDeviceGetClockInfo", ctypes.c_uint(SM_CLOCK)),
             float(used.gpu) if busy else nan,
-            received,
-            sent,
         )
 
     def _power_w(self) -> float:
@@ -190,8 +177,6 @@ class Sampler:
         Whom to ask.
     period_s
         Between two samples.
-    pcie
-        Whether the bus is watched as well, which takes 40 ms a sample.
 
     Attributes
     ----------
@@ -199,9 +184,9 @@ class Sampler:
         The samples, in the order of time.
     """
 
-    def __init__(self, nvml: Nvml, period_s: float = 0.02, pcie: bool = False) -> None:
+    def __init__(self, nvml: Nvml, period_s: float = 0.02) -> None:
         self.states: list[GpuState] = []
-        self._nvml, self._period_s, self._pcie = nvml, period_s, pcie
+        self._nvml, self._period_s = nvml, period_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="nvml", daemon=True)
 
@@ -219,5 +204,5 @@ class Sampler:
 
     def _sample(self) -> None:
         while not self._stop.is_set():
-            self.states.append(self._nvml.state(self._pcie))
+            self.states.append(self._nvml.state())
             self._stop.wait(self._period_s)

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,7 +112,9 @@ class SharedRequests:
     @classmethod
     def holding(cls, requests: Records) -> "SharedRequests":
         """Return ``requests`` in a file of their own."""
-        with tempfile.TemporaryFile(dir=_MEMORY if _MEMORY.is_dir() else None) as file:
+        # Containers often have only 64 MiB there.
+        fits = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _HEADER_BYTES + requests.nbytes
+        with tempfile.TemporaryFile(dir=_MEMORY if fits else None) as file:
             file.write(bytes(_HEADER_BYTES))
             file.write(requests.tobytes())
             file.flush()

@@ -237,7 +237,7 @@ class _Stage:
         self._hear(new, "ready", True)
         for place in range(max(len(executor.slots) for executor in self.course.sheets[s].executors)):
             # All gpulets at once, the slots of each one after the other: as they will serve.
-            for worker in new:
+            for worker in self._of(s):
                 worker.child.channel.say(measure=place)
             self._hear(new, "measured", place)
         if any(failure.sheet == s for failure in self.course.failures):

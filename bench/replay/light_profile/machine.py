@@ -124,7 +124,7 @@ class Machine:
             return "mps"
         if wanted != "mps" and has_green_contexts():
             return "green"
-        problem = problem or "needs a driver with green contexts, 550 or later"
+        problem = problem or "needs a driver with green contexts, 555 or later"
         raise InputError(f"--partition {wanted}", problem)
 
     def _try_mps(self) -> str | None:
@@ -141,7 +141,8 @@ class Machine:
                     client.end(PATIENCE_S)
             except (InputError, MeasuringError) as error:
                 self._variables = {}
-                return f"MPS does not work on this host: {error}"
+                problem = error.problem if isinstance(error, InputError) else error
+                return f"MPS does not work on this host: {problem}"
             self._exit.push(trial.pop_all())
         return None
 

@@ -103,8 +103,7 @@ def profile(rig: Rig, order: Order, tell: Tell) -> int:
     except MeasuringError as error:
         raise InputError("--device", f"does not work: {error}") from None
     try:
-        _look_up(rig, order, journal, tell)
-        code = _measure(rig, order, journal, tell)
+        code = max(_look_up(rig, order, journal, tell), _measure(rig, order, journal, tell))
     except KeyboardInterrupt:
         code = INTERRUPTED
         count = len(journal.readings)
@@ -120,19 +119,22 @@ def _next(order: Order, written: Sequence[str]) -> str:
     return f"next: {command}{missing}"
 
 
-def _look_up(rig: Rig, order: Order, journal: Journal, tell: Tell) -> None:
-    """Ask for what does not depend on who else runs."""
+def _look_up(rig: Rig, order: Order, journal: Journal, tell: Tell) -> int:
+    """Ask for what does not depend on who else runs, and return the exit code."""
+    code = 0
     for model in order.models:
         if model not in journal.facts:
             try:
                 journal.add_facts(model, rig.facts(model))
             except MeasuringError as error:
+                code = FAILED
                 tell(f"{model}: {error}")
     for model in order.models:
         for batch in order.grid.light_batches:
             # Where one batch cannot be counted, none can.
             if (model, batch) not in journal.traffic and None not in journal.traffic.values():
                 journal.add_traffic(model, batch, rig.traffic(model, batch))
+    return code
 
 
 def _measure(rig: Rig, order: Order, journal: Journal, tell: Tell) -> int:

@@ -49,7 +49,10 @@ def traffic_of(printed: str) -> tuple[float, float] | None:
     begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     kernels: dict[str, dict[str, float]] = {}
     for row in csv.DictReader(lines[begin:]):
-        value = float(row["Metric Value"].replace(",", ""))
+        try:
+            value = float(row["Metric Value"].replace(",", ""))
+        except (AttributeError, ValueError):  # a line of the profiler's own, or "n/a"
+            continue
         in_ms = {"ns": 1e-6, "us": 1e-3, "usecond": 1e-3, "nsecond": 1e-6, "ms": 1.0, "msecond": 1.0}
         scale = in_ms.get(row["Metric Unit"], 1.0) if row["Metric Name"] == DURATION else 1.0
         kernels.setdefault(row["ID"], {})[row["Metric Name"]] = scale * value

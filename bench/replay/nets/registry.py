@@ -133,7 +133,8 @@ def settle(module: "nn.Module", examples: "Tensor") -> None:
     """Give a net of single precision activations like those of a trained one: neither overflowing nor dying out.
 
     What a GPU draws depends on the bits that change. Weights keep the variance from layer to layer (He et al., 2015),
-    and one pass in training mode tells the batch normalisations the statistics of their inputs.
+    and one pass in training mode tells the batch normalisations the statistics of their inputs: ``examples`` are at
+    least two, as one value alone has no variance.
     """
     import torch
     from torch import nn

@@ -31,15 +31,17 @@ from tests.bench.replay.serving_plans import gpulet_data, plan_data, write_plan
 
 HERE = Path(__file__).parent
 
-# Keeps what it was asked and in which pipe directory; a daemon is a file in that directory.
+# Keeps what it was asked and in which pipe directory; a daemon is a file in that directory, and a process as long.
 CONTROL = """#!/bin/sh
 pipes=${CUDA_MPS_PIPE_DIRECTORY:-$FAKE/default}
 if [ "$1" = -d ]; then
     [ -e "$FAKE/broken" ] && { echo "Failed to start" >&2; exit 1; }
     said=start; touch "$pipes/daemon"
+    while [ -e "$pipes/daemon" ]; do sleep 0.05; done &
 else
     read said
     [ -e "$pipes/daemon" ] || { echo "Cannot find MPS control daemon process" >&2; exit 1; }
+    [ "$said" = quit ] && [ -e "$FAKE/stuck" ] && sleep 300
     [ "$said" = quit ] && rm "$pipes/daemon"
 fi
 echo "$said $pipes $CUDA_MPS_LOG_DIRECTORY" >> "$FAKE/asked"
@@ -90,7 +92,7 @@ class SteadyGpu:
     def open(cls, gpu: int) -> "SteadyGpu":
         return cls()
 
-    def state(self, pcie: bool = False) -> GpuState:
+    def state(self) -> GpuState:
         return GpuState(time.monotonic(), 70.0, 1500.0, math.nan)
 
     def close(self) -> None:
@@ -120,7 +122,7 @@ def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
 
     monkeypatch.setattr(serving, "Child", Recorded)
     monkeypatch.setattr(serving, "Nvml", SteadyGpu)
-    course = replay([sheet(("w1", "w2"))], Mps(), Settings(seconds=0.4, warmup_s=0.1))
+    course = replay([sheet(("w1", "w2"))], Mps(), Settings(seconds=1.5, warmup_s=0.1))
 
     assert not course.failures
     (gpu,) = to_json(course)["gpus"]
@@ -171,6 +173,15 @@ def test_a_daemon_that_does_not_start_is_one_line(fake: Path) -> None:
     ):
         pass
     assert list((fake.parent / "temporary").iterdir()) == []
+
+
+def test_a_daemon_that_does_not_quit_holds_nobody_up(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (fake / "stuck").touch()
+    with mps.daemon() as variables:
+        pipes = Path(variables[mps.PIPES])
+        monkeypatch.setattr(mps, "_PATIENCE_S", 0.1)
+
+    assert not pipes.parent.exists()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])

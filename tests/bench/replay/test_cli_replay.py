@@ -65,13 +65,14 @@ def test_the_table_is_for_people(replay: Replay) -> None:
 
 def test_a_replay_is_a_row_of_its_own_every_time(replay: Replay, plan: Path, tmp_path: Path) -> None:
     file = tmp_path / "ledger.sqlite"
-    for _ in range(2):
-        assert replay("--backend", "cpu", "--ledger", str(file))[0] == 0
+    for options in ((), ("--then", str(plan), "--switch-at", "0.1")):
+        assert replay("--backend", "cpu", "--ledger", str(file), *options)[0] == 0
 
     with Ledger(file) as ledger:
         first, second = ledger.rows(source="replay")
         instance = ledger.instance(first.instance_hash)
     assert first.key != second.key
+    assert sorted(len(row.parameters["replay"]["then"]) for row in (first, second)) == [0, 1]
     assert (first.scheduler, first.termination, first.feasible) == ("replay", "finished", True)
     assert first.parameters["replay"]["backend"] == "cpu"
     assert first.plan == plan_to_json(read_plan(plan)[0])

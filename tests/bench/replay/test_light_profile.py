@@ -297,6 +297,18 @@ def test_a_point_that_fails_is_told_left_out_and_tried_again(tmp_path: Path, tol
     assert again.measured == [(large,)]
 
 
+def test_a_model_of_which_nothing_is_known_is_told(
+    tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def facts(rig: FakeRig, model: str) -> ModelFacts:
+        raise MeasuringError(f"no {model}")
+
+    monkeypatch.setattr(FakeRig, "facts", facts)
+
+    assert profile(FakeRig(), order(tmp_path, Grid.quick()), told.append) == 1
+    assert told[:2] == ["vgg19: no vgg19", "alexnet: no alexnet"]
+
+
 def test_progress_counts_and_says_what_is_left(tmp_path: Path, told: list[str]) -> None:
     total = len(set(Grid.quick().all(MODELS)))
     profile(FakeRig(), order(tmp_path, Grid.quick()), told.append)
@@ -537,7 +549,7 @@ def test_green_contexts_share_one_process_where_mps_does_not_start(
     monkeypatch.setattr(machines, "has_green_contexts", lambda: False)
     with pytest.raises(InputError, match=r"--partition auto: MPS does not work on this host: .*cannot start"):
         Machine(Setup()).__enter__()
-    with pytest.raises(InputError, match=r"--partition green: needs a driver with green contexts, 550 or later"):
+    with pytest.raises(InputError, match=r"--partition green: needs a driver with green contexts, 555 or later"):
         Machine(Setup(partition="green")).__enter__()
 
 
@@ -610,6 +622,8 @@ PRINTED = """==PROF== Connected to process 7
 
 def test_traffic_is_summed_over_kernels() -> None:
     assert traffic.traffic_of(PRINTED) == pytest.approx((50.0 * 2.0 + 20.0 * 0.5, 30.0 * 2.0 + 10.0 * 0.5))
+    uncounted = PRINTED + '"2","7","copy","gpu__time_duration.sum","us","n/a"\n==PROF== Disconnected from process 7\n'
+    assert traffic.traffic_of(uncounted) == traffic.traffic_of(PRINTED)
     assert traffic.traffic_of("==ERROR== ERR_NVGPUCTRPERM\n") is None
 
 

@@ -87,6 +87,15 @@ def test_a_settled_net_neither_overflows_nor_dies_out(name: str) -> None:
     assert not any(layer.training for layer in net.modules())
 
 
+@pytest.mark.parametrize("name", ["bert", "ssd-mobilenet"])  # the second normalises maps of a single place
+def test_two_examples_settle_a_net(name: str) -> None:
+    with torch.device("meta"):
+        net = build(name)
+        settle(net, example_input(name, 2))
+
+    assert not any(layer.training for layer in net.modules())
+
+
 @pytest.mark.parametrize("ask", [input_shape, build, lambda name: example_input(name, 1)])
 def test_an_unknown_name_is_told_with_the_nearest(ask) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match='model: unknown model "resnet5O"; did you mean "resnet50"'):

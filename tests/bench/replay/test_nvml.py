@@ -63,9 +63,6 @@ class FakeLibrary:
         assert (count.value, field.id) == (1, 186)
         field.kind, field.status, field.value.uint = 1, 0, 250_500
 
-    def _nvmlDeviceGetPcieThroughput(self, device: Any, way: Any, value: Any) -> None:  # noqa: N802
-        value.value = {0: 111, 1: 222}[way.value]
-
 
 def test_everything_is_read_in_its_unit() -> None:
     library = FakeLibrary()
@@ -75,11 +72,9 @@ def test_everything_is_read_in_its_unit() -> None:
         assert gpu.memory_mib() == (70 * 1024, 80 * 1024)
         assert gpu.power_limit_w() == 700.0
         before_s = time.monotonic()
-        state = gpu.state(pcie=True)
+        state = gpu.state()
         assert before_s <= state.at_s <= time.monotonic()
         assert (state.power_w, state.frequency_mhz, state.utilisation_pct) == (250.5, 1755.0, 42.0)
-        assert (state.pcie_sent_kb_per_s, state.pcie_received_kb_per_s) == (111.0, 222.0)
-        assert math.isnan(gpu.state().pcie_sent_kb_per_s)
     assert library.open == 0
 
 

@@ -108,11 +108,32 @@ def test_workers_that_cannot_start_fail_the_replay_in_one_line(
     assert str(failed.value) == "GPU 0, gpulet 0 (w1): ValueError: no abacus here"
 
 
+def test_a_worker_that_dies_while_others_load_fails_the_replay_in_one_line(
+    sheet: Make, children: list[Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = serving.Child
+
+    def first_worker_dies(*arguments: Any, **named: Any) -> Child:
+        child = record(*arguments, **named)
+        if len(children) == 3:
+            children[1].process.kill()
+        return child
+
+    monkeypatch.setattr(serving, "Child", first_worker_dies)
+
+    with pytest.raises(ReplayFailedError) as failed:
+        replay([sheet(("w1", "w2"))], Cpu(), Settings(seconds=1.0))
+    assert str(failed.value) == "GPU 0, gpulet 0 (w1): its worker died of SIGKILL"
+
+
 def test_a_second_plan_takes_over_while_requests_come(sheet: Make, children: list[Child]) -> None:
     before = sheet(("w1",))
     after = sheet(("w1",), [gpulet_data(("w1", 2, 60.0), share_units=20)])
-    settings = Settings(seconds=5.0, warmup_s=0.2, dropping=False)
-    course = replay([before, after], Cpu(), settings, Options(switch_at_s=0.2))
+    for seconds in (4.0, 16.0, 64.0):  # a busy host takes its time to start the second plan
+        settings = Settings(seconds=seconds, warmup_s=0.2, dropping=False)
+        course = replay([before, after], Cpu(), settings, Options(switch_at_s=0.2))
+        if (course.requests["slot"] == 1).any():
+            break
     values = to_json(course)
 
     switch = values["switch"]

@@ -1,8 +1,10 @@
 """What is served: plan files without pydantic, sheets, and the requests that come."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -153,6 +155,19 @@ def test_from_the_change_on_requests_come_at_the_second_plans_rates(sheet: Calla
 def test_more_requests_than_memory_holds_are_refused(sheet: Callable[..., Sheet]) -> None:
     with pytest.raises(InputError, match="are too many for 100 requests/s; expected at most 200,000 s"):
         draw([sheet()], Settings(seconds=1_000_000.0), None)
+
+
+def test_requests_that_the_shared_memory_has_no_room_for_are_in_a_file_on_disk(
+    sheet: Callable[..., Sheet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    drawn = draw([sheet()], Settings(seconds=1.0), None)
+    for free_bytes, on_disk in ((2**30, False), (drawn.nbytes, True)):
+        monkeypatch.setattr("shutil.disk_usage", lambda _, free=free_bytes: SimpleNamespace(free=free))
+        shared = SharedRequests.holding(drawn)
+        assert Path(f"/proc/self/fd/{shared.descriptor}").readlink().is_relative_to(tmp_path) == on_disk
+        assert np.array_equal(shared.requests, drawn)
+        os.close(shared.descriptor)
 
 
 def test_processes_share_requests_and_the_plan_that_serves(sheet: Callable[..., Sheet]) -> None:

@@ -66,6 +66,8 @@ def train(
             trainer.train(instance, seed, output, told.episode)
         except KeyboardInterrupt:
             interrupted = f"interrupted after episode {told.last}; the same command goes on from the last checkpoint"
+        except OSError as error:
+            raise InputError(f"-o {output}", f"cannot be written into: {error.strerror}") from None
         else:
             interrupted = None
     if interrupted is not None:

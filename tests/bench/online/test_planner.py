@@ -1,7 +1,6 @@
 """The scheduler behind online runs: headroom where it fits, and what is said when something is wrong."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ import bench.online.planner as planner_module
 from bench.api import Outcome, Run, Status
 from bench.judge import judge
 from bench.online.planner import Planner, SchedulerError
+from bench.registry import Entry
 from instances import InputError, Instance, Objective, Plan, spatial_gpu
 from instances.suites import SUITES
 
@@ -79,7 +79,7 @@ class _Rogue:
 
 @pytest.fixture
 def rogue(monkeypatch: pytest.MonkeyPatch) -> type[_Rogue]:
-    entry = SimpleNamespace(name="rogue", target="rogue")
+    entry = Entry("rogue", "rogue")
     monkeypatch.setattr(planner_module, "entries", lambda: {"rogue": entry})
     monkeypatch.setattr(planner_module, "load", lambda _: _Rogue)
     return _Rogue

@@ -13,6 +13,9 @@ from instances.view import View
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+OBJECTIVES = frozenset({Objective.CAPACITY, Objective.GOODPUT})
+"""What the reward is in proportion to."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -42,7 +45,7 @@ class Cluster:
         The most each workload serves alone within its SLO at that many units or fewer, shape (workloads, share units +
         1).
     alone_l2_pct, alone_dram_pct
-        What it takes then, the same shape.
+        What it takes at so many units when it serves its most there, the same shape.
     """
 
     view: View
@@ -63,16 +66,22 @@ class Cluster:
         Raises
         ------
         InputError
-            If the instance does not have a known number of GPUs of a single type with every share permitted, or is not
-            about the SLO rule ``assembly``, which is the steady state of the environment's queue.
+            If the instance does not have a known number of GPUs of a single type with every share permitted, has
+            another objective than the reward, or is not about the SLO rule ``assembly`` without a latency buffer, which
+            is the steady state of the environment's queue.
         """
         if len(instance.gpus) != 1 or instance.gpus[0].count is None:
             raise InputError(f"{instance.name}: gpus", "expected a known number of GPUs of one type")
         pool = instance.gpus[0]
         if pool.type.allowed_shares is not None:
             raise InputError(f"{instance.name}: gpus[0].type", f"{pool.type.name} restricts the shares; expected all")
+        if instance.objective not in OBJECTIVES:
+            expected = " or ".join(sorted(OBJECTIVES))
+            raise InputError(f"{instance.name}: objective", f'is "{instance.objective}"; expected {expected}')
         if instance.slo_rule != SloRule.ASSEMBLY:
             raise InputError(f"{instance.name}: slo_rule", f'is "{instance.slo_rule}"; expected "{SloRule.ASSEMBLY}"')
+        if instance.latency_buffer != 1.0:
+            raise InputError(f"{instance.name}: latency_buffer", f"is {instance.latency_buffer:g}; expected 1")
         if not instance.workloads:
             raise InputError(f"{instance.name}: workloads", "is empty; expected at least one")
         view = View.of(instance, pool.type)
@@ -106,7 +115,7 @@ class Cluster:
         return largest
 
     def least_units(self, rate_rps: Floats) -> Ints:
-        """Return the least units at which each workload serves ``rate_rps`` alone; all of a GPU where none do.
+        """Return the least units at which ``alone_rps`` is ``rate_rps`` or more; all of a GPU where it never is.
 
         Parameters
         ----------

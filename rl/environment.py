@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
-from rl.admission import admitted_rps
+from rl.admission import STEPS, admitted_rps
 from rl.cluster import Cluster
 from rl.queue_state import serve_step
 
@@ -44,7 +44,7 @@ class Process:
     penalty
         omega of equation (2) (Sec. 6.1).
     headroom
-        Where requests may be turned away: see ``admitted_rps``.
+        Of what is let in where requests may be turned away: see ``rl.admission``.
     """
 
     steps: int = 100
@@ -127,13 +127,30 @@ def predicted(cluster: Cluster, gpu: Ints, units: Ints, batch: Ints) -> tuple[Fl
 
 
 @njit(cache=True)
-def let_in(rates_rps: Floats, slo_ms: Floats, batch: Ints, inference_ms: Floats, headroom: float) -> Floats:
-    """Return what is let in of the rates that come, all of shape (clusters, workloads); see ``rl.admission``."""
+def let_in(
+    rates_rps: Floats,
+    slo_ms: Floats,
+    batch: Ints,
+    inference_ms: Floats,
+    headroom: float,
+    steps: Ints | None = None,
+) -> Floats:
+    """Return what is let in of the rates that come, all of shape (clusters, workloads); see ``rl.admission``.
+
+    Without ``steps`` the rates are whole ones.
+    """
     admitted = np.zeros(rates_rps.shape)
     for n in range(len(rates_rps)):
         for i in range(len(slo_ms)):
             if rates_rps[n, i] > 0.0 and inference_ms[n, i] < np.inf:
-                admitted[n, i] = admitted_rps(rates_rps[n, i], slo_ms[i], batch[n, i], inference_ms[n, i], headroom)
+                admitted[n, i] = admitted_rps(
+                    rates_rps[n, i],
+                    slo_ms[i],
+                    batch[n, i],
+                    inference_ms[n, i],
+                    headroom,
+                    STEPS if steps is None else steps[n, i],
+                )
     return admitted
 
 

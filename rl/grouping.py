@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from instances import Workload
+from instances import Objective, Workload
+from rl.admission import STEPS
 from rl.policy import Policy
 
 Floats = NDArray[np.float64]
@@ -52,9 +53,11 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
     """Divide workloads among groups of ``policy.gpus`` GPUs, each at most what the policy was trained for.
 
     A workload with a higher rate than the policy knows for its model is replicated (Sec. 5.4, where a threshold for
-    each model decides, too): as few equal parts as may be at any of the model's places. Workloads of one model and SLO
-    are dealt in order of their rates: the largest of each group to the place with the largest rate, and so on. Every
-    second model is dealt the other way round, so that no group gets the largest of all.
+    each model decides, too): as few equal parts as may be at any of the model's places; where requests may be turned
+    away, equal but for one of the steps by which they are let in. Workloads of one model and SLO are dealt in order of
+    their rates: the largest of each group to the place with the largest rate, and so on. Every second model is dealt
+    the other way round, so that no group gets the largest of all. Places may stay empty, which they never are in
+    training.
 
     Raises
     ------
@@ -74,15 +77,17 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
         if kind not in places:
             raise NoFitError(f"not trained for {workload.model} at {workload.slo_ms:g} ms ({workload.id})")
         most_rps = [policy.rate_rps[place] * policy.highest * (1.0 + ROUNDING) for place in places[kind]]
-        heavy = workload.rate_rps > most_rps[0]
-        replicas = math.ceil(workload.rate_rps / most_rps[-1]) if heavy else 1
-        waiting[kind] += [_Part(number, workload.rate_rps / replicas)] * replicas
+        parts_rps = [workload.rate_rps]
+        if workload.rate_rps > most_rps[0]:
+            parts_rps = _divided(workload, most_rps[-1], policy.objective == Objective.GOODPUT)
+        waiting[kind] += [_Part(number, rate_rps) for rate_rps in parts_rps]
     position = np.full((groups, len(policy.models)), -1, dtype=np.int64)
     rate_rps = np.zeros(position.shape)
     for turned, (kind, parts) in enumerate(waiting.items()):
         known = groups * len(places[kind])
         if len(parts) > known:
-            raise NoFitError(f"trained for {known} of {kind[0]} at {kind[1]:g} ms; there are {len(parts)}")
+            there = f"there are {len(parts)}, replicas included"
+            raise NoFitError(f"trained for {known} of {kind[0]} at {kind[1]:g} ms; {there}")
         for turn, part in enumerate(sorted(parts, key=lambda part: -part.rate_rps)):
             place, group = places[kind][turn // groups], turn % groups
             low_rps, high_rps = (policy.rate_rps[place] * limit for limit in (policy.lowest, policy.highest))
@@ -92,3 +97,16 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
             at = group if turned % 2 == 0 else groups - 1 - group, place
             position[at], rate_rps[at] = part.position, part.rate_rps
     return Dealt(position, rate_rps)
+
+
+def _divided(workload: Workload, most_rps: float, in_steps: bool) -> list[float]:
+    """Return the rates of the fewest replicas of at most ``most_rps``."""
+    if not in_steps:
+        replicas = math.ceil(workload.rate_rps / most_rps)
+        return [workload.rate_rps / replicas] * replicas
+    most_steps = int(most_rps / workload.rate_rps * STEPS)
+    if most_steps == 0:
+        raise NoFitError(f"{workload.id} asks for {workload.rate_rps:g} req/s, a step of which is above {most_rps:g}")
+    replicas = math.ceil(STEPS / most_steps)
+    steps, more = divmod(STEPS, replicas)
+    return [workload.rate_rps * (steps + (replica < more)) / STEPS for replica in range(replicas)]

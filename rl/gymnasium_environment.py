@@ -20,10 +20,10 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
     SLO], where a longer one, which a burst may leave, shows as that; for each GPU the memory used by the last decision
     over all there is [0, 1].
 
-    Action, a ``Dict``: ``gpu`` (``MultiDiscrete``, I times K) where each workload runs; ``share`` (``Box`` [0, 1],
-    shape (I,)) weights that divide each GPU among those on it, equally if all are 0; ``batch`` (``Box`` [0, 1], shape
-    (I,)) from 1 to the largest. A workload whose GPU has no memory left for it at this batch, after those before it, is
-    not deployed.
+    Action, a ``Dict``: ``gpu`` (``MultiDiscrete``, I times K, or K + 1 where requests may be turned away) where each
+    workload runs, the last one being nowhere; ``share`` (``Box`` [0, 1], shape (I,)) weights that divide each GPU among
+    those on it, equally if all are 0; ``batch`` (``Box`` [0, 1], shape (I,)) from 1 to the largest. A workload whose
+    GPU has no memory left for it at this batch, after those before it, is not deployed.
 
     The reward is the sum of equation (2) over the workloads. An episode is truncated after ``process.steps``.
     """
@@ -41,7 +41,7 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         self._high = high
         self.action_space = spaces.Dict(
             {
-                "gpu": spaces.MultiDiscrete([gpus] * workloads),
+                "gpu": spaces.MultiDiscrete([self._cluster.places] * workloads),
                 "share": spaces.Box(0.0, 1.0, (workloads,)),
                 "batch": spaces.Box(0.0, 1.0, (workloads,)),
             }
@@ -75,14 +75,18 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         return self._observation(), float(feedback.reward.sum()), False, truncated, info
 
     def _deployed(self, gpu: NDArray[np.int64], batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ``gpu`` with -1 for the workloads that find no memory or no share unit there."""
+        """Return ``gpu`` with -1 for those that are nowhere, or find no memory or no share unit there."""
         tables, model = self._cluster.tables, self._cluster.view.model
         used_mib = np.zeros(self._cluster.gpus)
         residents = np.zeros(self._cluster.gpus, dtype=np.int64)
         deployed = gpu.copy()
         for i, k in enumerate(gpu):
             memory_mib = tables.memory_mib[model[i], batch[i]]
-            if used_mib[k] + memory_mib > tables.memory_limit_mib or residents[k] == tables.share_units:
+            if (
+                k == self._cluster.gpus
+                or used_mib[k] + memory_mib > tables.memory_limit_mib
+                or residents[k] == tables.share_units
+            ):
                 deployed[i] = -1
             else:
                 used_mib[k] += memory_mib

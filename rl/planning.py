@@ -1,5 +1,6 @@
 """From an instance and a policy to what the policy decides, group by group."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,9 +10,10 @@ from numpy.typing import NDArray
 from instances import GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.plan import spatial_gpu
+from rl.admission import STEPS
 from rl.cluster import Cluster
 from rl.environment import let_in, predicted
-from rl.grouping import Dealt, NoFitError, deal
+from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.policy import Policy
 from rl.two_stage import Decision, TwoStage
 
@@ -57,8 +59,12 @@ class Decided:
     @property
     def homeless(self) -> Ints:
         """Positions of the workloads that have to be served and have no place."""
-        nowhere = (self.dealt.rate_rps > 0.0) & (self.decision.gpu < 0)
-        return self.dealt.position[nowhere & (self.policy.objective != Objective.GOODPUT)]
+        return np.concatenate([self.homeless_in(group) for group in range(self.groups)])
+
+    def homeless_in(self, group: int) -> Ints:
+        """Return those of a group."""
+        nowhere = (self.dealt.rate_rps[group] > 0.0) & (self.decision.gpu[group] < 0)
+        return self.dealt.position[group, nowhere & (self.policy.objective != Objective.GOODPUT)]
 
     def residents(self, group: int) -> list[Ints]:
         """Return the places of those on each GPU of a group that has somebody."""
@@ -79,8 +85,23 @@ class Decided:
         ]
         return spatial_gpu(self.policy.gpu, rows) if rows else None
 
+    def gpus(self) -> list[PlacedGpu]:
+        """Return all GPUs as the second stage divides them."""
+        return [gpu for group in range(self.groups) for gpu in self.gpus_of(group)]
 
-def decided(instance: Instance, policy: Policy, drawn: int, seed: int, kept: int = 1) -> list[Decided]:
+    def gpus_of(self, group: int) -> list[PlacedGpu]:
+        """Return those of a group."""
+        gpus = (self.gpu(group, places) for places in self.residents(group))
+        return [gpu for gpu in gpus if gpu is not None]
+
+
+Deal = Callable[[Policy, Sequence[Workload], int], Dealt]
+"""Divides workloads among the groups of so many GPUs."""
+
+
+def decided(
+    instance: Instance, policy: Policy, drawn: int, seed: int, kept: int = 1, deal_by: Deal = deal
+) -> list[Decided]:
     """Deal the workloads into groups, decide in all of them at once, and return the best decisions, best first.
 
     Parameters
@@ -93,11 +114,34 @@ def decided(instance: Instance, policy: Policy, drawn: int, seed: int, kept: int
         Of the drawing.
     kept
         Of those, how many are returned.
+    deal_by
+        Which group takes which workload.
 
     Raises
     ------
     NoFitError
         If the policy was trained for something else.
+    """
+    pool = fitting_pool(instance, policy)
+    dealt = deal_by(policy, instance.workloads, pool.count or 0)
+    agent = agent_for(policy, pool.type)
+    agent.reseed(seed)
+    rates_rps, tried = several(agent, dealt.rate_rps, drawn)
+    steps = np.repeat(_steps(instance, dealt), 1 + drawn, axis=0)
+    let_in_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.headroom)
+    order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
+    first = np.arange(len(order)) * (1 + drawn)
+    ranked = [first + order[:, rank] for rank in range(min(kept, 1 + drawn))]
+    return [Decided(instance, policy, dealt, tried.rows(rows), let_in_rps[rows], worth[rows]) for rows in ranked]
+
+
+def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
+    """Return the GPUs of an instance that ``policy`` was trained for, its workloads apart.
+
+    Raises
+    ------
+    NoFitError
+        If it was trained for another.
     """
     pool = instance.gpus[0]
     if len(instance.gpus) > 1 or pool.count is None or pool.type.name != policy.gpu:
@@ -108,27 +152,32 @@ def decided(instance: Instance, policy: Policy, drawn: int, seed: int, kept: int
         raise NoFitError(f'trained for the performance model "{policy.performance_model}"')
     if instance.slo_rule is not SloRule.ASSEMBLY or instance.latency_buffer != 1.0:
         raise NoFitError(f'trained for the SLO rule "{SloRule.ASSEMBLY}" without a latency buffer')
-    dealt = deal(policy, instance.workloads, pool.count)
-    agent = agent_for(policy, pool.type)
-    agent.reseed(seed)
-    # Of each group the likeliest decision and ``drawn`` others, next to each other
-    rates_rps = np.repeat(dealt.rate_rps, 1 + drawn, axis=0)
-    spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(dealt.rate_rps))
-    tried = agent.decide(rates_rps, np.zeros(rates_rps.shape, dtype=np.int64), spread, blurred=False)
-    let_in_rps, worth = _valued(agent.cluster, tried, rates_rps, policy.headroom)
-    order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
-    first = np.arange(len(order)) * (1 + drawn)
-    ranked = [first + order[:, rank] for rank in range(min(kept, 1 + drawn))]
-    return [Decided(instance, policy, dealt, tried.rows(rows), let_in_rps[rows], worth[rows]) for rows in ranked]
+    return pool
 
 
-def _valued(cluster: Cluster, decision: Decision, rates_rps: Floats, headroom: float) -> tuple[Floats, Floats]:
+def several(agent: TwoStage, rates_rps: Floats, drawn: int) -> tuple[Floats, Decision]:
+    """Return the likeliest decision of each group and ``drawn`` others, next to each other, and the rates of each."""
+    each_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
+    spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(rates_rps))
+    return each_rps, agent.decide(each_rps, np.zeros(each_rps.shape, dtype=np.int64), spread, blurred=False)
+
+
+def _steps(instance: Instance, dealt: Dealt) -> Ints:
+    """Return how many of the steps of its workload's whole rate each rate has, at least 1."""
+    whole_rps = np.array([w.rate_rps for w in instance.workloads])[dealt.position]
+    steps: Ints = np.maximum(np.rint(dealt.rate_rps / whole_rps * STEPS), 1.0).astype(np.int64)
+    return steps
+
+
+def _valued(
+    cluster: Cluster, decision: Decision, rates_rps: Floats, steps: Ints, headroom: float
+) -> tuple[Floats, Floats]:
     """Return the rates that are let in, shape (decisions, workloads), and what each decision is worth."""
     inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
-    in_time_rps = let_in(rates_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom)
+    in_time_rps = let_in(rates_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom, steps)
     if cluster.turns_away:
         return in_time_rps, in_time_rps.sum(axis=1)
-    late = np.sum(in_time_rps < rates_rps, axis=1)
+    late = np.sum(in_time_rps < rates_rps * (1.0 - ROUNDING), axis=1)
     return rates_rps, throughput_rps.sum(axis=1) - LATE_RPS * late
 
 

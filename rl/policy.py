@@ -9,7 +9,7 @@ import torch
 
 from instances import InputError, Instance
 from instances.errors import unknown_name
-from rl.cluster import Cluster
+from rl.cluster import OBJECTIVES, Cluster
 from rl.environment import Process
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
@@ -43,7 +43,7 @@ class Policy:
     lowest, highest
         Multiples of the rates it was trained for.
     headroom
-        Where it turns requests away: see ``rl.admission``.
+        Inference is reckoned to take so many times as long when its decisions are valued: see ``rl.admission``.
     training
         Parameters of the training, for people.
     """
@@ -86,10 +86,20 @@ class Policy:
         )
 
     def agent(self, cluster: Cluster) -> TwoStage:
-        """Return an agent that decides by this policy; ``cluster`` has its GPUs and workloads."""
+        """Return an agent that decides by this policy; ``cluster`` has its GPUs and workloads.
+
+        Raises
+        ------
+        InputError
+            If the weights are of other networks.
+        """
         settings = {"hidden": self.hidden, "buffer": 1}
         made = TwoStage(cluster, SacSettings(**settings), Td3Settings(**settings), 0)
-        made.load_policy(self.weights)
+        try:
+            made.load_policy(self.weights)
+        except (AttributeError, KeyError, RuntimeError, TypeError) as error:
+            what = " ".join(str(error).split())[:100]
+            raise InputError("policy: weights", f"do not fit its networks: {type(error).__name__} {what}") from None
         return made
 
 
@@ -133,6 +143,10 @@ def _read(path: Path, changed_ns: int) -> Policy:
             raise InputError(f"{path}: {name}", f"expected a tuple of {kind.__name__}")
     if not len(policy.models) == len(policy.slo_ms) == len(policy.rate_rps):
         raise InputError(f"{path}: models", "expected as many models as objectives and rates")
+    if policy.objective not in OBJECTIVES:
+        raise InputError(f"{path}: objective", f'is "{policy.objective}"; expected {" or ".join(sorted(OBJECTIVES))}')
+    if not 0.0 < policy.lowest <= policy.highest or not policy.headroom > 0.0:
+        raise InputError(f"{path}: lowest", "expected 0 < lowest <= highest, and a headroom above 0")
     for name, number in (("hidden", policy.hidden), ("gpus", policy.gpus)):
         if not 1 <= number <= _MOST:
             raise InputError(f"{path}: {name}", f"is {number}; expected a whole number from 1 to {_MOST}")

@@ -7,20 +7,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu
+from instances import Instance, Objective, PlacedGpu
+from instances.budget import latency_budget_ms
 from instances.least_shares import least_share_alone, least_shares
 from instances.plan import spatial_gpu
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 from instances.view import View
-from rl.planning import Decided, decided
+from rl.admission import STEPS
+from rl.planning import LATE_RPS, Decided, decided
 from rl.policy import Policy
 from rl.ts import Ts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_STEPS = round(1.0 / GOODPUT_STEP)
 
 _NODE_LIMIT = 20_000
 """Of ``spend_spare_shares`` on one GPU: a millisecond or two."""
@@ -32,39 +32,45 @@ class TsRepair(Ts):
 
     Attributes
     ----------
-    drawn, repaired
-        More decisions are drawn than by TS, and that many of the best of each group are divided anew.
+    repaired
+        So many of the best of the decisions drawn for each group are divided anew.
     """
 
     name: ClassVar[str] = "ts+repair"
 
-    drawn: int = 63
     repaired: int = 4
+
+    def __post_init__(self) -> None:
+        Ts.__post_init__(self)
+        if self.repaired < 1:
+            raise ValueError(f"repaired is {self.repaired}; expected at least 1")
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
         view = View.of(instance, instance.gpus[0].type)
         ranked = decided(instance, policy, self.drawn, seed, self.repaired)
         gpus: list[PlacedGpu] = []
+        homeless: list[Ints] = []
         for group in range(ranked[0].groups):
-            _, best = max((_repaired(view, one, group) for one in ranked), key=lambda found: found[0])
-            gpus += best
-        return gpus, ranked[0].homeless
+            found = [_repaired(view, one, group) for one in ranked]
+            best = max(range(len(found)), key=lambda rank: found[rank][0])
+            gpus += found[best][1]
+            homeless.append(ranked[best].homeless_in(group))
+        return gpus, np.concatenate(homeless)
 
 
 def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
-    """Return what a group is worth with its GPUs divided anew, and those; the policy's own where that fails."""
-    worth, gpus = 0.0, []
+    """Return what a group is worth with its GPUs divided anew, and those; the policy's own where these are better."""
+    own = float(decided.worth[group]), decided.gpus_of(group)
+    worth, gpus = -LATE_RPS * len(decided.homeless_in(group)), []
     for places in decided.residents(group):
         position, rate_rps = decided.dealt.position[group, places], decided.dealt.rate_rps[group, places]
         found = divide(view, position, rate_rps, decided.policy.headroom)
         if found is None:
-            return decided.worth[group], [
-                gpu for own in decided.residents(group) if (gpu := decided.gpu(group, own)) is not None
-            ]
+            return own
         worth += found[0]
         gpus.append(found[1])
-    return worth, gpus
+    return max((worth, gpus), own, key=lambda either: either[0])
 
 
 def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[float, PlacedGpu] | None:
@@ -92,8 +98,11 @@ def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tu
         not everyone.
     """
     turns_away = view.instance.objective is Objective.GOODPUT
-    steps = np.arange(1, _STEPS + 1) if turns_away else np.array([_STEPS])
-    rates_rps = rate_rps[:, None] * steps / _STEPS
+    rates_rps = rate_rps[:, None]
+    if turns_away:
+        # A part of a workload has fewer steps than the whole: the highest rate then stands for those beyond.
+        steps = np.rint(rates_rps / view.rate_rps[residents][:, None] * STEPS)
+        rates_rps = rates_rps * np.minimum(np.arange(1, STEPS + 1), steps) / steps
     batch, budget_ms = _thriftiest(view, residents, rates_rps, headroom)
     model = view.model[residents]
     units, level = np.zeros(len(residents), dtype=np.int64), np.zeros(len(residents), dtype=np.int64)
@@ -116,9 +125,15 @@ def _thriftiest(view: View, residents: Ints, rate_rps: Floats, headroom: float) 
     """Return for each rate the batch that needs the least share alone, 0 where none does, and its budget."""
     model = view.model[residents]
     batches = np.arange(1, int(view.tables.max_batch[model].max()) + 1)
-    budget_ms = view.budget_ms(residents[:, None, None], batches, rate_rps[:, :, None])
-    transfer_ms = view.tables.transfer_ms[model[:, None], batches][:, None]
-    budget_ms = (budget_ms + transfer_ms) / headroom - transfer_ms  # a budget is for the GPU's time alone
+    budget_ms = latency_budget_ms(
+        view.instance.slo_rule,
+        view.slo_ms[residents, None, None],
+        rate_rps[:, :, None],
+        batches,
+        view.tables.transfer_ms[model[:, None], batches][:, None],
+        view.tables.exposed_ms[model[:, None], batches][:, None],
+        headroom,
+    )
     batch = _least_alone(view.tables, model, budget_ms)
     chosen = np.maximum(batch - 1, 0)[:, :, None]
     return batch, np.take_along_axis(budget_ms, chosen, axis=2)[:, :, 0]

@@ -5,6 +5,7 @@ Deviations from the paper:
 - The target entropy, printed as ``-log(1 + iota)`` with an undefined iota, is 0.98 log of the number of safe actions
   of a state.
 - The temperature is optimised through its logarithm, which keeps it positive.
+- Every workload's agent has its own critics, temperature and part of the replay; the paper says so of the actor alone.
 - The paper's update after every step of one cluster is an update after every step of many clusters.
 """
 
@@ -85,6 +86,28 @@ class Stack(nn.Module):
         return x
 
 
+class PerAction(Stack):
+    """For actions that are all alike: one network per agent, which sees of each action what the state says of it.
+
+    A state is the parts of the actions after one another, each of the same length.
+    """
+
+    def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
+        super().__init__(agents, inputs // outputs, hidden, 1, random)
+        self._actions = outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
+        return super().forward(self._parts(x)).reshape(*x.shape[:-1], -1)
+
+    def one(self, agent: int, x: Tensor) -> Tensor:
+        """Map shape (batch, inputs) to (batch, outputs) by the network of one agent."""
+        return super().one(agent, self._parts(x)).reshape(*x.shape[:-1], -1)
+
+    def _parts(self, x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:-2], x.shape[-2] * self._actions, -1)
+
+
 def masked_log_probabilities(logits: Tensor, safe: Tensor) -> Tensor:
     """Return log probabilities over the safe actions; finite, and of no weight, for the others."""
     return functional.log_softmax(logits.masked_fill(~safe, -1e9), dim=-1)
@@ -103,6 +126,8 @@ class SacDiscrete:
         Source of all its randomness, on the CPU.
     device
         Where it computes.
+    network
+        Of actors and critics.
 
     Attributes
     ----------
@@ -120,12 +145,13 @@ class SacDiscrete:
         settings: SacSettings,
         random: torch.Generator,
         device: torch.device,
+        network: type[Stack] = Stack,
     ) -> None:
         self.settings, self._random, self._device = settings, random, device
         shape = (agents, state_size, settings.hidden, actions)
-        self.actor = Stack(*shape, random).to(device)
-        self.critics = nn.ModuleList(Stack(*shape, random) for _ in range(2)).to(device)
-        self.targets = nn.ModuleList(Stack(*shape, random) for _ in range(2)).to(device).requires_grad_(False)
+        self.actor = network(*shape, random).to(device)
+        self.critics = nn.ModuleList(network(*shape, random) for _ in range(2)).to(device)
+        self.targets = nn.ModuleList(network(*shape, random) for _ in range(2)).to(device).requires_grad_(False)
         self.targets.load_state_dict(self.critics.state_dict())
         self.log_temperature = torch.full((agents, 1), math.log(settings.temperature), device=device)
         self.log_temperature.requires_grad_()

@@ -1,6 +1,6 @@
 """The states of the two stages (InSS Sec. 5.1 and 5.2) and the safe actions of the first.
 
-``placement``: what the actor of workload i sees when its turn comes, shape (clusters, 4 + 3 K), all float32:
+``placement``: what the actor of workload i sees when its turn comes, shape (clusters, 4 + 4 K + I), all float32:
 
 =========  ======  ===============  ==========================================================================
 symbol     places  range            meaning
@@ -13,12 +13,16 @@ W_i        1       [0, inf)         sum of lambda and g, as above, over i and th
 u_k        K       [0, 1]           memory of the workloads already placed on GPU k over the GPU's
 L_{i,k}    K       [0, inf)         L2 demand of those, over 100 percent
 E_{i,k}    K       [0, inf)         DRAM demand of those, over 100 percent
+(ours)     K       [0, inf)         sum of p over those
+(ours)     I       [0, inf)         everyone's lambda, as above
 =========  ======  ===============  ==========================================================================
 
-Shares and batches are decided later: memory is that of the largest batch, demands are those alone at p_i.
+The paper's state does not have the last two: memory and contention do not tell how much of a GPU's shares is asked for,
+nor W_i who asks next. Shares and batches are decided later: memory is that of the largest batch, demands are those
+alone at p_i.
 
 ``allocation``: what the actor of GPU k sees, shape (clusters, K, 3 I + 1), float32: for every workload whether it is
-there (0 or 1); lambda, 0 where absent; g, 0 where absent; and u_k.
+there (0 or 1); lambda, 0 where absent; g, 0 where absent; and u_k of all that were placed.
 """
 
 import numpy as np
@@ -69,7 +73,7 @@ class Placing:
         self._dram_pct = np.zeros((clusters, cluster.gpus))
 
     def state(self, i: int) -> Singles:
-        """Return the placement state of workload ``i``, shape (clusters, 4 + 3 K)."""
+        """Return the placement state of workload ``i``, shape (clusters, 4 + 4 K + I)."""
         tables = self._cluster.tables
         own = (self._rate[:, i], self._queue[:, i], self._units[:, i] / tables.share_units, self._waiting[:, i])
         gpus = (

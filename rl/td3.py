@@ -9,6 +9,8 @@ Deviations from the paper:
   fractions come out of a sigmoid, of which the paper says nothing.
 - Noise is added to the action; shares are then clipped at 0 and divided by their sum, so that what is stored and what
   is done both sum to 1.
+- The critics tell the reward of each workload apart, with an output for each; the paper's ``r''`` is their sum. What a
+  workload brings later counts where it is on the same GPU in the next step.
 - The paper's update after every step of one cluster is an update after every step of many clusters.
 - Two things that the paper does not have: a part of the actions is drawn uniformly, and the actor pays for large inputs
   to its softmax and sigmoid. Without either, and with rewards as they are, the batches ran into the ends of the sigmoid
@@ -187,7 +189,7 @@ class Td3:
             target = reward + settings.discount * least * next_state[:, : self.actor.workloads]
         seen, there = torch.cat([state, action], dim=1), state[:, : self.actor.workloads]
         critic_loss = sum(
-            ((critic(seen) * there - target).square().sum(dim=1).mean() for critic in self.critics),
+            (((critic(seen) - target) * there).square().sum(dim=1).mean() for critic in self.critics),
             torch.zeros((), device=self._device),
         )
         _descend(self._critic_optimiser, critic_loss)

@@ -1,15 +1,7 @@
-"""Training of TS (InSS, Alg. 1): episodes over many clusters at once, scalars as CSV, checkpoints to go on from.
+"""Training of TS (InSS, Alg. 1): episodes over many clusters at once; ``rl.checkpoint`` says what they leave behind."""
 
-The folder holds ``scalars.csv``, a row per episode; ``checkpoint.pt``, written every so often and at the end,
-has everything: training that goes on from it ends bit for bit where it would have ended without the interruption, on
-the same machine and with the same number of threads. ``policy.pt``, written with it, has the two actors alone.
-"""
-
-import csv
-import io
 import math
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,16 +10,13 @@ import numpy as np
 import torch
 
 from instances import InputError, Instance
+from rl.checkpoint import Resumable, Scalars, run_episodes
 from rl.cluster import Cluster
 from rl.environment import Environments, Process
 from rl.policy import Policy, save_policy
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
 from rl.two_stage import TwoStage
-from rl.weights import load_weights
-
-Scalars = dict[str, float]
-
 
 _SAC, _TD3 = SacSettings(), Td3Settings()
 
@@ -49,7 +38,7 @@ class Training:
         Of both stages (Table 2).
     sac_learning_rate, td3_learning_rate
         l' and l'' (Table 2).
-    target_entropy
+    temperature, target_entropy
         Of the first stage, see ``SacSettings``.
     explore_noise, random_part, logit_penalty
         Of the second stage, see ``Td3Settings``.
@@ -94,6 +83,13 @@ class Training:
         for name in ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        for name in ("sac_learning_rate", "td3_learning_rate", "temperature", "halve_every"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} is {getattr(self, name):g}; expected above 0")
+        if not 0.0 <= self.discount < 1.0:
+            raise ValueError(f"discount is {self.discount:g}; expected 0 to below 1")
+        if self.device not in ("cpu", "cuda"):
+            raise ValueError(f'device is "{self.device}"; expected cpu or cuda')
         if not 0.0 < self.lowest <= self.highest:
             raise ValueError(f"lowest is {self.lowest:g} and highest {self.highest:g}; expected 0 < lowest <= highest")
 
@@ -146,24 +142,18 @@ class Training:
         cluster = Cluster.of(instance, self.interference)
         agent = self.agent(cluster, seed)
         there = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
-        folder.mkdir(parents=True, exist_ok=True)
         terms = {**_without_episodes(self), "instance": instance.fingerprint, "seed": seed}
-        told = _resume(folder / "checkpoint.pt", terms, agent, there)
-        for episode in range(len(told) + 1, self.episodes + 1):
-            agent.explore(0.5 ** ((episode - 1) / self.halve_every))
-            told.append(_episode(agent, there, self.warm_up if episode == 1 else 0))
-            _write(folder / "scalars.csv", _as_csv(told).encode())
-            tell(episode, told[-1])
-            if episode % self.save_every == 0 or episode == self.episodes:
-                everything = {
-                    "terms": terms,
-                    "told": told,
-                    "agent": agent.state_dict(),
-                    "environments": there.state_dict(),
-                }
-                _write(folder / "checkpoint.pt", _packed(everything))
-                made_by = {**asdict(self), "seed": seed, "episodes": episode}
-                save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), folder / "policy.pt")
+
+        def episode(number: int) -> Scalars:
+            agent.explore(0.5 ** ((number - 1) / self.halve_every))
+            return _episode(agent, there, self.warm_up if number == 1 else 0)
+
+        def save(number: int, path: Path) -> None:
+            made_by = {**asdict(self), "seed": seed, "episodes": number}
+            save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), path)
+
+        parts: dict[str, Resumable] = {"agent": agent, "environments": there}
+        run_episodes(folder, terms, parts, self.episodes, self.save_every, episode, save, tell)
 
 
 def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
@@ -191,43 +181,3 @@ def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
 def _without_episodes(training: Training) -> dict[str, Any]:
     """Return what must be the same when training goes on: everything but how long and how often it is saved."""
     return {name: value for name, value in asdict(training).items() if name not in ("episodes", "save_every")}
-
-
-def _resume(path: Path, terms: Mapping[str, Any], agent: TwoStage, there: Environments) -> list[Scalars]:
-    if not path.exists():
-        return []
-    saved = load_weights(path)
-    try:
-        for name, value in terms.items():
-            if saved["terms"].get(name) != value:
-                raise InputError(str(path), f"is of training with {name} {saved['terms'].get(name)}, not {value}")
-        agent.load_state_dict(saved["agent"])
-        there.load_state_dict(saved["environments"])
-        told: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
-    except (AttributeError, KeyError, IndexError, RuntimeError, TypeError) as error:
-        what = " ".join(str(error).split())[:100]
-        raise InputError(str(path), f"is no checkpoint of this training: {type(error).__name__} {what}") from None
-    return told
-
-
-def _as_csv(told: list[Scalars]) -> str:
-    text = io.StringIO()
-    names = list(dict.fromkeys(name for scalars in told for name in scalars))
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["episode", *names])
-    for episode, scalars in enumerate(told, start=1):
-        writer.writerow([episode, *(repr(scalars[name]) if name in scalars else "" for name in names)])
-    return text.getvalue()
-
-
-def _packed(everything: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(dict(everything), buffer)
-    return buffer.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Replace a file at once, so that an interruption leaves the old one."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_bytes(content)
-    os.replace(beside, path)  # noqa: PTH105  # Path.replace does the same

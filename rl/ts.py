@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bench.api import Outcome, Run, Status
 from instances import InputError, Instance, Objective, PlacedGpu, Plan
 from instances.catalogue import gpu_type
+from rl.cluster import OBJECTIVES
 from rl.grouping import NoFitError
 from rl.planning import agent_for, decided
 from rl.policy import Policy, load_policy
@@ -41,23 +42,26 @@ class Ts:
     """
 
     name: ClassVar[str] = "ts"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY, Objective.GOODPUT})
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
     interference: ClassVar[bool] = True
 
     policy: str | None = None
     training: int = 0
-    drawn: int = 15
+    drawn: int = 63
+
+    def __post_init__(self) -> None:
+        if self.drawn < 0:
+            raise ValueError(f"drawn is {self.drawn}; expected at least 0")
 
     def warm(self) -> None:
-        """Decide once by each policy, which loads torch and tabulates the GPUs."""
+        """Plan once by each policy, which loads torch, tabulates the GPUs and loads the compiled kernels."""
         for _, policy in self._policies():
             try:
-                agent = agent_for(policy, gpu_type(policy.gpu))
-            except InputError:  # a GPU type of the user's own: it comes with the instance
+                trained_for = agent_for(policy, gpu_type(policy.gpu)).cluster.view.instance
+                self.planned(trained_for, policy, 0)
+            except (InputError, NoFitError):  # whatever is wrong with it is said when it has to decide
                 continue
-            rates_rps = np.array([policy.rate_rps])
-            agent.decide(rates_rps, np.zeros(rates_rps.shape, dtype=np.int64))
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Let the first policy that fits decide."""
@@ -78,8 +82,7 @@ class Ts:
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
         (best,) = decided(instance, policy, self.drawn, seed)
-        gpus = [best.gpu(group, places) for group in range(best.groups) for places in best.residents(group)]
-        return [gpu for gpu in gpus if gpu is not None], best.homeless
+        return best.gpus(), best.homeless
 
     def _policies(self) -> list[tuple[Path, Policy]]:
         if self.policy is not None:

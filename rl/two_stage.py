@@ -1,11 +1,13 @@
 """TS, the two stages together: places first, then shares and batches (InSS Sec. 5, Alg. 1).
 
-The paper's parameters are the defaults of the two agents; what each does differently is said in its module. Here:
+The paper's parameters are the defaults of the two agents; what each does differently is said in its module, what the
+paper leaves open in ``rl.environment``, and what the states have besides its own in ``rl.states``. Here:
 
+- Under the objective ``goodput``, which the paper does not have, a workload may be put nowhere: one action more.
 - Both agents learn from compressed rewards (``rl.environment.compressed``).
 - An actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is that of its workload
   alone.
-- Exploration can fade in the course of the training.
+- Exploration of both stages, their entropy, noise and random actions, can fade in the course of the training.
 - A decision is made of many clusters at once.
 """
 

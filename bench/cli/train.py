@@ -61,6 +61,7 @@ def train(
     instance = find_instance(suite, "--suite")
     kind: Any = found[name].load()
     trainer = cast(Trainer, instantiate(kind, overrides, name))
+    interrupted = ""
     with _Told(getattr(trainer, "episodes", None)) as told:
         try:
             trainer.train(instance, seed, output, told.episode)
@@ -68,9 +69,7 @@ def train(
             interrupted = f"interrupted after episode {told.last}; the same command goes on from the last checkpoint"
         except OSError as error:
             raise InputError(f"-o {output}", f"cannot be written into: {error.strerror}") from None
-        else:
-            interrupted = None
-    if interrupted is not None:
+    if interrupted:
         say(interrupted)
         raise typer.Exit(INTERRUPTED)
     say(f"wrote {output}")

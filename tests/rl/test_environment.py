@@ -10,13 +10,13 @@ from bench.judge import judge
 from instances import GpuPool, InputError, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.plan import spatial_gpu
-from instances.suites.inss import four_gpus
+from instances.suites.inss import four_gpus, overloaded
 from rl.cluster import Cluster
-from rl.environment import Environments, Process, whole_batches, whole_units
+from rl.environment import Environments, Process, predicted, whole_batches, whole_units
 from rl.gymnasium_environment import SchedulingEnv
 from rl.states import Placing, allocation_size, placement_size
 
-FOUR_GPUS = four_gpus()[0]
+FOUR_GPUS, OVERLOADED = four_gpus()[0], overloaded()[0]
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +92,38 @@ def test_agrees_with_the_judge(seed):
             assert feedback.late[0, i] < 0.01
         if slot.t_gpu_ms > 1.2 * slot.budget_ms + 1.0:
             assert feedback.late[0, i] > 0.0
+
+
+def test_who_is_turned_away_is_not_late():
+    """Under ``goodput`` what a slot serves in time is let in and paid; nowhere costs nothing but its requests."""
+    cluster = Cluster.of(OVERLOADED)
+    assert cluster.places == 5
+    there = environments(cluster, 20, lowest=0.4, highest=1.6, step_s=10.0)
+    rates_rps = there.rates_rps.copy()
+    gpu, units, batch = random_decision(cluster, 20, np.random.default_rng(4))
+    gpu[:, 0] = -1
+    feedback = there.step(gpu, units, batch)
+    assert np.all(feedback.throughput_rps[:, 0] == 0.0)
+    assert np.all(feedback.arrivals[:, 0] == 0)
+    inference_ms, served_rps = predicted(cluster, gpu, units, batch)
+    assert np.all(np.isinf(inference_ms[:, 0]))
+    assert np.all(feedback.throughput_rps <= np.minimum(rates_rps, served_rps) * (1.0 + 1e-9))
+    steps = feedback.throughput_rps / rates_rps * 20.0
+    assert steps == pytest.approx(np.rint(steps))
+    assert np.any((steps > 0.5) & (steps < 19.5))
+    assert np.mean(feedback.late) < 0.01
+    paid = feedback.throughput_rps / cluster.rms_rps - 40.0 * feedback.late
+    assert feedback.reward == pytest.approx(paid)
+
+
+def test_a_place_more_where_requests_are_turned_away():
+    cluster = Cluster.of(OVERLOADED)
+    there = environments(cluster, 2)
+    placing = Placing(cluster, there.rates_rps, there.queued)
+    assert placing.state(0).shape == (2, placement_size(10, 4))
+    assert placing.safe(0).tolist() == [[True] * 5] * 2
+    full = replace(cluster, tables=cluster.tables._replace(memory_limit_mib=1.0))
+    assert Placing(full, there.rates_rps, there.queued).safe(0).tolist() == [[False] * 4 + [True]] * 2
 
 
 def test_without_interference_nobody_slows_anybody(cluster):
@@ -209,8 +241,22 @@ def test_least_units_by_hand(cluster):
     assert np.all(cluster.least_units(np.full(10, 1e9)) == 54)
 
 
-def test_gymnasium_accepts_it():
-    check_env(SchedulingEnv(FOUR_GPUS), skip_render_check=True)
+@pytest.mark.parametrize("instance", [FOUR_GPUS, OVERLOADED], ids=lambda instance: instance.name)
+def test_gymnasium_accepts_it(instance):
+    check_env(SchedulingEnv(instance), skip_render_check=True)
+
+
+def test_gymnasium_may_put_a_workload_nowhere():
+    env = SchedulingEnv(OVERLOADED)
+    env.reset(seed=0)
+    assert env.action_space["gpu"].nvec.tolist() == [5] * 10
+    action = {"gpu": np.array([4] + [0, 1, 2] * 3), "share": np.ones(10), "batch": np.full(10, 0.1)}
+    seen, reward, _, _, info = env.step(action)
+    assert info["throughput_rps"][0] == info["late"][0] == 0.0
+    assert reward == pytest.approx(
+        (info["throughput_rps"] / Cluster.of(OVERLOADED).rms_rps - 40.0 * info["late"]).sum()
+    )
+    assert seen[-1] == 0.0  # nobody is on the last GPU
 
 
 def test_episodes_are_truncated_and_seeded():
@@ -231,6 +277,10 @@ def test_refuses_other_instances():
     pool = FOUR_GPUS.gpus[0]
     with pytest.raises(InputError, match="known number of GPUs"):
         Cluster.of(replace(FOUR_GPUS, gpus=(replace(pool, count=None),)))
+    with pytest.raises(InputError, match='objective: is "cost"; expected capacity or goodput'):
+        Cluster.of(replace(FOUR_GPUS, objective=Objective.COST))
+    with pytest.raises(InputError, match=r"latency_buffer: is 1\.1; expected 1"):
+        Cluster.of(replace(FOUR_GPUS, latency_buffer=1.1))
     with pytest.raises(InputError, match="slo_rule"):
         Cluster.of(replace(FOUR_GPUS, slo_rule=SloRule.HALF_SLO))
     restricted = replace(pool, type=replace(pool.type, allowed_shares=(27, 54)))

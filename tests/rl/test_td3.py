@@ -123,6 +123,17 @@ def test_goes_on_from_its_state(cluster):
     assert torch.equal(first.act(state, greedy=True), second.act(state, greedy=True))
 
 
+def test_the_loss_is_of_those_who_are_there():
+    random = torch.Generator().manual_seed(0)
+    agent = Td3(2, allocation_size(2), TINY, random, torch.device("cpu"))
+    state = torch.tensor([[1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.1]])
+    arrives = torch.tensor([[0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 0.1]])  # in the other's place: neither bootstraps
+    action, reward = torch.tensor([[1.0, 0.0, 0.5, 0.0]]), torch.tensor([[0.7, 0.0]])
+    agent.replay.add(state=state, action=action, reward=reward, next_state=arrives)
+    told = [float(critic(torch.cat([state, action], dim=1))[0, 0].detach()) for critic in agent.critics]
+    assert agent.update()["critic_loss"] == pytest.approx(sum((value - 0.7) ** 2 for value in told), rel=1e-5)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.0, 3.0))
 def test_actions_divide_the_gpu_among_those_there(seed, sigma):

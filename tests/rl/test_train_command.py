@@ -60,6 +60,20 @@ def test_an_interruption_loses_nothing(tmp_path, capsys, monkeypatch):
     assert "[3/5]" in capsys.readouterr().err
 
 
+def test_whatever_has_a_checkpoint_has_its_policy(tmp_path, monkeypatch):
+    def interrupted(path, content):
+        if path.name == "checkpoint.pt":
+            raise KeyboardInterrupt
+        path.write_bytes(content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rl.checkpoint._write", interrupted)
+        assert train(tmp_path) == 130
+    assert load_policy(tmp_path / "policy.pt").training["episodes"] == 2
+    assert train(tmp_path) == 0
+    assert {file.name for file in tmp_path.iterdir()} == {"scalars.csv", "policy.pt", "checkpoint.pt"}
+
+
 def test_a_terminal_shows_a_bar(tmp_path, monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
@@ -93,6 +107,12 @@ def test_says_what_is_wrong(arguments, told, capsys, tmp_path, monkeypatch):
     assert told in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_folder(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert train(tmp_path / "file") == 2
+    assert capsys.readouterr().err == f"error: -o {tmp_path}/file: cannot be written into: File exists\n"
 
 
 def test_help_loads_no_torch():

@@ -112,7 +112,18 @@ def test_does_not_go_on_from_other_training(trained):
         replace(QUICK, hidden=16).train(FOUR_GPUS, 3, trained, lambda episode, scalars: None)
 
 
-@pytest.mark.parametrize("wrong", [{"episodes": 0}, {"lowest": 2.0}, {"minibatch": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"episodes": 0},
+        {"lowest": 2.0},
+        {"minibatch": 0},
+        {"temperature": 0.0},
+        {"halve_every": 0.0},
+        {"discount": 1.0},
+        {"device": "tpu"},
+    ],
+)
 def test_refuses_impossible_training(wrong):
     with pytest.raises(ValueError, match="expected"):
         replace(QUICK, **wrong)
@@ -168,9 +179,9 @@ def test_a_heavy_workload_is_replicated(trained):
     ("change", "why"),
     [
         ({"rate_rps": 999.0}, r"1000 to 2000 req/s there; W1 \(alexnet\) asks for 999"),
-        ({"rate_rps": 9001.0}, "trained for 2 of alexnet at 10 ms; there are 6"),
+        ({"rate_rps": 9001.0}, "trained for 2 of alexnet at 10 ms; there are 6, replicas included"),
         ({"slo_ms": 11.0}, r"not trained for alexnet at 11 ms \(W1\)"),
-        ({"model": "resnet18", "slo_ms": 15.0}, "trained for 1 of resnet18 at 15 ms; there are 2"),
+        ({"model": "resnet18", "slo_ms": 15.0}, "trained for 1 of resnet18 at 15 ms; there are 3, replicas included"),
     ],
 )
 def test_says_what_does_not_fit(trained, change, why):

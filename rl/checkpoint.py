@@ -1,0 +1,122 @@
+"""Episodes of training with scalars as CSV and checkpoints to go on from.
+
+The folder holds ``scalars.csv``, a row per episode; ``checkpoint.pt``, written every so often and at the end,
+has everything: training that goes on from it ends bit for bit where it would have ended without the interruption, on
+the same machine and with the same number of threads. ``policy.pt``, written with it, has the actors alone.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from instances import InputError
+from rl.weights import load_weights
+
+Scalars = dict[str, float]
+
+
+class Resumable(Protocol):
+    """What has a state to go on from."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what it takes to go on bit for bit."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a ``state_dict``."""
+        ...
+
+
+def run_episodes(
+    folder: Path,
+    terms: Mapping[str, Any],
+    parts: Mapping[str, Resumable],
+    episodes: int,
+    save_every: int,
+    episode: Callable[[int], Scalars],
+    save: Callable[[int, Path], None],
+    tell: Callable[[int, Scalars], None],
+) -> None:
+    """Run the episodes that are left.
+
+    Parameters
+    ----------
+    folder
+        Where everything goes; made if need be.
+    terms
+        What must be the same for training to go on.
+    parts
+        What changes in the course of it, by name.
+    episodes, save_every
+        How many in all, and from one checkpoint to the next.
+    episode
+        Runs the episode of a number, from 1.
+    save
+        Writes the policy after an episode to a path.
+    tell
+        Called after each episode with its number and its scalars.
+
+    Raises
+    ------
+    InputError
+        If the checkpoint in ``folder`` is of other training.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    told = _resume(folder / "checkpoint.pt", terms, parts)
+    for number in range(len(told) + 1, episodes + 1):
+        told.append(episode(number))
+        _write(folder / "scalars.csv", _as_csv(told).encode())
+        tell(number, told[-1])
+        if number % save_every == 0 or number == episodes:
+            # The checkpoint last: whatever is interrupted before is done again.
+            save(number, folder / "policy.pt.new")
+            (folder / "policy.pt.new").replace(folder / "policy.pt")
+            states = {name: part.state_dict() for name, part in parts.items()}
+            _write(folder / "checkpoint.pt", _packed({"terms": terms, "told": told, **states}))
+
+
+def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]) -> list[Scalars]:
+    if not path.exists():
+        return []
+    saved = load_weights(path)
+    try:
+        for name, value in terms.items():
+            if saved["terms"].get(name) != value:
+                raise InputError(str(path), f"is of training with {name} {saved['terms'].get(name)}, not {value}")
+        for name, part in parts.items():
+            part.load_state_dict(saved[name])
+        told: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
+    except InputError:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        what = " ".join(str(error).split())[:100]
+        raise InputError(str(path), f"is no checkpoint of this training: {type(error).__name__} {what}") from None
+    return told
+
+
+def _as_csv(told: list[Scalars]) -> str:
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for scalars in told for name in scalars))
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["episode", *names])
+    for number, scalars in enumerate(told, start=1):
+        writer.writerow([number, *(repr(scalars[name]) if name in scalars else "" for name in names)])
+    return text.getvalue()
+
+
+def _packed(everything: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(dict(everything), buffer)
+    return buffer.getvalue()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file at once, so that an interruption leaves the old one."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(content)
+    os.replace(beside, path)  # noqa: PTH105  # Path.replace does the same

@@ -1,0 +1,153 @@
+"""Training of the top layer of ``rl.hierarchy`` on a policy of TS; ``rl.checkpoint`` says what it leaves behind."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from instances import InputError, Instance, Objective
+from rl.checkpoint import Scalars, run_episodes
+from rl.grouping import NoFitError, deal
+from rl.hierarchy import TOP, TopLayer, outcomes
+from rl.planning import agent_for, fitting_pool
+from rl.policy import Policy, load_policy, save_policy
+from rl.sac_discrete import SacSettings
+from rl.ts import SHIPPED
+from rl.two_stage import TwoStage
+
+
+@dataclass(frozen=True, slots=True)
+class HierarchyTraining:
+    """How the top layer is trained; ``--param name=value`` on the command line.
+
+    Attributes
+    ----------
+    below
+        File of the policy that decides inside the groups, as it is; ``None`` for the one that comes with the project.
+    episodes, steps
+        Every step is followed by one update.
+    clusters
+        Dealt anew in each step, at rates drawn between those that ``below`` was trained for.
+    drawn
+        Decisions of a group that are drawn from ``below`` besides its likeliest; the best of them counts. The scheduler
+        takes the best of many, too.
+    hidden, minibatch, buffer, learning_rate, temperature, target_entropy
+        See ``SacSettings``.
+    halve_every
+        Episodes after which the exploration is half of what it was, and so on.
+    warm_up
+        Steps before the first update.
+    save_every
+        Episodes between checkpoints.
+    threads
+        That torch computes with.
+    """
+
+    below: str | None = None
+    episodes: int = 100
+    steps: int = 20
+    clusters: int = 2
+    drawn: int = 3
+    hidden: int = 64
+    minibatch: int = 64
+    buffer: int = 4096
+    learning_rate: float = 4e-3
+    temperature: float = 0.02
+    target_entropy: float = 0.3
+    halve_every: float = 25.0
+    warm_up: int = 5
+    save_every: int = 5
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        if self.drawn < 0:
+            raise ValueError(f"drawn is {self.drawn}; expected at least 0")
+
+    def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
+        """Train a top layer for clusters such as ``instance``, from the checkpoint in ``folder`` if there is one.
+
+        Parameters
+        ----------
+        instance
+            What ``below`` can schedule in groups.
+        seed
+            Of all randomness.
+        folder
+            Where everything goes; made if need be.
+        tell
+            Called after each episode with its number and its scalars.
+
+        Raises
+        ------
+        InputError
+            If ``below`` does not fit, or the checkpoint is of other training.
+        """
+        torch.set_num_threads(self.threads)
+        path = SHIPPED / "ts-4gpu-s0.pt" if self.below is None else Path(self.below)
+        below = load_policy(path)
+        try:
+            pool = fitting_pool(instance, below)
+            groups = len(deal(below, instance.workloads, pool.count or 0).position)
+        except NoFitError as why:
+            raise InputError(instance.name, f"{path.stem}: {why}") from None
+        if below.objective != Objective.CAPACITY:
+            raise InputError("--param below", f"decides for {below.objective}; expected {Objective.CAPACITY}")
+        settings = SacSettings(
+            hidden=self.hidden,
+            buffer=self.buffer,
+            minibatch=self.minibatch,
+            learning_rate=self.learning_rate,
+            temperature=self.temperature,
+            target_entropy=self.target_entropy,
+            discount=0.0,
+        )
+        agent = agent_for(below, pool.type)
+        layer = TopLayer(below, groups, settings, seed)
+        lasting = {name: value for name, value in asdict(self).items() if name not in ("episodes", "save_every")}
+        terms = {**lasting, "instance": instance.fingerprint, "seed": seed}
+
+        def episode(number: int) -> Scalars:
+            agent.reseed(number)
+            layer.sac.exploration = 0.5 ** ((number - 1) / self.halve_every)
+            return self._episode(layer, below, agent, self.warm_up if number == 1 else 0)
+
+        def save(number: int, path: Path) -> None:
+            made_by = {**asdict(self), "seed": seed, "episodes": number}
+            weights = {**below.weights, TOP: layer.sac.actor.state_dict()}
+            save_policy(replace(below, weights=weights, training=made_by), path)
+
+        run_episodes(folder, terms, {"agent": layer}, self.episodes, self.save_every, episode, save, tell)
+
+    def _episode(self, layer: TopLayer, below: Policy, agent: TwoStage, warm_up: int) -> Scalars:
+        """Run and learn from one episode; return means over its steps, clusters and updates."""
+        rates_rps = np.array(below.rate_rps)
+        shape = self.clusters, layer.groups, len(rates_rps)
+        own = np.arange(len(rates_rps))
+        sums: dict[str, list[float]] = {}
+        for step in range(self.steps):
+            uniform = torch.rand(shape, generator=layer.random, dtype=torch.float64).numpy()
+            drawn = below.lowest + (below.highest - below.lowest) * uniform
+            dealing = layer.deal(drawn, spread=1.0)
+            load = np.take_along_axis(drawn, dealing.source, axis=1)
+            # Every group as it is and, for each place, with a middling rate there
+            tried = np.repeat(load[:, :, None], 1 + len(own), axis=2)
+            tried[:, :, 1 + own, own] = layer.middle
+            found = outcomes(agent, tried.reshape(-1, len(own)) * rates_rps, below.headroom, self.drawn)
+            worth = found.worth.reshape(tried.shape[:3])
+            layer.remember(dealing, worth[:, :, :1] - worth[:, :, 1:])
+            as_it_is = slice(None, None, 1 + len(own))
+            scalars = {
+                "reward": float(worth[:, :, 0].sum(axis=1).mean()),
+                "late_pct": 100.0 * float(found.late[as_it_is].mean()) / len(own),
+                "throughput_rps": float(found.throughput_rps[as_it_is].sum()) / self.clusters,
+            }
+            if step >= warm_up:
+                scalars |= layer.sac.update()
+            for name, value in scalars.items():
+                sums.setdefault(name, []).append(value)
+        return {name: float(np.mean(values)) for name, values in sums.items()}

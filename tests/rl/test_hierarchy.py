@@ -1,0 +1,204 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bench.api import Run, Status
+from bench.judge import judge
+from instances import InputError, Workload
+from instances.catalogue import gpu_type
+from instances.suites.inss import four_gpus, larger
+from rl.grouping import NoFitError, deal
+from rl.hierarchy import TOP, TopLayer, deal_in_layers, outcomes, top_layer
+from rl.planning import agent_for
+from rl.policy import load_policy, save_policy
+from rl.sac_discrete import PerAction, SacSettings
+from rl.train_hierarchy import HierarchyTraining
+from rl.ts import SHIPPED, Ts
+from rl.ts_hierarchy import TsHierarchy
+
+EIGHT_GPUS, SIXTEEN_GPUS = larger()[:2]
+BELOW = load_policy(SHIPPED / "ts-4gpu-s0.pt")
+QUICK = HierarchyTraining(episodes=3, steps=3, clusters=1, drawn=0, hidden=8, minibatch=4, buffer=16, warm_up=1)
+
+
+def layer_for(groups, seed=0, **settings):
+    return TopLayer(BELOW, groups, SacSettings(**({"hidden": 8, "buffer": 64} | settings)), seed)
+
+
+def loads(clusters, groups, seed=0):
+    return np.random.default_rng(seed).uniform(0.5, 1.0, (clusters, groups, len(BELOW.models)))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    QUICK.train(EIGHT_GPUS, 3, folder, lambda episode, scalars: None)
+    return folder
+
+
+def test_one_network_scores_all_actions_alike():
+    network = PerAction(2, 12, 5, 4, torch.Generator().manual_seed(0))
+    x = torch.rand((2, 3, 4, 3), generator=torch.Generator().manual_seed(1))
+    scores = network(x.reshape(2, 3, 12))
+    assert scores.shape == (2, 3, 4)
+    order = torch.tensor([2, 0, 3, 1])
+    assert torch.allclose(network(x[:, :, order].reshape(2, 3, 12)), scores[:, :, order])
+    assert torch.allclose(network.one(1, x[1].reshape(3, 12)), scores[1])
+    assert not torch.allclose(scores[0], network.one(1, x[0].reshape(3, 12)))
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_every_group_gets_one_workload_for_each_place(spread):
+    load = loads(3, 5)
+    dealing = layer_for(5).deal(load, spread)
+    assert np.all(np.sort(dealing.source, axis=1) == np.arange(5)[:, None])
+    assert np.all(np.sort(dealing.group, axis=2) == np.arange(5))
+
+
+def test_only_groups_whose_place_is_free_are_safe():
+    dealing = layer_for(4).deal(loads(2, 4), 1.0)
+    for cluster in range(2):
+        for place in range(10):
+            free = [True] * 4
+            for turn in range(4):
+                assert dealing.safe[cluster, place, turn].tolist() == free
+                free[dealing.group[cluster, place, turn]] = False
+
+
+def test_an_actor_sees_its_own_rate_and_who_is_in_each_group():
+    load = loads(2, 3)
+    dealing = layer_for(3).deal(load)
+    dealt = (np.take_along_axis(load, dealing.source, axis=1) - 0.75) / 0.25
+    state = dealing.state.reshape(2, 10, 3, 3, 11)  # clusters, places, turns, groups, features
+    for place in range(10):
+        assert np.all(state[:, place, :, :, 1 + place :] == 0.0)
+        assert np.allclose(state[:, place, :, :, 1 : 1 + place], dealt[:, None, :, :place], atol=1e-6)
+        for turn in range(3):
+            own = dealt[np.arange(2), dealing.group[:, place, turn], place]
+            assert np.allclose(state[:, place, turn, :, 0], own[:, None], atol=1e-6)
+        unusual = np.abs(state[:, place, :, 0, 0])
+        assert np.all(np.diff(unusual, axis=1) <= 1e-6)
+
+
+def test_learns_who_goes_with_whom():
+    """A group is worth the product of its first two loads: what is large belongs to what is large."""
+    layer = layer_for(4, hidden=32, buffer=512, minibatch=64, learning_rate=3e-3, temperature=0.05, discount=0.0)
+    layer.sac.exploration = 0.2
+    for step in range(150):
+        load = loads(4, 4, seed=step)
+        dealing = layer.deal(load, 1.0)
+        dealt = np.take_along_axis(load, dealing.source, axis=1)
+        reward = np.zeros(dealt.shape)
+        reward[:, :, 0] = 16.0 * (dealt[:, :, 0] - 0.75) * dealt[:, :, 1]
+        reward[:, :, 1] = 16.0 * dealt[:, :, 0] * (dealt[:, :, 1] - 0.75)
+        layer.remember(dealing, reward)
+        layer.sac.update()
+    load = loads(100, 4, seed=999)
+    dealt = np.take_along_axis(load, layer.deal(load).source, axis=1)
+    least, most = (np.sum(np.sort(load[:, :, 0]) * np.sort(load[:, :, 1])[:, ::way]) for way in (-1, 1))
+    reached = np.sum(dealt[:, :, 0] * dealt[:, :, 1])
+    assert (reached - least) / (most - least) > 0.9
+
+
+def test_more_draws_are_never_worse_and_late_workloads_cost():
+    agent = agent_for(BELOW, gpu_type(BELOW.gpu))
+    rates_rps = loads(1, 20)[0] * np.array(BELOW.rate_rps)
+    likeliest, best = (outcomes(agent, rates_rps, BELOW.headroom, drawn) for drawn in (0, 15))
+    assert np.all(best.worth >= likeliest.worth)
+    assert not best.late.any()
+    crowded = outcomes(agent, 2.0 * rates_rps, BELOW.headroom, 0)
+    assert np.all(crowded.late > 0)
+    assert crowded.worth.max() < likeliest.worth.min()
+
+
+def test_twins_are_identical_and_an_interruption_changes_nothing(trained, tmp_path):
+    replace(QUICK, episodes=1).train(EIGHT_GPUS, 3, tmp_path, lambda episode, scalars: None)
+    told = []
+    QUICK.train(EIGHT_GPUS, 3, tmp_path, lambda episode, scalars: told.append(episode))
+    assert told == [2, 3]
+    assert (tmp_path / "scalars.csv").read_text() == (trained / "scalars.csv").read_text()
+    twin, policy = (load_policy(folder / "policy.pt").weights[TOP] for folder in (tmp_path, trained))
+    assert all(torch.equal(twin[name], policy[name]) for name in policy)
+
+
+def test_the_layers_below_stay_as_they_are(trained):
+    policy = load_policy(trained / "policy.pt")
+    for stage in ("sac", "td3"):
+        assert all(
+            torch.equal(policy.weights[stage][name], BELOW.weights[stage][name]) for name in BELOW.weights[stage]
+        )
+
+
+@pytest.mark.parametrize("instance", [EIGHT_GPUS, SIXTEEN_GPUS], ids=lambda instance: instance.name)
+def test_the_plan_is_complete_whatever_the_number_of_groups(trained, instance):
+    scheduler = TsHierarchy(str(trained / "policy.pt"), drawn=15)
+    scheduler.warm()
+    outcome = scheduler.schedule(instance, Run())
+    assert outcome.status is Status.FEASIBLE
+    assert judge(outcome.plan, instance).feasible
+    assert sorted(slot.workload for _, _, slot in outcome.plan.slots()) == sorted(w.id for w in instance.workloads)
+    assert scheduler.schedule(instance, Run()) == outcome
+    assert outcome != Ts(str(trained / "policy.pt"), drawn=15).schedule(instance, Run())
+
+
+def test_the_same_workloads_are_dealt_as_by_even_dealing(trained):
+    policy = load_policy(trained / "policy.pt")
+    even = deal(policy, EIGHT_GPUS.workloads, 8)
+    dealt = deal_in_layers(policy, EIGHT_GPUS.workloads, 8)
+    assert np.array_equal(np.sort(dealt.position, axis=0), np.sort(even.position, axis=0))
+    rates_rps = np.array([workload.rate_rps for workload in EIGHT_GPUS.workloads])
+    assert np.array_equal(dealt.rate_rps, rates_rps[dealt.position])
+
+
+def test_says_what_does_not_fit(trained):
+    policy = load_policy(trained / "policy.pt")
+    with pytest.raises(NoFitError, match="has no top layer"):
+        deal_in_layers(BELOW, EIGHT_GPUS.workloads, 8)
+    with pytest.raises(NoFitError, match="full groups; 1 of 20 places are empty"):
+        deal_in_layers(policy, EIGHT_GPUS.workloads[1:], 8)
+    with pytest.raises(InputError, match="ts-4gpu-s0: trained for capacity"):
+        QUICK.train(replace(EIGHT_GPUS, objective="goodput"), 0, trained / "none", lambda episode, scalars: None)
+    below = str(SHIPPED / "ts-4gpu-goodput-s0.pt")
+    over = replace(EIGHT_GPUS, objective="goodput", workloads=_times(EIGHT_GPUS.workloads, 2.5))
+    with pytest.raises(InputError, match="decides for goodput; expected capacity"):
+        replace(QUICK, below=below).train(over, 0, trained / "none", lambda episode, scalars: None)
+    assert not (trained / "none").exists()
+    with pytest.raises(ValueError, match="drawn is -1"):
+        replace(QUICK, drawn=-1)
+
+
+def _times(workloads, factor):
+    return tuple(replace(workload, rate_rps=workload.rate_rps * factor) for workload in workloads)
+
+
+def test_weights_of_another_network_are_refused(trained, tmp_path):
+    policy = load_policy(trained / "policy.pt")
+    for wrong in ({}, {"weights.0": torch.zeros(1)}, {**policy.weights[TOP], "biases.0": torch.zeros(2)}):
+        save_policy(replace(policy, weights={**policy.weights, TOP: wrong}), tmp_path / "wrong.pt")
+        with pytest.raises(InputError, match=r"weights\.top: do not fit"):
+            top_layer(load_policy(tmp_path / "wrong.pt"), 2)
+
+
+def test_four_gpus_are_a_single_group(trained):
+    alone, even = (kind(str(trained / "policy.pt")).schedule(four_gpus()[0], Run()) for kind in (TsHierarchy, Ts))
+    assert alone == even
+
+
+def test_the_shipped_layer_deals_better_than_evenly():
+    policy = load_policy(SHIPPED / "ts-hierarchy-64gpu-s0.pt")
+    agent = agent_for(policy, gpu_type(policy.gpu))
+    even, dealt = [], []
+    for load in loads(5, 16, seed=77):
+        rates_rps = load * np.array(policy.rate_rps)
+        workloads = tuple(
+            Workload(f"{group}-{place}", policy.models[place], policy.slo_ms[place], rates_rps[group, place])
+            for group, place in np.ndindex(rates_rps.shape)
+        )
+        for how, found in ((deal, even), (deal_in_layers, dealt)):
+            groups = outcomes(agent, how(policy, workloads, 64).rate_rps, policy.headroom, 0)
+            found.append((groups.throughput_rps.sum(), groups.late.sum()))
+    (even_rps, even_late), (rps, late) = np.sum(even, axis=0), np.sum(dealt, axis=0)
+    assert rps > 1.001 * even_rps
+    assert late <= even_late

@@ -1,23 +1,44 @@
-"""The schedulers in InSS's figures of decision time and GPU usage, as we have them."""
+"""The schedulers in InSS's figures of decision time, throughput and GPU usage, as we have them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 from reports.figure import Need
+
+TRAININGS = range(5)
+"""Seeds that InSS's agent was trained with for the policies that come with the project."""
+
+Compared = Mapping[str, tuple[Need, ...]]
+"""By label the runs that its bar or line is the mean of: of the agent one for each training, otherwise a single one."""
 
 _ELASTIC = "elastic-partitioning"
 
 
-def baselines(instances: str, quick: str | None = None) -> dict[str, Need]:
-    """Return by label what is compared on ``instances``: InSS's three baselines, and local search.
+def agent(runs: Need) -> Compared:
+    """Return InSS's own agent on the instances of ``runs``, whose schedulers and parameters do not matter."""
+    trained = (f"ts.training={training}" for training in TRAININGS)
+    return {"ts": tuple(replace(runs, schedulers=("ts",), parameters=(one,)) for one in trained)}
+
+
+def baselines(runs: Need) -> Compared:
+    """Return InSS's three baselines likewise.
 
     iGniter leaves free what its rule leaves free, as the paper's does.
     """
+    interfering, sparing = f"{_ELASTIC}.interference=true", "igniter.spend_spare=false"
     return {
-        "gpulet": Need(instances, (_ELASTIC,), quick=quick, parameters=(f"{_ELASTIC}.interference=true",)),
-        "gslice+": Need(instances, ("gslice+",), quick=quick),
-        "igniter": Need(instances, ("igniter",), quick=quick, parameters=("igniter.spend_spare=false",)),
-        "local-search": Need(instances, ("local-search",), quick=quick),
+        "gpulet": (replace(runs, schedulers=(_ELASTIC,), parameters=(interfering,)),),
+        "gslice+": (replace(runs, schedulers=("gslice+",), parameters=()),),
+        "igniter": (replace(runs, schedulers=("igniter",), parameters=(sparing,)),),
     }
 
 
-def with_agent() -> dict[str, Need]:
-    """Return the same on ``4gpu``, with InSS's own agent: the suite that its shipped policy is for."""
-    return {"ts": Need("4gpu", ("ts",)), **baselines("4gpu")}
+def compared(instances: str) -> Compared:
+    """Return all of them on ``instances``, and local search."""
+    searched = Need(instances, ("local-search",))
+    return {**agent(searched), **baselines(searched), "local-search": (searched,)}
+
+
+def needs_of(everyone: Compared) -> tuple[Need, ...]:
+    """Return their runs."""
+    return tuple(need for needs in everyone.values() for need in needs)

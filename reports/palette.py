@@ -54,8 +54,11 @@ _BUILT_IN = {
     "colgen": Look(VERMILLION, "v", "-"),
     "pwl": Look(PURPLE, "P", "--"),
     "minlp": Look(SKY_BLUE, "X", "-."),
-    "mediator": Look(DEEP_BLUE, "h", "-"),
+    "mediator": Look("#8C5A00", "h", "--"),
     "horus": Look(GREEN, "d", "--"),
+    "guided-self-tuning": Look(ORANGE, "p", ":"),
+    "local-search": Look("#56377D", "X", ":"),
+    "random": Look("#7F7F7F", "p", ":"),
     "bin-packing": Look(ORANGE, "<", "-."),
 }
 

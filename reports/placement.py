@@ -1,12 +1,10 @@
 """A plan as pieces to draw: who holds which stretch of which GPU, and which of them break a constraint."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.catalogue import gpu_type
-from instances.files import plan_from_json
-from instances.instance import Instance
+from instances.instance import Instance, Objective
 
 if TYPE_CHECKING:
     from bench.row import JsonObject, Row
@@ -44,33 +42,42 @@ class Piece:
 def pieces(row: "Row", instance: Instance) -> list[Piece]:
     """Return the slots of the row's plan for ``instance``, in plan order; none without a plan.
 
-    A violation that the judge ascribes to a whole GPU, or to a workload wherever it runs, marks all its pieces.
+    A violation that the judge ascribes to a whole GPU, or to a workload wherever it runs, marks all its pieces. Jobs,
+    each of which has the whole of its GPU (``colocation``), are drawn as equal parts of it.
     """
-    if row.plan is None:
-        return []
     broken = {(detail["gpu"], detail["workload"]) for detail in row.violation_details} - {(None, None)}
     found = []
-    for position, gpu in enumerate(plan_from_json(row.plan).gpus):
-        start_pct = 0.0
-        for gpulet in gpu.gpulets:
-            share_pct = gpu_type(gpu.type).share_pct(gpulet.share_units)
-            for turn, slot in enumerate(gpulet.slots):
-                model = instance.workloads[instance.workload_index[slot.workload]].model
-                marks = {(position, slot.workload), (position, None), (None, slot.workload)}
+    for position, gpu in enumerate(gpus(row)):
+        for start_pct, share_pct, gpulet in _stretches(gpu, instance):
+            for turn, slot in enumerate(gpulet["slots"]):
+                workload = slot["workload"]
+                marks = {(position, workload), (position, None), (None, workload)}
                 piece = Piece(
                     position,
                     start_pct,
                     share_pct,
                     turn,
-                    len(gpulet.slots),
-                    slot.workload,
-                    model,
-                    slot.batch,
+                    len(gpulet["slots"]),
+                    workload,
+                    instance.model_of[workload],
+                    slot["batch"],
                     bool(marks & broken),
                 )
                 found.append(piece)
-            start_pct += share_pct
     return found
+
+
+def _stretches(gpu: "JsonObject", instance: Instance) -> "Iterator[tuple[float, float, JsonObject]]":
+    """Yield where every gpulet of a GPU begins and how long it is, in percent of the GPU."""
+    pool, gpulets = instance.pool(gpu["type"]), gpu["gpulets"]
+    whole = sum(gpulet["share_units"] for gpulet in gpulets) if pool is None else pool.type.share_units
+    if instance.objective is Objective.COLOCATION:
+        whole = len(gpulets) * whole
+    units = 0
+    for gpulet in gpulets:
+        start = gpulet.get("start")  # MIG instances have their places
+        yield 100.0 * (units if start is None else start) / whole, 100.0 * gpulet["share_units"] / whole, gpulet
+        units += gpulet["share_units"]
 
 
 def gpus(row: "Row") -> "Sequence[JsonObject]":

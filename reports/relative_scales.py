@@ -76,7 +76,8 @@ def draw_relative_scales(
     if stopped:
         where = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)
         notes.append(f"Stopped by the time limit: {where}.")
-    places = [name for name in instances_of(figure.needs) if name in names] + [MEAN]
+    drawn = {row.instance for row in own}
+    places = [name for name in instances_of(figure.needs) if name in names and name in drawn] + [MEAN]
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()
         width = _GROUP_WIDTH / len(needs)

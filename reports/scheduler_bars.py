@@ -1,15 +1,16 @@
-"""One instance, a bar per scheduler: a figure of its run, or several that are stacked."""
+"""One instance, a bar per scheduler: a figure of its run or of the mean of several, or several that are stacked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from reports.canvas import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
 from reports.palette import ALARM, pale, scheduler_look
-from reports.selection import gaps, own_rows
-from reports.variants import made_for
+from reports.selection import gaps, nothing_to_draw, rows_by_label
+from reports.statistics.student_t import half_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,20 +42,21 @@ def fragments_pct(row: "Row") -> float | None:
 
 def draw_bars(
     figure: Figure,
-    needs: Mapping[str, Need],
+    needs: Mapping[str, tuple[Need, ...]],
     parts: Sequence[Part],
     label_axes: "Callable[[Axes], None]",
     rows: "Sequence[Row]",
     folder: Path,
 ) -> list[Path]:
-    """Draw a bar for each of ``needs``, whose label is marked where its plan breaks a constraint.
+    """Draw a bar for each of ``needs``, whose label is marked where a plan of it breaks a constraint.
 
     Parameters
     ----------
     figure
         Whose files are written.
     needs
-        By label; all name the same instance and one scheduler each, with its parameters.
+        By label; all name the same instance and one scheduler each, with its parameters. A bar is the mean of its
+        runs, the whisker on each of its parts the 95 % confidence interval (``student_t``).
     parts
         Of every bar, from below.
     label_axes
@@ -62,31 +64,43 @@ def draw_bars(
     rows, folder
         See ``Figure.draw``.
     """
-    own = own_rows(figure.name, [row for need in needs.values() for row in made_for(rows, need)], figure.needs)
+    found = {label: _rows_of(rows, own) for label, own in needs.items()}
+    own = [row for those in found.values() for row in those]
+    if not own:
+        raise nothing_to_draw(figure.name, figure.needs)
     shown = {
-        label: row
-        for label, need in needs.items()
-        for row in made_for(own, need)
-        if all(part.value(row) is not None for part in parts)
+        label: kept
+        for label, those in found.items()
+        if (kept := [row for row in those if all(part.value(row) is not None for part in parts)])
     }
-    notes = gaps(own, [row for row in own if row not in shown.values()], figure.needs)
-    broken = [f"{label} {row.violations}" for label, row in shown.items() if row.feasible is False]
+    notes = gaps(own, [row for row in own if all(row not in kept for kept in shown.values())], figure.needs)
+    broken = {label: sum(row.violations or 0 for row in kept if row.feasible is False) for label, kept in shown.items()}
+    broken = {label: violations for label, violations in broken.items() if violations}
     if broken:
-        notes.append(f"In red: plans that break constraints, so many of them: {', '.join(broken)}.")
+        named = ", ".join(f"{label} {violations}" for label, violations in broken.items())
+        notes.append(f"In red: plans that break constraints, so many of them: {named}.")
+    notes += [
+        f"{label}: mean of {len(kept)} trainings and its 95 % confidence interval."
+        for label, kept in shown.items()
+        if len(kept) > 1
+    ]
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()
-        for place, (label, row) in enumerate(shown.items()):
-            colour = scheduler_look(needs[label].schedulers[0]).colour
+        for place, kept in enumerate(shown.values()):
+            colour = scheduler_look(kept[0].scheduler).colour
             bottom = 0.0
             for part in parts:
-                height = part.value(row) or 0.0
+                heights = [part.value(row) or 0.0 for row in kept]
+                height = fmean(heights)
                 face = pale(colour) if part.faint else colour
                 ax.bar(place, height, 0.7, bottom=bottom, facecolor=face, edgecolor=colour)
                 bottom += height
+                if half := float(half_width(heights)):
+                    ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
         ax.set_xticks(range(len(shown)), [label.replace("-", "-\n") for label in shown])
         ax.set_xlim(-0.6, max(1, len(shown)) - 0.4)
-        for tick, row in zip(ax.get_xticklabels(), shown.values(), strict=True):
-            tick.set_color(ALARM if row.feasible is False else "black")
+        for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
+            tick.set_color(ALARM if label in broken else "black")
         ax.tick_params(axis="x", length=0)
         ax.grid(axis="y")
         label_axes(ax)
@@ -96,3 +110,8 @@ def draw_bars(
             sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         write_note(sheet, notes)
         return save(sheet, figure.name, folder)
+
+
+def _rows_of(rows: "Sequence[Row]", needs: Sequence[Need]) -> "list[Row]":
+    """Return the latest row of each need."""
+    return list(rows_by_label(rows, {str(position): need for position, need in enumerate(needs)}).values())

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from instances.errors import InputError
 from instances.instance import Instance
 from instances.suites import SUITES
-from reports.figure import Need
+from reports.figure import Need, NothingToDrawError
 from reports.variants import made_for, tried_like
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "li
 
     Raises
     ------
-    InputError
+    NothingToDrawError
         If there is none; says what to run.
     """
     known = instances_of(needs)
@@ -75,12 +74,12 @@ def rows_by_label(rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[tup
     }
 
 
-def nothing_to_draw(figure: str, needs: Sequence[Need]) -> InputError:
+def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
     """Return the error of a figure without rows, which says what to run."""
     commands = "`, `".join(need.command for need in needs[:_COMMANDS_TOLD])
     more = len(needs) - _COMMANDS_TOLD
     others = f" and {more} more like these" if more > 0 else ""
-    return InputError(
+    return NothingToDrawError(
         figure, f"no run to draw; make its runs with `bench figures {figure}`, or by hand with `{commands}`{others}"
     )
 
@@ -90,7 +89,7 @@ def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...])
 
     Raises
     ------
-    InputError
+    NothingToDrawError
         As ``own_rows``, whose parameters these are.
     """
     own = own_rows(figure, rows, needs)

@@ -9,6 +9,7 @@ import torch
 
 from instances import InputError, Instance
 from instances.errors import unknown_name
+from instances.files.problems import printable
 from rl.cluster import OBJECTIVES, Cluster
 from rl.environment import Process
 from rl.sac_discrete import SacSettings
@@ -120,7 +121,10 @@ def load_policy(path: Path) -> Policy:
         changed_ns = path.stat().st_mtime_ns
     except OSError:
         changed_ns = 0  # whatever is wrong with it is said when it is read
-    return _read(path, changed_ns)
+    try:
+        return _read(path, changed_ns)
+    except InputError as error:
+        raise InputError(printable(error.where), printable(error.problem)) from None  # texts may hold any character
 
 
 @lru_cache(maxsize=32)

@@ -45,6 +45,7 @@ class Ts:
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
     interference: ClassVar[bool] = True
+    files: ClassVar[str] = "ts*-4gpu*"
 
     policy: str | None = None
     training: int = 0
@@ -90,7 +91,7 @@ class Ts:
             if not path.is_file():
                 raise InputError("policy", f'there is no file "{path}"')
             return [(path, load_policy(path))]
-        shipped = ((path, load_policy(path)) for path in sorted(SHIPPED.glob(f"*-s{self.training}.pt")))
+        shipped = ((path, load_policy(path)) for path in sorted(SHIPPED.glob(f"{self.files}-s{self.training}.pt")))
         return [(path, policy) for path, policy in shipped if policy.interference == self.interference]
 
 

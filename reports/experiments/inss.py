@@ -1,7 +1,8 @@
 """InSS (Han et al.): its agent and its baselines on four GPUs, its baselines on sixty-four."""
 
+import math
 from collections.abc import Callable
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from bench.simulation.result import VIOLATIONS_ALLOWED
@@ -213,4 +214,94 @@ def _best_bound(runs: Runs) -> str:
 CAPACITY = Table(
     ("`4gpu`", "capacity", "constraints broken", "not in time", "GPUs", "decision"),
     [*(_capacity(label) for label in FOUR), ("certified bound (`colgen`, one minute)", _best_bound, "", "", "", "")],
+)
+
+
+_UNSEEN = "4gpu-unseen"
+_OPTIMA = Need(_UNSEEN, ("colgen",), time_limit_s=30.0)
+_DRAWN = {
+    "`ts`": Need(_UNSEEN, ("ts",)),
+    "`ts`, the likeliest decision alone": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=0",)),
+    "`ts+repair`": Need(_UNSEEN, ("ts+repair",)),
+    "`bin-packing`": Need(_UNSEEN, ("bin-packing",)),
+    "`igniter`": Need(_UNSEEN, ("igniter",)),
+}
+
+
+def _of_optimum(label: str, least: bool = False) -> Callable[[Runs], str]:
+    """Query which part of the certified optimum is served: the mean over all draws, or the least."""
+
+    def query(runs: Runs) -> str:
+        rows, optima = runs.each([_DRAWN[label], _OPTIMA])
+        bound = {row.instance: row.bound for row in optima if row.bound_certified}
+        parts = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
+        return f"{min(parts) if least else fmean(parts):.1f} %"
+
+    return query
+
+
+def _drawn(label: str, of: Figure, form: str) -> Callable[[Runs], str]:
+    return lambda runs: form.format(_mean(runs.rows(_DRAWN[label]), of))
+
+
+def _typical_decision(label: str) -> Callable[[Runs], str]:
+    return lambda runs: duration(median(row.decision_s or 0.0 for row in runs.rows(_DRAWN[label])))
+
+
+UNSEEN = Table(
+    ("a hundred draws", "of the optimum", "the least of them", "constraints broken", "not in time", "decision, median"),
+    [
+        (
+            label,
+            _of_optimum(label),
+            _of_optimum(label, least=True),
+            _drawn(label, lambda row: row.violations, "{:g}"),
+            _drawn(label, _late_pct, "{:.2f} %"),
+            _typical_decision(label),
+        )
+        for label in _DRAWN
+    ],
+)
+
+
+def _reached(instance: str, scheduler: str, limit_s: float) -> Callable[[Runs], str]:
+    def query(runs: Runs) -> str:
+        row = runs.row(Need(instance, (scheduler,), time_limit_s=limit_s))
+        return "no plan" if row.value is None else f"{row.value:,.0f} req/s"
+
+    return query
+
+
+WARM = Table(
+    ("instance, time", "`local-search`", "`local-search@ts`", "`colgen`", "`colgen@ts`"),
+    [
+        (
+            f"`{instance}`, {limit_s:g} s",
+            *(
+                _reached(instance, scheduler, limit_s)
+                for scheduler in ("local-search", "local-search@ts", "colgen", "colgen@ts")
+            ),
+        )
+        for instance in ("4gpu-goodput", "inss-8gpu", "inss-64gpu")
+        for limit_s in (1.0, 10.0)
+    ],
+)
+
+
+def _judged(instance: str, scheduler: str) -> Callable[[Runs], str]:
+    def query(runs: Runs) -> str:
+        row = runs.row(Need(instance, (scheduler,)))
+        if row.value is None:
+            return "no plan"
+        return f"{row.value:,.0f} req/s, {_late_pct(row) or 0.0:.2f} % not in time, {duration(row.decision_s)}"
+
+    return query
+
+
+LAYERS = Table(
+    ("instance", "`ts`: dealt evenly", "`ts-hierarchy`: dealt by a trained layer"),
+    [
+        (f"`{instance}`", _judged(instance, "ts"), _judged(instance, "ts-hierarchy"))
+        for instance in ("inss-8gpu", "inss-16gpu", "inss-32gpu", "inss-64gpu")
+    ],
 )

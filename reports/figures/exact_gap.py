@@ -105,9 +105,8 @@ def _draw_panel(ax: "Axes", instance: Instance, rows: "Sequence[Row]") -> None:
             if points:
                 times = [t for t, _ in points] + [end_s]
                 values = [v for _, v in points] + [points[-1][1]]
-                ax.step(times, values, where="post", color=look.colour, linestyle=line, linewidth=1.1)
-                if least <= values[0] <= most:
-                    ax.plot(times[:1], values[:1], look.marker, color=look.colour, markersize=3.5)
+                shown = ax.step(times, values, where="post", color=look.colour, linestyle=line)
+                shown[0].set(marker=look.marker, markevery=[0])
     ax.set(xscale="log", xlim=(1e-3, end_s), ylim=(least, most))
     ax.set_title(f"{instance.name}: {len(instance.workloads)} workloads, {instance.objective}", fontsize="medium")
     ax.grid()

@@ -14,9 +14,13 @@ _ELASTIC = "elastic-partitioning"
 _ARXIV = f"{_ELASTIC}.variant=arxiv"
 
 NEEDS = {
-    "ideal": Need("gpulet-1023", ("ideal",), parameters=("ideal.interference=true",)),
-    "gpulet+int": Need("gpulet-1023", (_ELASTIC,), parameters=(_ARXIV, f"{_ELASTIC}.interference=true")),
-    "gpulet": Need("gpulet-1023", (_ELASTIC,), parameters=(_ARXIV, f"{_ELASTIC}.interference=false")),
+    "ideal": Need("gpulet-1023", ("ideal",), quick="gpulet-93", parameters=("ideal.interference=true",)),
+    "gpulet+int": Need(
+        "gpulet-1023", (_ELASTIC,), quick="gpulet-93", parameters=(_ARXIV, f"{_ELASTIC}.interference=true")
+    ),
+    "gpulet": Need(
+        "gpulet-1023", (_ELASTIC,), quick="gpulet-93", parameters=(_ARXIV, f"{_ELASTIC}.interference=false")
+    ),
 }
 
 

@@ -14,12 +14,13 @@ NAMES = {"gpulet-arxiv-game": "game", "gpulet-arxiv-traffic": "traffic"} | {
     f"gpulet-{name}": name for name in ("equal", "long-only", "short-skew")
 }
 _INSTANCES = ",".join(NAMES)
+_QUICK = "gpulet-arxiv-traffic,gpulet-long-only"
 _ELASTIC = "elastic-partitioning"
 
 NEEDS = {
-    "ideal": Need(_INSTANCES, ("ideal",), parameters=("ideal.interference=true",)),
+    "ideal": Need(_INSTANCES, ("ideal",), quick=_QUICK, parameters=("ideal.interference=true",)),
     "gpulet+int": Need(
-        _INSTANCES, (_ELASTIC,), parameters=(f"{_ELASTIC}.variant=arxiv", f"{_ELASTIC}.interference=true")
+        _INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(f"{_ELASTIC}.variant=arxiv", f"{_ELASTIC}.interference=true")
     ),
 }
 PAPER = {"gpulet+int": 0.923}

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from bench.row import Row
 
 NEEDS = {
-    "sbp": Need("gpulet-1023", ("sbp",), parameters=("sbp.halves=false",)),
-    "sbp, halves": Need("gpulet-1023", ("sbp",), parameters=("sbp.halves=true",)),
+    "sbp": Need("gpulet-1023", ("sbp",), quick="gpulet-93", parameters=("sbp.halves=false",)),
+    "sbp, halves": Need("gpulet-1023", ("sbp",), quick="gpulet-93", parameters=("sbp.halves=true",)),
 }
 PAPER = {"sbp, halves": 1023}
 """Sec. 3.1, which has no number for whole GPUs."""

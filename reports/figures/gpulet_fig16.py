@@ -14,9 +14,13 @@ _ELASTIC = "elastic-partitioning"
 _ATC22 = f"{_ELASTIC}.variant=atc22"
 
 NEEDS = {
-    "ideal": Need("gpulet-19682", ("ideal",), parameters=("ideal.interference=true",)),
-    "gpulet+int": Need("gpulet-19682", (_ELASTIC,), parameters=(_ATC22, f"{_ELASTIC}.interference=true")),
-    "gpulet": Need("gpulet-19682", (_ELASTIC,), parameters=(_ATC22, f"{_ELASTIC}.interference=false")),
+    "ideal": Need("gpulet-19682", ("ideal",), quick="gpulet-1790", parameters=("ideal.interference=true",)),
+    "gpulet+int": Need(
+        "gpulet-19682", (_ELASTIC,), quick="gpulet-1790", parameters=(_ATC22, f"{_ELASTIC}.interference=true")
+    ),
+    "gpulet": Need(
+        "gpulet-19682", (_ELASTIC,), quick="gpulet-1790", parameters=(_ATC22, f"{_ELASTIC}.interference=false")
+    ),
 }
 
 

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
 _INSTANCES = ",".join(NAMES)
+_QUICK = "gpulet-scen2,gpulet-scen3,gpulet-scen4"
 _ELASTIC = "elastic-partitioning"
 
 NEEDS = {
-    "ideal": Need(_INSTANCES, ("ideal",), parameters=("ideal.interference=true",)),
+    "ideal": Need(_INSTANCES, ("ideal",), quick=_QUICK, parameters=("ideal.interference=true",)),
     "gpulet+int": Need(
-        _INSTANCES, (_ELASTIC,), parameters=(f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=true")
+        _INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=true")
     ),
 }
 PAPER = {"gpulet+int": 0.926}

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from bench.row import Row
 
 NEEDS = {
-    "sbp": Need("gpulet-19682", ("sbp",), parameters=("sbp.halves=false",)),
-    "sbp, halves": Need("gpulet-19682", ("sbp",), parameters=("sbp.halves=true",)),
+    "sbp": Need("gpulet-19682", ("sbp",), quick="gpulet-1790", parameters=("sbp.halves=false",)),
+    "sbp, halves": Need("gpulet-19682", ("sbp",), quick="gpulet-1790", parameters=("sbp.halves=true",)),
 }
 PAPER = {"sbp": 5772, "sbp, halves": 19682}
 """Sec. 3.2."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure
-from reports.inss_baselines import with_agent
+from reports.inss_baselines import compared, needs_of
 from reports.palette import QUIET
 from reports.scheduler_bars import Part, allocated_pct, draw_bars, fragments_pct
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bench.row import Row
 
-NEEDS = with_agent()
+NEEDS = compared("4gpu")
 PARTS = (Part("allocated", allocated_pct), Part("fragments", fragments_pct, faint=True))
 _GPUS = 4
 
@@ -34,9 +34,9 @@ FIGURE = Figure(
     title="GPU usage and fragments for ten models on four GPUs",
     paper="InSS, Fig. 15",
     shows="InSS and gpulet use all GPUs and leave little over; iGniter uses three of the four and leaves most over.",
-    look_for="iGniter on three GPUs, as in the paper, gpulet on all four. Shares that are allocated are not busy all "
-    "the time: bench show has the utilisation of each run.",
-    cost="the 4 runs of inss-fig3",
-    needs=tuple(NEEDS.values()),
+    look_for="iGniter on three GPUs, as in the paper, gpulet and `ts` on all four. Shares that are allocated are not "
+    "busy all the time: bench show has the utilisation of each run.",
+    cost="the 9 runs of inss-fig3",
+    needs=needs_of(NEEDS),
     draw=draw,
 )

@@ -33,13 +33,13 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
             _draw_group(ax, scheduler, row)
         for ax in axes:
             ax.set_ylabel("Demand (% of a GPU)")
-            ax.axhline(100.0, color=ALARM, linewidth=0.9)
+            ax.axhline(100.0, color=ALARM, linewidth=0.9, linestyle="--")
         axes[0].set_ylim(bottom=0.0)  # of all panels, when they are filled
         axes[-1].set_xlabel("Time (s)")
         if not plans:
             axes[0].set_title("no plan to draw")
         handles = [stroke(f"all jobs, {scheduler}", color=scheduler_look(scheduler).colour) for scheduler in plans]
-        handles += [stroke("each job", color=QUIET, linewidth=0.5), stroke("capacity", color=ALARM)]
+        handles += [stroke("each job", color=QUIET, linewidth=0.5), stroke("capacity", color=ALARM, linestyle="--")]
         sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         write_note(sheet, notes)
         return save(sheet, FIGURE.name, folder)

@@ -26,7 +26,7 @@ SCHEDULERS = ("igniter", "ffd+", "gpu-lets+", "gslice+", "local-search")
 CONSTANT, POISSON = Arrivals(Process.CONSTANT), Arrivals()
 
 NEEDS = tuple(
-    Need("64gpu-cost", SCHEDULERS, SEEDS, quick="igniter-12", trial=Trial(headroom, error=error, arrivals=arrivals))
+    Need("64gpu-cost", SCHEDULERS, SEEDS, quick="exact-5-s1", trial=Trial(headroom, error=error, arrivals=arrivals))
     for arrivals, headroom, error in product((CONSTANT, POISSON), HEADROOMS, ERRORS)
 )
 

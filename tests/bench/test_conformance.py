@@ -186,7 +186,7 @@ KNOWN = {
 
 POLICIES = Path(__file__).parents[2] / "rl/policies"
 
-LEARNED = {"ts", "ts-ni", "ts+repair"}
+LEARNED = {"ts", "ts-ni", "ts+repair", "ts-hierarchy"}
 """Trained for some instances only."""
 
 SLOW_TO_LOAD = {"colgen", "cpsat", "minlp", "pwl"} | LEARNED

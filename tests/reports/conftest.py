@@ -16,8 +16,9 @@ from reports.figure import Need
 from reports.figures import figure
 
 SUITES_OF_ROWS = (
-    *("igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "64gpu", "exact-scaling", "mediator-40", "smoke"),
-    *("gpulet-pairs", "gpulet-game", "gpulet-traffic", "gpulet-equal", "gpulet-scen1", "gpulet-scen2"),
+    *("igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "inss-clusters", "64gpu", "exact-scaling"),
+    *("mediator-40", "smoke", "gpulet-pairs", "gpulet-game", "gpulet-traffic", "gpulet-equal"),
+    *("gpulet-scen1", "gpulet-scen2"),
 )
 
 

@@ -14,3 +14,6 @@ OF_MODELS = (
 
 OF_COURSES = ("gpulet-arxiv-fig14", "gpulet-fig15", "igniter-fig15", "igniter-fig16", "igniter-fig17", "inss-fig11")
 """Those of loads that are served online while they are drawn."""
+
+OF_TRAININGS = ("inss-fig8", "inss-fig9")
+"""Those of the curves that come with InSS's trained agents: they need no runs."""

@@ -12,7 +12,7 @@ from instances import InputError
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.figure import Need
 from reports.figures import figure, figure_names
-from tests.reports.figure_names import OF_COURSES, OF_MODELS
+from tests.reports.figure_names import OF_COURSES, OF_MODELS, OF_TRAININGS
 
 PAPERS = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
 VARIANTS = [
@@ -42,13 +42,14 @@ OF_SIMULATIONS = [
     "inss-fig17",
     "robustness",
 ]
+OF_CONTESTS = ["critical-difference", "performance-profiles", "primal-integral"]
 DRAWN_FROM_RUNS = [
     *("exact-gap", "exact-scaling", "mediator-fig8", "mediator-fig9"),
     *PAPERS,
     *VARIANTS,
     *OF_SIMULATIONS,
 ]
-NAMES = sorted([*DRAWN_FROM_RUNS, *OF_COURSES, *OF_MODELS, *OF_SETS])
+NAMES = sorted([*DRAWN_FROM_RUNS, *OF_CONTESTS, *OF_COURSES, *OF_MODELS, *OF_SETS, *OF_TRAININGS])
 INSTANCE = {
     "exact-gap": "64gpu-cost",
     "exact-scaling": "exact-10-s0",
@@ -71,12 +72,12 @@ INSTANCE = {
     "inss-fig12": "4gpu",
     "inss-fig13": "4gpu",
     "inss-fig14": "4gpu",
-    "inss-fig16": "64gpu-capacity",
-    "inss-fig17": "64gpu-capacity",
+    "inss-fig16": "inss-64gpu",
+    "inss-fig17": "inss-64gpu",
     "robustness": "64gpu-cost",
     "inss-fig15": "4gpu",
-    "inss-fig18": "64gpu-capacity",
-    "inss-fig19": "exact-10-s0",
+    "inss-fig18": "inss-64gpu",
+    "inss-fig19": "inss-8gpu",
     "inss-fig3": "4gpu",
     "inss-fig4": "4gpu",
 }
@@ -128,19 +129,19 @@ def test_a_figure_needs_instances_that_exist(name):
         assert need.seeds
 
 
-@pytest.mark.parametrize("name", [*DRAWN_FROM_RUNS, *OF_SETS])
+@pytest.mark.parametrize("name", [*DRAWN_FROM_RUNS, *OF_CONTESTS, *OF_SETS])
 def test_without_rows_it_says_what_to_run(name, tmp_path):
     with pytest.raises(InputError, match=rf"{name}: no run to draw; .*bench run --instances .* --seeds 0"):
         figure(name).draw([], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", [*DRAWN_FROM_RUNS, *OF_SETS])
+@pytest.mark.parametrize("name", [*DRAWN_FROM_RUNS, *OF_CONTESTS, *OF_SETS])
 def test_rows_of_other_instances_do_not_count(name, make_row, stated, tmp_path):
     need = figure(name).needs[0]
     same_name = make_row(need.schedulers[0], "igniter-mix-10-s0", instance_hash="0" * 64, parameters=stated(need))
     with pytest.raises(InputError, match="no run to draw"):
-        figure(name).draw([make_row(instance="smoke-cost"), same_name], tmp_path)
+        figure(name).draw([make_row(instance="smoke-goodput"), same_name], tmp_path)
 
 
 @pytest.mark.parametrize("name", DRAWN_FROM_RUNS)

@@ -44,3 +44,29 @@ def test_a_violation_marks_what_the_judge_ascribes_it_to(make_row, plan, gpu, wo
 
 def test_without_a_plan_there_are_no_pieces(make_row):
     assert pieces(make_row(), INSTANCE) == []
+
+
+def plan_of(instance, gpu_type, *gpulets):
+    slot = {"batch": 1, "rate_rps": 1.0}
+    listed = [
+        {"share_units": units, "duty_cycle_ms": None, **place, "slots": [{"workload": name, **slot}]}
+        for units, name, place in gpulets
+    ]
+    return {"version": 1, "instance": instance.name, "gpus": [{"type": gpu_type, "gpulets": listed}]}
+
+
+def test_mig_instances_stand_at_their_places(make_row):
+    instance = suite("parvagpu").build()[0]
+    names = [workload.id for workload in instance.workloads]
+    plan = plan_of(instance, "a100-mig", (2, names[0], {"start": 4}), (1, names[1], {"start": 0}))
+    found = [(p.start_pct, p.share_pct) for p in pieces(make_row(plan=plan), instance)]
+    assert found == [pytest.approx((400 / 7, 200 / 7)), pytest.approx((0.0, 100 / 7))]
+
+
+def test_jobs_that_share_a_whole_gpu_are_equal_parts_of_it(make_row):
+    instance = suite("mediator-40").build()[0]
+    whole = instance.gpus[0].type.share_units
+    plan = plan_of(instance, instance.gpus[0].type.name, *((whole, job.id, {}) for job in instance.jobs[:4]))
+    found = pieces(make_row(plan=plan), instance)
+    assert [(p.start_pct, p.share_pct) for p in found] == [(0.0, 25.0), (25.0, 25.0), (50.0, 25.0), (75.0, 25.0)]
+    assert [p.model for p in found] == [job.model for job in instance.jobs[:4]]

@@ -1,5 +1,6 @@
 """Scenarios that can be scheduled."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +62,18 @@ def test_the_latest_row_of_each_variant_counts(set_row):
     rows = [set_row(whole, every(3, 19682), every(3, 19682)), set_row(whole, every(5, 19682), every(5, 19682))]
     found = set_rows("x", [*rows, set_row(halves, [], [], instance_hash="another")], needs)
     assert found == {"whole": rows[1]}
+
+
+def test_a_sample_is_drawn_without_the_papers_counts_where_there_is_nothing_else(set_row, draw):
+    whole, halves = figure("gpulet-fig5").needs
+    sample = {"instance_hash": scenario_suite("gpulet-1790").build().fingerprint}
+    rows = [set_row(need, every(2, 1790), every(4, 1790), **sample) for need in (whole, halves)]
+    rows = [replace(row, scenarios={**row.scenarios, "count": 1790}) for row in rows]
+    page = draw("gpulet-fig5", rows)
+    assert widths(page.axes[0]) == [448, 448, 895, 895]
+    assert not [line for line in page.axes[0].lines if line.get_marker() == "*"]
+    assert "Only 1,790 of the 19,682 scenarios" in page.get_supxlabel()
+    assert set_rows("x", [*rows, set_row(halves, [], [])], {"whole": whole, "halves": halves}).keys() == {"halves"}
 
 
 def test_unfinished_sets_and_missing_runs_are_named(set_row, draw):

@@ -1,0 +1,31 @@
+"""InSS, Fig. 8: the reward of the agent while it is trained."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+from reports.training_curves import draw_curves
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the curves that come with the policies into ``folder``; it needs no runs."""
+    return draw_curves(FIGURE, {"reward": "Reward of a step"}, folder)
+
+
+FIGURE = Figure(
+    name="inss-fig8",
+    title="Reward of InSS's agent while it is trained",
+    paper="InSS, Fig. 8",
+    shows="The rewards of both stages grow and are stable after 400 (SACD) and 800 (TD3) episodes.",
+    look_for="The reward of a step of a whole cluster, where the paper has one curve for either stage. Most is "
+    "learned within 250 and 400 episodes, each of 64 clusters. Left, many requests are late until "
+    "exploration fades, halved every 120 episodes; right, hardly anybody is let in who would be late. The "
+    "paper has one training.",
+    cost="no runs",
+    needs=(),
+    draw=draw,
+)

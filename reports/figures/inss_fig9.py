@@ -1,0 +1,30 @@
+"""InSS, Fig. 9: late requests and throughput of the agent while it is trained."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figure import Figure
+from reports.training_curves import draw_curves
+
+if TYPE_CHECKING:
+    from bench.row import Row
+
+
+def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the curves that come with the policies into ``folder``; it needs no runs."""
+    return draw_curves(FIGURE, {"late_pct": "Late (%)", "throughput_rps": "Throughput (req/s)"}, folder)
+
+
+FIGURE = Figure(
+    name="inss-fig9",
+    title="Late requests and throughput of InSS's agent while it is trained",
+    paper="InSS, Fig. 9",
+    shows="Late requests become fewer, below 1 %, and throughput grows.",
+    look_for="Late requests become fewer and throughput grows; while the agent explores, it stays above 1 % where "
+    "everything has to be served (inss-fig12 has the trained agent), and far below where requests are "
+    "turned away. Trainings with other seeds end alike.",
+    cost="no runs",
+    needs=(),
+    draw=draw,
+)

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak bench lint clean
+.PHONY: demo test soak fuzz bench lint clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -10,16 +10,23 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/bench run --instances 64gpu --ledger results/demo.sqlite
+	$(BIN)/bench run --instances 64gpu,parvagpu-1 --ledger results/demo.sqlite
 	$(BIN)/bench figures igniter-fig14 igniter-fig18 igniter-fig21 exact-gap \
 		--ledger results/demo.sqlite --out results/figures
-	@echo "ledger: results/demo.sqlite    figures: results/figures/"
+	$(BIN)/bench report results/demo.sqlite --output results/site
+	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"
 
 test: .venv/installed
 	$(BIN)/pytest -m "not soak"
 
 soak: .venv/installed
 	$(BIN)/pytest -m soak
+
+# Coverage-guided: files that no reader was ever shown. FUZZ_S seconds.
+FUZZ_S ?= 120
+fuzz: .venv/installed
+	$(BIN)/pip install --quiet --editable '.[test,fuzz]'
+	$(BIN)/python -m tests.fuzz.coverage_guided -max_total_time=$(FUZZ_S)
 
 bench: .venv/installed
 	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only

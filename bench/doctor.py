@@ -4,13 +4,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import permutations
 from pathlib import Path
 
 from bench.code_version import distribution_version, solver_versions
+from bench.finding import Finding, Level
 from bench.known_bad import installed_known_bad
+from bench.machine import control_groups, frequency, gpus, mps, swap
 from bench.provenance import load_average, usable_cores
 
 OPTIONAL = {"pyscipopt": "gpushare-bench[scip]"}
@@ -29,36 +29,6 @@ DISK_GB = 1.0
 
 BUSY_PART = 0.25
 """Load per core above which other programs are felt in the times."""
-
-
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    check
-        What it is about, in a word or two.
-    level
-        ``error``: runs would fail or be wrong; ``warning``: they would be slower or less telling.
-    found
-        What there is.
-    advice
-        What to do; empty if nothing.
-    """
-
-    check: str
-    level: Level
-    found: str
-    advice: str = ""
 
 
 def known_bad_versions() -> list[Finding]:
@@ -172,7 +142,20 @@ def disk() -> list[Finding]:
 
 Check = Callable[[], list[Finding]]
 
-CHECKS: tuple[Check, ...] = (known_bad_versions, installed_versions, import_clashes, cores, load, memory, disk)
+CHECKS: tuple[Check, ...] = (
+    known_bad_versions,
+    installed_versions,
+    import_clashes,
+    cores,
+    control_groups,
+    frequency,
+    load,
+    memory,
+    swap,
+    disk,
+    gpus,
+    mps,
+)
 """In the order in which their findings are shown."""
 
 

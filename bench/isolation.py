@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -168,6 +169,10 @@ class Worker:
         return self._process.exitcode
 
 
+_ONE_START_AT_A_TIME = threading.RLock()
+"""What ``_clean_start`` changes for a moment concerns the whole process."""
+
+
 @contextmanager
 def _clean_start() -> Iterator[None]:
     """Keep what surrounds the bench from new processes.
@@ -181,15 +186,16 @@ def _clean_start() -> Iterator[None]:
     Ctrl-C and SIGTERM, which terminals and ``timeout`` send to the whole process group: only the bench decides what
     they mean. The forkserver inherits that they are blocked; ``leave_forkserver`` lets workers have them again.
     """
-    main = sys.modules["__main__"]
-    resource_tracker.ensure_running()  # it would unblock the signals if it were started below
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
-    safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-        if safe_path == SAFE_PATH_MARK:
-            del os.environ["PYTHONSAFEPATH"]
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    with _ONE_START_AT_A_TIME:
+        main = sys.modules["__main__"]
+        resource_tracker.ensure_running()  # it would unblock the signals if it were started below
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+        safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+            if safe_path == SAFE_PATH_MARK:
+                del os.environ["PYTHONSAFEPATH"]
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -3,9 +3,9 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,17 +14,31 @@ from bench.row import Column, JsonObject, Row, columns
 from instances import InputError, Instance
 from instances.errors import unknown_name
 from instances.files import instance_from_json, instance_to_json
+from instances.files.problems import printable
 
-SCHEMA_VERSION = 2
-"""Stored in the file; raised when columns or tables are added. Rows that are older have nothing there."""
+SCHEMA_VERSION = 3
+"""Stored in the file; raised when columns or tables are added. Rows that are older have nothing there, so that every
+field of ``Row`` that is added later may be ``None``."""
+
+DETAILS = frozenset({"simulation", "violation_details", "trajectory", "log_tail", "statistics", "provenance"})
+"""Columns that only a run which is shown in full is read with: most of what a ledger holds."""
+
+DIGEST = "digest"
+"""Column beside those of ``Row``: what ``digest`` says of them, so that a row which was damaged is never misread."""
 
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
 """What is judged of scenario sets whose row is not there yet, by the key of that row."""
+
+_MOST_BYTES = 2**28
+"""Of one value: a larger one, which no run writes, is refused unread."""
 
 BUSY_TIMEOUT_S = 60.0
 """How long to wait for another bench that is writing."""
 
 _SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
+_STORED: dict[type, type] = {float: float, int: int, bool: int}
+
+SALVAGE = "`bench salvage` saves what is whole"
 
 
 class Ledger:
@@ -57,6 +71,9 @@ class Ledger:
             # Transactions are begun and ended by hand.
             self._database = sqlite3.connect(target, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
             try:
+                # The file may come from anybody: no function of its own is called, nothing boundless is read.
+                self._database.execute("PRAGMA trusted_schema = OFF")
+                self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
                 self._prepare(create)
             except BaseException:
                 self._database.close()
@@ -77,8 +94,8 @@ class Ledger:
         if tables or not create:
             raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")
         self._database.execute("PRAGMA journal_mode = WAL")
-        listed = ", ".join(f'"{column.name}" {_sql_type(column)}' for column in columns())
-        with self._transaction():
+        listed = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
+        with self.transaction():
             # Another bench may have done it since.
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS instances (hash TEXT PRIMARY KEY, name TEXT NOT NULL, json JSON NOT NULL)"
@@ -90,12 +107,12 @@ class Ledger:
 
     def _add_columns(self) -> None:
         """Bring the file of an older bench up to date."""
-        with self._transaction():
+        with self.transaction():
             # Another bench may have done it since.
             known = {name for _, name, *_ in self._database.execute("PRAGMA table_info(runs)")}
-            for column in columns():
-                if column.name not in known:
-                    self._database.execute(f'ALTER TABLE runs ADD COLUMN "{column.name}" {_sql_type(column)}')
+            for name, kind in sql_columns().items():
+                if name not in known:
+                    self._database.execute(f'ALTER TABLE runs ADD COLUMN "{name}" {kind}')
             self._database.execute(_CHUNKS)
             self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -121,20 +138,15 @@ class Ledger:
         InputError
             If no file can carry ``instance`` (see ``instance_to_json``), or the ledger cannot be written.
         """
-        values = [_to_sql(column, getattr(row, column.name)) for column in columns()]
         with self._explained():
             known = self._database.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
             text = None if known else json.dumps(instance_to_json(instance))
-            with self._transaction():
+            with self.transaction():
                 if text is not None:
-                    content = [instance.fingerprint, instance.name, text]
-                    self._database.execute("INSERT OR IGNORE INTO instances VALUES (?, ?, ?)", content)
-                # Columns that were added later stand last in the file. Their names come from Row alone.
-                listed, places = ", ".join(f'"{c.name}"' for c in columns()), ", ".join("?" * len(values))
-                insert = f"INSERT OR IGNORE INTO runs ({listed}) VALUES ({places})"  # noqa: S608
-                added = self._database.execute(insert, values).rowcount
+                    self.insert("instances", {"hash": instance.fingerprint, "name": instance.name, "json": text})
+                added = self.insert("runs", row_to_sql(row))
                 self._database.execute("DELETE FROM chunks WHERE key = ?", [row.key])
-        return added == 1
+        return added
 
     def add_chunk(self, key: str, chunk: JsonObject) -> None:
         """Keep a judged chunk of a scenario set until its row is added: an interrupted run goes on behind it.
@@ -145,24 +157,35 @@ class Ledger:
             If the ledger cannot be written.
         """
         with self._explained():
-            values = [key, chunk["first"], json.dumps(chunk)]
-            self._database.execute("INSERT OR IGNORE INTO chunks VALUES (?, ?, ?)", values)
+            self.insert("chunks", {"key": key, "first": chunk["first"], "json": json.dumps(chunk)})
+
+    def insert(self, table: str, values: Mapping[str, Any]) -> bool:
+        """Store a record as it is, by column; return whether there was none of its key before."""
+        with self._explained():
+            # Columns that were added later stand last in the file. All names come from the bench itself.
+            listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
+            insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
+            return self._database.execute(insert, [*values.values()]).rowcount == 1
 
     def chunks(self, key: str) -> list[JsonObject]:
         """Return the chunks that are kept of the run with this key."""
         with self._explained():
             found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
-            return [json.loads(text) for (text,) in found]
+            return [_parsed(text, dict, f"{self.path}: a chunk of run {key[:12]}") for (text,) in found]
 
     def keys(self) -> set[str]:
         """Return the keys of all rows."""
         with self._explained():
             return {key for (key,) in self._database.execute("SELECT key FROM runs")}
 
-    def rows(self, **equal: str | float | bool | None) -> list[Row]:
+    def rows(
+        self, *, without: Collection[str] = (), checked: bool = False, **equal: str | float | bool | None
+    ) -> list[Row]:
         """Return the rows whose columns equal what is given, oldest first: ``rows(instance="mix", seed=0)``.
 
-        ``None`` stands for every value, so that options can be passed on.
+        ``None`` stands for every value, so that options can be passed on. Columns ``without`` which the caller gets
+        along are ``None`` in all rows, whatever they are: of large ledgers, simulations take longest to read. Rows are
+        checked for damage where all columns are read, or with ``checked``.
         """
         known = [column.name for column in columns()]
         for name in equal:
@@ -170,7 +193,7 @@ class Ledger:
                 raise unknown_name("ledger", "column", name, known)
         wanted = {name: value for name, value in equal.items() if value is not None}
         condition = " AND ".join(f'"{name}" = ?' for name in wanted) or "TRUE"
-        return self._select(condition, list(wanted.values()))
+        return self._select(condition, list(wanted.values()), without, checked or not without)
 
     def row(self, key_prefix: str) -> Row:
         """Return the one row whose key starts with ``key_prefix``.
@@ -202,29 +225,33 @@ class Ledger:
             found = self._database.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
         if found is None:
             raise InputError(str(self.path), f"has no instance {fingerprint[:12]}")
-        instance = instance_from_json(json.loads(found[0]), f"{self.path}: instance {fingerprint[:12]}")
+        where = f"{self.path}: instance {fingerprint[:12]}"
+        instance = instance_from_json(_parsed(found[0], dict, where), where)
         if instance.fingerprint != fingerprint:
             problem = f'instance "{instance.name}" was stored under another catalogue; run it again'
             raise InputError(str(self.path), problem)
         return instance
 
-    def _select(self, condition: str, values: list[Any]) -> list[Row]:
-        listed = ", ".join(f'"{column.name}"' for column in columns())
+    def _select(
+        self, condition: str, values: list[Any], without: Collection[str] = (), checked: bool = True
+    ) -> list[Row]:
+        names = [name for name in sql_columns() if checked or name not in without]
+        listed = ", ".join(f'"{name}"' for name in names)
         # Column names come from Row alone.
         query = f"SELECT {listed} FROM runs WHERE {condition} ORDER BY rowid"  # noqa: S608
         with self._explained(), closing(self._database.execute(query, values)) as cursor:
-            return [
-                Row.from_json({c.name: _from_sql(c, value) for c, value in zip(columns(), found, strict=True)})
-                for found in cursor
-            ]
+            stored = (dict(zip(names, found, strict=True)) for found in cursor)
+            return [row_from_sql(values, str(self.path), without, checked) for values in stored]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
+        """Store all that is inserted meanwhile, or nothing."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._database.execute("ROLLBACK")
+            if self._database.in_transaction:  # a full disk ends it by itself
+                self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
 
@@ -234,24 +261,87 @@ class Ledger:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise InputError(str(self.path), f"cannot be used as a ledger: {error}") from None
+            raise InputError(str(self.path), printable(f"cannot be used as a ledger: {error}")) from None
         except sqlite3.DatabaseError as error:
-            raise InputError(str(self.path), f"is no ledger: {error}") from None
+            problem = f"is no ledger, or a damaged one: {error}; {SALVAGE}"
+            raise InputError(str(self.path), printable(problem)) from None
+        except UnicodeDecodeError:  # of a message that quotes what is damaged
+            raise InputError(str(self.path), f"is a damaged ledger: its schema is no text; {SALVAGE}") from None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
 
 
-def _sql_type(column: Column) -> str:
-    return _SQL_TYPES.get(column.type, "TEXT")
+def row_to_sql(row: Row) -> dict[str, Any]:
+    """Return ``row`` as it is stored, by column, its digest among them."""
+    values = {column.name: _to_sql(column, getattr(row, column.name)) for column in columns()}
+    return values | {DIGEST: digest(values)}
+
+
+def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str] = (), checked: bool = True) -> Row:
+    """Return the row that is stored as ``values`` by column, its digest among them; see ``Ledger.rows``.
+
+    Raises
+    ------
+    InputError
+        If it is not what was written, or its values are none of a row; ``where`` names the file.
+    """
+    key = values["key"]
+    at = f"{where}: run {key[:12]}" if isinstance(key, str) else f"{where}: a run without a key"
+    stored = values[DIGEST]
+    if checked and stored is not None and stored != digest(values):
+        raise InputError(at, f"is damaged: its values are not those that were written; {SALVAGE}")
+    read: dict[str, Any] = {}
+    for column in columns():
+        try:
+            read[column.name] = None if column.name in without else _from_sql(column, values[column.name], at)
+        except ValueError as error:
+            problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {SALVAGE}"
+            raise InputError(f"{at}: {column.name}", problem) from None
+    return Row(**read)
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a row as it is stored; columns that are empty, as later ones are, do not count."""
+    told = [f"{name}={value!r}" for name, value in sorted(values.items()) if value is not None and name != DIGEST]
+    return sha256("\n".join(told).encode()).hexdigest()
+
+
+def sql_columns() -> dict[str, str]:
+    """Return the type of every column of the table by its name."""
+    return {column.name: _SQL_TYPES.get(column.type, "TEXT") for column in columns()} | {DIGEST: "TEXT"}
 
 
 def _to_sql(column: Column, value: Any) -> Any:
+    """Return a value exactly as SQLite will give it back."""
     if value is None:
         return None
     if column.type is object:
         return json.dumps(value, allow_nan=False)
-    return str(value) if isinstance(value, StrEnum) else value
+    if issubclass(column.type, str):
+        return str(value)
+    number = float(value) if column.type is float else int(value)
+    return None if number != number else number  # SQLite has no NaN
 
 
-def _from_sql(column: Column, value: Any) -> Any:
-    return json.loads(value) if column.type is object and value is not None else value
+def _from_sql(column: Column, value: Any, where: str) -> Any:
+    if value is None:
+        if column.required:
+            raise ValueError("nothing in the place of a value")
+        return None
+    if column.type is object:
+        return _parsed(value, column.json_type, where)
+    stored = _STORED.get(column.type, str)
+    if not isinstance(value, stored):
+        raise ValueError(f"{type(value).__name__} in the place of {stored.__name__}")
+    return column.read(value)
+
+
+def _parsed(text: Any, kind: type, where: str) -> Any:
+    """Return the JSON value of a ``kind`` that is stored as ``text``."""
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(where, f"is damaged: no JSON; {SALVAGE}") from None
+    if not isinstance(value, kind):
+        raise InputError(where, f"is damaged: {type(value).__name__} in the place of {kind.__name__}; {SALVAGE}")
+    return value

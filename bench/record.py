@@ -43,6 +43,8 @@ class Record:
         What became of the scenarios of a set so far.
     pausing
         Whether a chunk was handed over and the next one is not ordered yet.
+    limited_by
+        What keeps the run within its memory: ``control group`` or ``address space``.
     """
 
     task: Task
@@ -50,6 +52,7 @@ class Record:
     tally: Tally | None = None
     phase: str = "starting"
     pausing: bool = False
+    limited_by: str = "address space"
     clock_started: float | None = None
     import_s: float | None = None
     warm_s: float | None = None
@@ -142,8 +145,10 @@ class Record:
         """Note that the run was killed before its clock started."""
         self.end(Termination.WALL_LIMIT, f"start-up took more than {limit_s:g} s ({self.phase})")
 
-    def end_by_itself(self, exit_code: int | None, log_tail: str, elapsed_s: float | None) -> None:
-        """Note that the process died without a last message.
+    def end_by_itself(
+        self, exit_code: int | None, log_tail: str, elapsed_s: float | None, short_of_memory: bool = False
+    ) -> None:
+        """Note that the process died without a last message; the kernel may say that it was ``short_of_memory``.
 
         Under a memory limit a death counts as reaching it only where the log says that memory was refused: an allocator
         that aborts prints so, and a plain segmentation fault may have any cause.
@@ -151,7 +156,8 @@ class Record:
         self.decision_s = elapsed_s
         limit_mb = self.task.memory_limit_mb
         how = _death(exit_code)
-        if limit_mb is not None and exit_code != -signal.SIGKILL and tells_of_memory(log_tail):
+        refused = exit_code != -signal.SIGKILL and tells_of_memory(log_tail)
+        if limit_mb is not None and (refused or short_of_memory):
             self.end(Termination.MEMORY_LIMIT, f"limit {limit_mb:g} MiB: {how} while {self.phase}")
             return
         hint = ""

@@ -44,7 +44,7 @@ class Row:
     scheduler, parameters, seed
         As asked: ``b@a`` ran ``a`` first. Parameters by scheduler name, defaults included.
     source
-        Where the figures come from: ``plan`` (the judge's model).
+        Where the figures come from: ``plan`` (the judge's model, simulated), ``replay`` (measured on hardware).
     headroom, truth
         Factor on every latency that the scheduler planned for, and what is really different from the instance, in
         words; the plan is judged and simulated by that.
@@ -174,13 +174,25 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field of ``Row`` as a column: its name, and the type of its values other than ``None``.
+    """One field of ``Row`` as a column.
 
-    ``type`` is ``str``, ``int``, ``float``, ``bool``, a ``StrEnum``, or ``object`` for what is stored as JSON.
+    Attributes
+    ----------
+    name
+        Of the field.
+    json_type
+        Of what is stored as JSON: ``dict`` or ``list``.
+    type
+        Of its values other than ``None``: ``str``, ``int``, ``float``, ``bool``, a ``StrEnum``, or ``object`` for what
+        is stored as JSON.
+    required
+        Whether it is never ``None``.
     """
 
     name: str
+    json_type: type
     type: type
+    required: bool
 
     def read(self, value: Any) -> Any:
         """Return a JSON value as the field's type."""
@@ -191,10 +203,12 @@ class Column:
 def columns() -> tuple[Column, ...]:
     """Return the columns of the ledger, taken from the fields of ``Row`` so that they are listed in one place."""
     hints = get_type_hints(Row)
-    return tuple(Column(field.name, _scalar(hints[field.name])) for field in fields(Row))
+    return tuple(_column(field.name, hints[field.name]) for field in fields(Row))
 
 
-def _scalar(hint: Any) -> type:
-    if get_origin(hint) is UnionType:
-        (hint,) = (option for option in get_args(hint) if option is not NoneType)
-    return hint if isinstance(hint, type) and issubclass(hint, str | int | float) else object
+def _column(name: str, hint: Any) -> Column:
+    options = set(get_args(hint)) if get_origin(hint) is UnionType else {hint}
+    (kind,) = options - {NoneType}
+    json_type = dict if kind == JsonObject else list
+    scalar = isinstance(kind, type) and issubclass(kind, str | int | float)
+    return Column(name, json_type, kind if scalar else object, NoneType not in options)

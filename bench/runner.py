@@ -7,7 +7,6 @@ nothing it left behind outlives its run.
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections import deque
@@ -19,10 +18,11 @@ from multiprocessing.connection import wait
 from types import FrameType
 
 from bench import worker
+from bench.control_group import ControlGroup, control_group
 from bench.isolation import Worker, start_forkserver, start_warden
 from bench.ledger import Ledger
 from bench.messages import Message
-from bench.provenance import load_average
+from bench.provenance import load_average, usable_cores
 from bench.record import Incumbent, Record
 from bench.row import Row, Termination
 from bench.scenarios import Tally
@@ -76,6 +76,7 @@ def run_tasks(
     *,
     grace_s: float = GRACE_S,
     startup_limit_s: float = STARTUP_LIMIT_S,
+    interruption: "Interruption | None" = None,
 ) -> list[Row]:
     """Run ``tasks``, ``jobs`` at a time, and return their rows in the order of ``tasks``.
 
@@ -91,6 +92,8 @@ def run_tasks(
         Is told what happens.
     grace_s, startup_limit_s
         Time beyond the time limit before a run is killed, and time for imports and ``warm``.
+    interruption
+        What another thread interrupts the runs by.
 
     Raises
     ------
@@ -102,22 +105,42 @@ def run_tasks(
     jobs = jobs if jobs is not None else usable_cores()
     if jobs < 1:
         raise InputError("jobs", f"{jobs}; expected at least 1")
-    if ledger is not None:
-        for instance in {task.instance.fingerprint: task.instance for task in tasks}.values():
-            instance_to_json(instance)  # refused now rather than after the run
-    bench = _Bench(ledger, jobs, listener or Listener(), grace_s, startup_limit_s)
-    rows = bench.known_rows(tasks)
-    waiting = {task.key: task for task in tasks if task.key not in rows}
+    listener = listener or Listener()
+    rows, waiting = known_rows(tasks, ledger, listener)
     if waiting:
-        rows |= bench.run(waiting.values())
+        rows |= _Bench(ledger, jobs, listener, grace_s, startup_limit_s).run(waiting.values(), interruption)
     return [rows[task.key] for task in tasks]
 
 
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def known_rows(
+    tasks: Sequence[Task], ledger: Ledger | None, listener: Listener
+) -> tuple[dict[str, Row], dict[str, Task]]:
+    """Return by key the rows that the ledger has already, after telling the listener, and the tasks that are left.
+
+    Raises
+    ------
+    InputError
+        If the ledger cannot store one of the instances: now rather than after the run.
+    """
+    if ledger is None:
+        return {}, {task.key: task for task in tasks}
+    for instance in {task.instance.fingerprint: task.instance for task in tasks}.values():
+        instance_to_json(instance)
+    keys = ledger.keys()
+    rows: dict[str, Row] = {}
+    for task in tasks:
+        if task.key in keys:
+            (rows[task.key],) = ledger.rows(key=task.key)
+            listener.skipped(task, rows[task.key])
+    return rows, {task.key: task for task in tasks if task.key not in rows}
+
+
+def store(row: Row, task: Task, ledger: Ledger | None, listener: Listener) -> Row:
+    """Store the row of ``task`` and tell of it; return the one that is in the ledger then."""
+    if ledger is not None and not ledger.add(row, task.instance):
+        (row,) = ledger.rows(key=row.key)  # another bench was faster: its row is the one
+    listener.finished(task, row)
+    return row
 
 
 @dataclass
@@ -126,6 +149,8 @@ class _Active:
 
     record: Record
     worker: Worker
+    group: ControlGroup | None
+    """Which limits the worker as a whole; ``None`` where each of its processes limits itself."""
     start: Start
     asked_at: float
     """On the monotonic clock."""
@@ -142,6 +167,12 @@ class _Active:
         if started is None:
             return self.ordered_at + self.startup_limit_s
         return started + self.record.task.time_limit_s + self.record.grace_s
+
+    def end(self) -> None:
+        """Kill the worker with all it started."""
+        self.worker.end()
+        if self.group is not None:
+            self.group.remove()
 
     @property
     def elapsed_s(self) -> float | None:
@@ -162,20 +193,10 @@ class _Bench:
     """What is left to judge, a step at a time so that other runs can be looked after."""
     rows: dict[str, Row] = field(default_factory=dict)
 
-    def known_rows(self, tasks: Sequence[Task]) -> dict[str, Row]:
-        """Return the rows that the ledger has already, and tell the listener."""
-        keys = self.ledger.keys() if self.ledger is not None else set()
-        rows: dict[str, Row] = {}
-        for task in tasks:
-            if self.ledger is not None and task.key in keys:
-                (rows[task.key],) = self.ledger.rows(key=task.key)
-                self.listener.skipped(task, rows[task.key])
-        return rows
-
-    def run(self, tasks: Iterable[Task]) -> dict[str, Row]:
+    def run(self, tasks: Iterable[Task], interruption: "Interruption | None") -> dict[str, Row]:
         """Run ``tasks`` and return their rows by key."""
         waiting = deque(tasks)
-        with _interruption() as interrupted:
+        with signals_noted(interruption) as interrupted:
             start_forkserver()
             warm_kernels()  # the judge's, while the forkserver is loading
             if any(task.trial.arrivals is not None for task in waiting):
@@ -183,7 +204,8 @@ class _Bench:
             warden = start_warden()
             try:
                 while (waiting or self.active or self.unjudged) and not interrupted:
-                    while waiting and len(self.active) < self.jobs and not interrupted:
+                    # What is not judged is lost if the bench dies, and fills memory.
+                    while waiting and len(self.active) < self.jobs > len(self.unjudged) and not interrupted:
                         self._start(waiting.popleft(), warden)
                     self._look(interrupted.wakeup)
                     self._end_overdue()
@@ -201,12 +223,13 @@ class _Bench:
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
         asked_at = time.monotonic()
         process = Worker(worker.main, warden)
+        group = control_group(process.pid, task.memory_limit_mb, task.threads)
         tally = None
         if task.scenarios is not None:
             real = replace(task.scenarios, base=task.reality)
             tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
-        record = Record(task, self.grace_s, tally)
-        self.active.append(_Active(record, process, start, asked_at, self.startup_limit_s, asked_at))
+        record = Record(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
+        self.active.append(_Active(record, process, group, start, asked_at, self.startup_limit_s, asked_at))
         process.order(task)
         if tally is not None:
             process.order(tally.decided)
@@ -237,7 +260,8 @@ class _Bench:
             record.end(Termination.CRASHED, str(error))
         if (died or run.worker.silent) and not record.ended:
             exit_code = run.worker.exit_code(_DYING_S)
-            record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s)
+            short = run.group is not None and run.group.ran_out_of_memory()
+            record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s, short)
         if record.ended:
             self._end(run)
 
@@ -255,7 +279,7 @@ class _Bench:
     def _end(self, run: _Active) -> None:
         """Remove the worker and queue the run for the judge."""
         self.active.remove(run)
-        run.worker.end()
+        run.end()
         run.record.wall_s = time.monotonic() - run.asked_at
         run.record.log_tail = run.worker.log_tail
         self.unjudged.append(self._scored(run))
@@ -289,10 +313,7 @@ class _Bench:
         """Judge what a run that ended has found, and store its row."""
         task = run.record.task
         row = yield from score(run.record, run.start)
-        if self.ledger is not None and not self.ledger.add(row, task.instance):
-            (row,) = self.ledger.rows(key=row.key)  # another bench was faster: its row is the one
-        self.rows[row.key] = row
-        self.listener.finished(task, row)
+        self.rows[row.key] = store(row, task, self.ledger, self.listener)
 
     def _interrupt(self) -> None:
         """Give up the runs under way, keep those that had ended."""
@@ -304,34 +325,42 @@ class _Bench:
 
     def _kill_all(self) -> None:
         while self.active:
-            self.active.pop().worker.end()
+            self.active.pop().end()
 
 
-class _Interruption:
-    """Whether Ctrl-C or SIGTERM has come; ``wakeup`` is a descriptor that becomes readable then."""
+class Interruption:
+    """Whether runs are to be given up; ``wakeup`` is a descriptor that becomes readable then."""
 
-    def __init__(self, wakeup: int) -> None:
-        self.wakeup = wakeup
-        self.came = False
+    def __init__(self) -> None:
+        self.wakeup, self._ring = os.pipe()
+        self._came = False
 
     def __bool__(self) -> bool:
-        return self.came
+        return self._came
+
+    def come(self) -> None:
+        """Interrupt, from a signal's handler or another thread."""
+        self._came = True
+        os.write(self._ring, b"!")
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        os.close(self.wakeup)
+        os.close(self._ring)
 
 
 @contextmanager
-def _interruption() -> Iterator[_Interruption]:
+def signals_noted(given: Interruption | None = None) -> Iterator[Interruption]:
     """Note Ctrl-C and SIGTERM instead of letting them strike anywhere: a half-stored row is worse than a late exit.
 
     The second time the usual handling is back. Outside the main thread signals are left alone, and so is Ctrl-C where
-    whoever started us has it ignored.
+    whoever started us has it ignored. An interruption that is ``given`` is the caller's to close.
     """
-    wakeup, ring = os.pipe()
-    state = _Interruption(wakeup)
+    state = Interruption() if given is None else given
     before: dict[signal.Signals, int | Callable[[int, FrameType | None], object]] = {}
 
     def note(signum: int, frame: FrameType | None) -> None:
-        state.came = True
-        os.write(ring, b"!")
+        state.come()
         restore()
 
     def restore() -> None:
@@ -348,5 +377,5 @@ def _interruption() -> Iterator[_Interruption]:
         yield state
     finally:
         restore()
-        os.close(wakeup)
-        os.close(ring)
+        if state is not given:
+            state.close()

@@ -217,5 +217,5 @@ def _row(record: Record, start: Start, figures: dict[str, Any], points: list[Jso
         statistics=record.statistics,
         trajectory=points,
         log_tail=record.log_tail if record.termination.failed else "",
-        provenance=provenance(task, start.load_average),
+        provenance={**provenance(task, start.load_average), "limited_by": record.limited_by},
     )

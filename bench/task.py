@@ -57,7 +57,7 @@ class Task:
     threads
         That schedulers and solvers may use.
     source
-        Where the figures of the row come from: ``plan``.
+        Where the figures of the row come from: ``plan`` or ``replay``.
     scenarios
         The set whose scenarios are to be solved in the place of ``instance``. They run in chunks, to each of which the
         time limit applies.
@@ -108,12 +108,15 @@ class Task:
         """The values of all parameters, by scheduler name."""
         return {stage.name: stage.parameters for stage in self.stages}
 
+    @property
+    def packages(self) -> list[str]:
+        """Those of the harness, and those the schedulers are in."""
+        return [*OWN_PACKAGES, *(stage.target.partition(":")[0].partition(".")[0] for stage in self.stages)]
+
     @cached_property
     def code_hash(self) -> str:
-        """SHA-256 over the sources of the harness and of the packages the schedulers are in."""
-        return sources_hash(
-            [*OWN_PACKAGES, *(stage.target.partition(":")[0].partition(".")[0] for stage in self.stages)]
-        )
+        """SHA-256 over the sources of ``packages``."""
+        return sources_hash(self.packages)
 
     @cached_property
     def key(self) -> str:

@@ -28,6 +28,7 @@ from multiprocessing.connection import Connection
 
 from bench import enclosure, registry
 from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
+from bench.control_group import in_control_group
 from bench.messages import MAX_BYTES, Message, encode
 from bench.parameters import instantiate
 from bench.row import Termination
@@ -77,7 +78,8 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     enclosure.limit_threads(task.threads)
     report = Report(outbox.fileno())
     try:
-        enclosure.limit_memory(task.memory_limit_mb)
+        # Where the runner has put this process into a control group, that is the limit.
+        enclosure.limit_memory(None if in_control_group() else task.memory_limit_mb)
         if task.scenarios is None:
             report.send(_run(task, report))
         else:

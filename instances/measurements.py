@@ -93,18 +93,19 @@ def read_pairs(file: Path) -> list[PairSample]:
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield each row with where it stands; at least one."""
+    from instances.files import read_text  # which brings pydantic
+
+    reader = csv.DictReader(read_text(file).splitlines())
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(file), f"cannot be read: {error}") from None
-    reader = csv.DictReader(text.splitlines())
-    missing = [column for column in columns if column not in (reader.fieldnames or ())]
-    if missing:
-        raise InputError(f"{file}: line 1", f"lacks the columns {', '.join(missing)}")
-    empty = True
-    for row in reader:
-        empty = False
-        yield f"{file}: line {reader.line_num}", {key: value or "" for key, value in row.items() if key}
+        missing = [column for column in columns if column not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError(f"{file}: line 1", f"lacks the columns {', '.join(missing)}")
+        empty = True
+        for row in reader:
+            empty = False
+            yield f"{file}: line {reader.line_num}", {key: value or "" for key, value in row.items() if key}
+    except csv.Error as error:
+        raise InputError(f"{file}: line {reader.line_num}", f"is no CSV: {error}") from None
     if empty:
         raise InputError(str(file), "has no rows")
 

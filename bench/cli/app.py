@@ -7,14 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
+import bench.cli.check_plugin as check_plugin
+import bench.cli.compare as compare
 import bench.cli.doctor as doctor
+import bench.cli.export as export
 import bench.cli.figures as figures
 import bench.cli.generate as generate
 import bench.cli.listing as listing
 import bench.cli.max_rate as max_rate
 import bench.cli.online as online
 import bench.cli.profile as profile
+import bench.cli.replay as replay
+import bench.cli.report as report
 import bench.cli.run as run
+import bench.cli.salvage as salvage
 import bench.cli.schema as schema
 import bench.cli.show as show
 import bench.cli.simulate as simulate
@@ -49,6 +55,7 @@ app.command("verify", short_help="Judge a plan file.", epilog=examples(verify.EX
 app.command("simulate", short_help="Simulate a plan under real arrivals.", epilog=examples(simulate.EXAMPLES))(
     simulate.simulate_plan
 )
+app.command("replay", short_help="Replay a plan on hardware.", epilog=examples(replay.EXAMPLES))(replay.replay_plan)
 app.command(
     "max-rate", short_help="Find the largest rates that are served in time.", epilog=examples(max_rate.EXAMPLES)
 )(max_rate.max_rate)
@@ -60,6 +67,17 @@ app.command("generate", short_help="Draw a random instance.", epilog=examples(ge
     generate.generate_instance
 )
 app.command("figures", short_help="Draw the papers' figures.", epilog=examples(figures.EXAMPLES))(figures.draw_figures)
+app.command("salvage", short_help="Save what is whole in a damaged ledger.", epilog=examples(salvage.EXAMPLES))(
+    salvage.salvage_ledger
+)
+app.command("report", short_help="Write a ledger as a web page.", epilog=examples(report.EXAMPLES))(report.report)
+app.command("compare", short_help="Compare two ledgers or two schedulers.", epilog=examples(compare.EXAMPLES))(
+    compare.compare
+)
+app.command(
+    "check-plugin", short_help="Check that a scheduler keeps its promises.", epilog=examples(check_plugin.EXAMPLES)
+)(check_plugin.check_plugin)
+app.command("export", short_help="Write a ledger as one table.", epilog=examples(export.EXAMPLES))(export.export)
 app.command("schema", short_help="Print the JSON Schema of a file format.", epilog=examples(schema.EXAMPLES))(
     schema.print_schema
 )

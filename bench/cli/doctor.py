@@ -13,14 +13,15 @@ EXAMPLES = (
 
 
 def doctor(form: FormatOption = Format.TABLE) -> None:
-    """Check the solvers' versions and imports, and the machine's cores, load, memory and disk.
+    """Check the solvers' versions and imports, and the machine: cores, limits, throttling, load, memory, disk, GPUs.
 
     Exit code 1 means that something would make runs fail or results wrong. `bench run` refuses to start while a
     solver is installed that is known to give wrong answers.
     """
     from bench.cli.tables import table
     from bench.cli.terminal import print_json, show
-    from bench.doctor import Level, examine
+    from bench.doctor import examine
+    from bench.finding import Level
 
     findings = examine()
     if form is Format.JSON:

@@ -15,7 +15,12 @@ _NAME_LENGTH = 60
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``, creating the folder where needed.
+    """Write ``text`` to ``path``: see ``write_bytes``."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path``, creating the folder where needed.
 
     Raises
     ------
@@ -26,7 +31,7 @@ def write_text(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_bytes(data)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

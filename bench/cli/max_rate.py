@@ -54,7 +54,7 @@ def max_rate(
     """
     from bench.cli.running import run_with_progress
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, default_jobs, plan_tasks
+    from bench.cli.tasks import Limits, fitting_jobs, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.known_bad import refuse_wrong_answers
     from bench.ledger import Ledger
@@ -76,9 +76,12 @@ def max_rate(
     problems = [with_all_served(one) for one in found if isinstance(one, Instance)]
     chosen = list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
     with Ledger(ledger_file, create=True) as ledger:
+        at_a_time, reduced = fitting_jobs(jobs, threads)
+        if reduced:
+            say(reduced)
 
         def run(tasks: "list[Task]") -> list[Row]:
-            rows, _, interrupted = run_with_progress(tasks, ledger, jobs or default_jobs(threads))
+            rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time)
             if interrupted:
                 raise KeyboardInterrupt
             return rows
@@ -112,11 +115,13 @@ def _json(task: "Task", one: "Climb") -> dict[str, object]:
 
 def _table(tasks: "Sequence[Task]", climbs: "Sequence[Climb]") -> "Table":
     from bench.cli.tables import table, worth
+    from bench.labels import labels
 
+    names = labels(tasks)
     cells = [
         [
             one.instance.name,
-            task.scheduler,
+            names[task.key],
             worth(one.reached, "scale"),
             worth(one.throughput_rps, "capacity"),
             "-" if one.failed is None else f"{worth(one.failed, 'scale')}: {one.reason}",

@@ -75,19 +75,9 @@ def find_gpu(name: str) -> "GpuType":
     InputError
         If there is neither.
     """
-    import tomllib
+    from instances.catalogue import gpu_type, read_gpu_type
 
-    from instances import InputError
-    from instances.catalogue import gpu_type, gpu_type_from_toml
-
-    if not name.endswith(".toml"):
-        return gpu_type(name, "--gpu")
-    try:
-        return gpu_type_from_toml(tomllib.loads(Path(name).read_text(encoding="utf-8")), name)
-    except OSError as error:
-        raise InputError(name, f"cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(name, f"is no TOML: {error}") from None
+    return read_gpu_type(Path(name)) if name.endswith(".toml") else gpu_type(name, "--gpu")
 
 
 def rows_of(errors: "Errors") -> list[dict[str, Any]]:

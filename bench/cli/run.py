@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.cli.experiment import names_experiments, take_experiment
 from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED, Format, FormatOption, LedgerOption
 from bench.cli.simulate import ArrivalsOption, ErrorOption, TruthOption
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "bench run --instances smoke --schedulers igniter,ffd+",
-    "bench run --instances 64gpu-cost,mix.json,folder/ --time-limit 60",
+    "bench run --instances 64gpu-cost,mix.json,folder/,'more/*.json' --time-limit 60",
+    "bench run experiment.toml --seeds 0,1,2",
     "bench run --instances igniter-12 --schedulers igniter,cpsat@igniter --param igniter.spend_spare=no",
     "bench run --instances smoke --format json --plans plans/ > rows.json",
     "bench run --instances 64gpu-cost --truth hybrid --error 0.2 --headroom 1.1 --seeds 0,1,2",
+    "bench run --instances 64gpu --cluster tcp://10.0.0.1:8786",
     "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a row for all scenarios",
 )
 
@@ -47,15 +50,26 @@ JobsOption = Annotated[
 ]
 
 
+@names_experiments
 def run(
+    context: typer.Context,
+    experiment: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="EXPERIMENT.toml|NAME|FILE",
+            callback=take_experiment,
+            is_eager=True,  # so that the options come after it: those that are not given are the file's
+            help="A file with options as keys, which those of the command line override; and more for --instances.",
+        ),
+    ] = None,
     instances: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--instances",
             metavar="NAME|FILE|DIR[,...]",
-            help="Suites, scenario sets, instances, files, folders of *.json files.",
+            help="Suites, scenario sets, instances, files, patterns such as 'mine/*.json', folders of *.json files.",
         ),
-    ],
+    ] = None,
     schedulers: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +80,11 @@ def run(
     ] = None,
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="A.NAME=VALUE", help="A scheduler's parameter; may be repeated."),
+        typer.Option(
+            "--param",
+            metavar="A.NAME=VALUE[,...]",
+            help="A scheduler's parameter; may be repeated. Several values: a run with each, in every combination.",
+        ),
     ] = None,
     time_limit: TimeLimitOption = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
@@ -83,6 +101,10 @@ def run(
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://10.0.0.1:8786."),
+    ] = None,
     plans: Annotated[
         Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan there, with its instance inside.")
     ] = None,
@@ -101,7 +123,7 @@ def run(
     from bench.cli.running import run_with_progress
     from bench.cli.scenario_table import run_tables
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, default_jobs, parse_seeds, plan_tasks
+    from bench.cli.tasks import Limits, fitting_jobs, parse_seeds, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.gap import ledger_gaps
     from bench.known_bad import refuse_wrong_answers
@@ -115,14 +137,17 @@ def run(
     limits = Limits(time_limit, memory_limit, threads)
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
-    found = find_problems(instances, "--instances")
+    found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
+    tasks, notes = plan_tasks(found, chosen, parameters or [], chosen_seeds, limits, trial)
     if plans is not None:
         make_folder(plans, "--plans")
     with Ledger(ledger_file, create=True) as ledger:
-        tasks, notes = plan_tasks(found, chosen, parameters or [], chosen_seeds, limits, trial)
         for note in notes:
             say(note)
-        rows, reused, interrupted = run_with_progress(tasks, ledger, jobs or default_jobs(threads))
+        jobs, reduced = fitting_jobs(jobs, threads) if cluster is None else (1, "")
+        if reduced:
+            say(reduced)
+        rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster)
         gaps = ledger_gaps(rows, ledger)
         if plans is not None:
             _write_plans(rows, plans, tasks)

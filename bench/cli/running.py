@@ -2,16 +2,24 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from bench.cli.progress import Progress
 from bench.ledger import Ledger
 from bench.row import Row
 from bench.runner import run_tasks
 from bench.task import Task
+from instances import InputError
+
+if TYPE_CHECKING:
+    from bench.cluster import Cluster
 
 
-def run_with_progress(tasks: Sequence[Task], ledger: Ledger, jobs: int) -> tuple[list[Row], int, bool]:
-    """Run ``tasks`` and tell how it goes on standard error.
+def run_with_progress(
+    tasks: Sequence[Task], ledger: Ledger, jobs: int, cluster_address: str | None = None
+) -> tuple[list[Row], int, bool]:
+    """Run ``tasks``, ``jobs`` at a time or on a Dask cluster, and tell how it goes on standard error.
 
     Returns
     -------
@@ -19,17 +27,31 @@ def run_with_progress(tasks: Sequence[Task], ledger: Ledger, jobs: int) -> tuple
         The rows in the order of ``tasks``, how many of them the ledger had, and whether Ctrl-C came first: then only
         the rows that there are.
     """
-    if sys.stderr.isatty():
-        from bench.cli.live import LiveTable  # rich's widgets, which a pipe has no use for
+    with ExitStack() as stack:
+        cluster = None if cluster_address is None else stack.enter_context(_cluster(cluster_address))
+        jobs = jobs if cluster is None else cluster.jobs(tasks)
+        if sys.stderr.isatty():
+            from bench.cli.live import LiveTable  # rich's widgets, which a pipe has no use for
 
-        progress: Progress = LiveTable(tasks, jobs)
-    else:
-        progress = Progress(tasks, jobs)
-    interrupted = False
-    try:
-        with progress:
-            run_tasks(tasks, ledger, jobs, progress)
-    except KeyboardInterrupt:
-        interrupted = True
+            progress: Progress = LiveTable(tasks, jobs)
+        else:
+            progress = Progress(tasks, jobs)
+        interrupted = False
+        try:
+            with progress:
+                if cluster is None:
+                    run_tasks(tasks, ledger, jobs, progress)
+                else:
+                    cluster.run(tasks, ledger, progress)
+        except KeyboardInterrupt:
+            interrupted = True
     keys = dict.fromkeys(task.key for task in tasks)
     return [progress.rows[key] for key in keys if key in progress.rows], progress.reused, interrupted
+
+
+def _cluster(address: str) -> "Cluster":
+    try:
+        from bench.cluster import Cluster
+    except ModuleNotFoundError as error:
+        raise InputError("--cluster", f'needs {error.name}: pip install "gpushare-bench[cluster]"') from None
+    return Cluster(address)

@@ -49,7 +49,7 @@ def show_things(
         _write(names[0], ledger_file, plan, output)
     elif not names:
         with Ledger(ledger_file) as ledger:
-            _show_leaderboard(ledger, ledger.rows(), form)
+            _show_leaderboard(ledger, form)
     else:
         _show_each(names, ledger_file, form)
 
@@ -107,9 +107,7 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
                 show_instance(base_of(problem))
                 if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
                     with Ledger(ledger_file) as ledger:
-                        rows = ledger.rows(instance_hash=problem.fingerprint)
-                        if rows:
-                            _show_leaderboard(ledger, rows, form)
+                        _show_leaderboard(ledger, form, problem.fingerprint)
             continue
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)
@@ -153,13 +151,19 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
     return []
 
 
-def _show_leaderboard(ledger: "Ledger", rows: Sequence["Row"], form: Format) -> None:
+def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = None) -> None:
+    """Show the best rows, of one instance only where its ``fingerprint`` is given: nothing where it has none."""
     from bench.cli.run import row_json
     from bench.cli.scenario_table import run_tables
     from bench.cli.terminal import print_json, show
     from bench.gap import ledger_gaps
+    from bench.ledger import DETAILS
 
-    best = leaders(rows)
+    without = DETAILS if form is Format.TABLE else ()
+    keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]
+    if fingerprint is not None and not keys:
+        return
+    best = [row for key in keys for row in ledger.rows(key=key, without=without, checked=True)]
     gaps = ledger_gaps(best, ledger)
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in best])

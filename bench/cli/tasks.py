@@ -1,12 +1,13 @@
 """From what the command line says to the tasks of a run."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from bench.api import refusal
-from bench.inspection import SchedulerInfo, inspect_schedulers
-from bench.parameters import parse_overrides
+from bench.inspection import SchedulerInfo, inspect_variants
+from bench.parameters import parse_overrides, variants
 from bench.provenance import usable_cores
 from bench.registry import Entry, entries, parse_spec
 from bench.task import Task
@@ -57,6 +58,19 @@ def default_jobs(threads: int) -> int:
     return max(1, usable_cores() // threads)
 
 
+def fitting_jobs(jobs: int | None, threads: int) -> tuple[int, str]:
+    """Return how many runs go on at a time, never more than the cores take, and a line to say where that is fewer.
+
+    Runs that share a core would measure each other.
+    """
+    most, cores = default_jobs(threads), usable_cores()
+    if threads > cores:
+        return 1, f"--threads {threads}: there are {cores} cores, so that times will be longer than they should be"
+    if jobs is not None and jobs > most:
+        return most, f"--jobs {jobs}: {most} at a time, since {cores} cores take no more runs of --threads {threads}"
+    return jobs or most, ""
+
+
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds in ``0,1,2``, each once.
 
@@ -81,7 +95,7 @@ def plan_tasks(
     limits: Limits,
     trial: Trial = SIMULATED,
 ) -> tuple[list[Task], list[str]]:
-    """Return the runs of every instance, scheduler and seed, and a line for each scheduler that is left out.
+    """Return the runs of every instance, scheduler, variant and seed, and a line for each scheduler that is left out.
 
     Parameters
     ----------
@@ -90,7 +104,7 @@ def plan_tasks(
     schedulers
         ``name`` or ``name@start``; ``None`` for all that can solve an instance's objective.
     parameters
-        ``name.parameter=value``.
+        ``name.parameter=value``; with ``value,value`` every combination is a variant that runs by itself.
     seeds, limits, trial
         Of every run.
 
@@ -105,32 +119,45 @@ def plan_tasks(
         if schedulers is None
         else {spec: parse_spec(spec, known) for spec in schedulers}
     )
-    stages = {entry.name: entry for stages in specs.values() for entry in stages}
-    infos = inspect_schedulers(list(stages.values()), _overrides(parameters, known, stages))
+    infos = _variants(specs.values(), _overrides(parameters, known, specs.values()))
     notes = []
     if schedulers is None:
-        broken = [name for name in specs if infos[name].error]
-        notes = [f"{name} is left out, it cannot be used: {infos[name].error}" for name in broken]
+        broken = {name: infos[name][0].error for name in specs if infos[name][0].error}
+        notes = [f"{name} is left out, it cannot be used: {error}" for name, error in broken.items()]
         specs = {name: specs[name] for name in specs if name not in broken}
+    runs = [chosen for spec in specs.values() for chosen in product(*(infos[entry.name] for entry in spec))]
     tasks = []
     for problem in problems:
         instance = base_of(problem)
-        able = [[infos[entry.name] for entry in spec] for spec in specs.values()]
+        able = runs
         if schedulers is None:
-            able = [[info] for (info,) in able if refusal(info, instance) is None]
+            able = [(info,) for (info,) in runs if refusal(info, instance) is None]
             if not able:
                 divided = f" on GPUs divided by {instance.partition}"
                 notes.append(f"{instance.name} is left out: no scheduler solves {instance.objective}{divided}")
-        tasks += [limits.task(problem, spec, seed, trial) for spec in able for seed in seeds]
+        tasks += [limits.task(problem, chosen, seed, trial) for chosen in able for seed in seeds]
     if not tasks:
         raise InputError("--schedulers", "; ".join(notes) or "names no scheduler")
     return tasks, notes
 
 
+def _variants(
+    specs: Iterable[Sequence[Entry]], overrides: Mapping[str, Mapping[str, str]]
+) -> dict[str, list[SchedulerInfo]]:
+    """Return the schedulers of all ``specs`` by name, each in all its variants."""
+    stages = {entry.name: entry for spec in specs for entry in spec}
+    asked = [(entry, variant) for name, entry in stages.items() for variant in variants(overrides.get(name, {}), name)]
+    found: dict[str, list[SchedulerInfo]] = {}
+    for info in inspect_variants(asked):
+        found.setdefault(info.entry.name, []).append(info)
+    return found
+
+
 def _overrides(
-    parameters: Sequence[str], known: Mapping[str, Entry], used: Mapping[str, Entry]
+    parameters: Sequence[str], known: Mapping[str, Entry], specs: Iterable[Sequence[Entry]]
 ) -> dict[str, dict[str, str]]:
     overrides = parse_overrides(parameters, list(known))
+    used = dict.fromkeys(entry.name for spec in specs for entry in spec)
     for name in overrides:
         if name not in used:
             raise InputError(f"--param {name}", f'"{name}" is not among the schedulers of this run: {", ".join(used)}')

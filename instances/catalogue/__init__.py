@@ -1,18 +1,23 @@
 """The GPU catalogue: one TOML file per GPU type."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from instances.catalogue.table import Table
 from instances.catalogue.writing import gpu_type_to_toml
 from instances.errors import InputError, unknown_name
 from instances.gpu import ISOLATED, DnnModel, GpuType, Hardware, Provenance
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 from instances.profile import Company, PairFactor, SoloProfile
 
-__all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml"]
+__all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml", "read_gpu_type"]
+
+_MOST_UNITS = 10_000
+"""Of shares and of batches: tables of times have an entry for each."""
 
 
 def gpu_type_names() -> list[str]:
@@ -40,6 +45,19 @@ def _load(name: str) -> GpuType:
     return gpu_type_from_toml(tomllib.loads(text), f"{name}.toml")
 
 
+def read_gpu_type(path: Path) -> GpuType:
+    """Return the GPU type in the catalogue file at ``path``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no catalogue file; names the file, the field and what would be right.
+    """
+    from instances.files import read_toml  # which knows the catalogue
+
+    return gpu_type_from_toml(read_toml(path), str(path))
+
+
 def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
     """Build a GPU type from the content of a catalogue file.
 
@@ -49,91 +67,84 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
         If a field is missing or of the wrong type; ``where`` names the file.
     """
     try:
-        mig = _mig(entry["mig"]) if "mig" in entry else None
-        return GpuType(
-            name=entry["name"],
-            share_units=int(entry["share_units"]),
-            memory_mib=float(entry["memory_mib"]),
-            price_per_hour=float(entry["price_per_hour"]),
-            hardware=_hardware(entry["hardware"]) if mig is None else ISOLATED,
-            models={name: _model(name, model) for name, model in entry["models"].items()} if mig is None else {},
-            provenance=_provenance(entry["provenance"]),
-            allowed_shares=tuple(entry["allowed_shares"]) if "allowed_shares" in entry else None,
-            mig=mig,
-            pair=PairFactor(**_numbers(entry["pair"])) if "pair" in entry else None,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(where, f"not a catalogue file: {type(error).__name__} {error}") from None
+        return _gpu_type(Table(entry, where))
+    except InputError as error:
+        from instances.files.problems import printable  # which knows the catalogue
+
+        raise InputError(printable(error.where), printable(error.problem)) from None  # keys may hold any character
 
 
-def _hardware(entry: Mapping[str, Any]) -> Hardware:
-    return Hardware(**_numbers(entry))
+def _gpu_type(file: Table) -> GpuType:
+    mig = _mig(file.table("mig")) if "mig" in file else None
+    models = file.table("models") if mig is None else None
+    return GpuType(
+        name=file.text("name"),
+        share_units=file.whole("share_units", _MOST_UNITS),
+        memory_mib=file.number("memory_mib"),
+        price_per_hour=file.number("price_per_hour"),
+        hardware=ISOLATED if models is None else file.table("hardware").as_numbers(Hardware),
+        models={} if models is None else {name: _model(name, models.table(name)) for name in models.content},
+        provenance=_provenance(file.table("provenance")),
+        allowed_shares=file.wholes("allowed_shares") if "allowed_shares" in file else None,
+        mig=mig,
+        pair=file.table("pair").as_numbers(PairFactor) if "pair" in file else None,
+    )
 
 
-def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
-    return {key: float(value) for key, value in entry.items()}
-
-
-def _grid(rows: list[list[Any]]) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(map(float, row)) for row in rows)
-
-
-def _line(entry: Sequence[Any]) -> tuple[float, float]:
-    slope, intercept = map(float, entry)
-    return slope, intercept
-
-
-def _solo(entry: Mapping[str, Any]) -> SoloProfile:
+def _solo(table: Table) -> SoloProfile:
+    batch, share_pct = table.wholes("batch"), table.numbers("share_pct")
     return SoloProfile(
-        batch=tuple(map(int, entry["batch"])),
-        share_pct=tuple(map(float, entry["share_pct"])),
-        gpu_ms=_grid(entry["gpu_ms"]),
-        l2_pct=tuple(map(float, entry["l2_pct"])),
-        dram_pct=tuple(map(float, entry["dram_pct"])),
-        l2=_line(entry["l2"]),
-        dram=_line(entry["dram"]),
-        span=float(entry["span"]),
+        batch=batch,
+        share_pct=share_pct,
+        gpu_ms=table.grid("gpu_ms", len(batch), len(share_pct)),
+        l2_pct=table.numbers("l2_pct", len(batch)),
+        dram_pct=table.numbers("dram_pct", len(batch)),
+        l2=table.line("l2"),
+        dram=table.line("dram"),
+        span=table.number("span"),
     )
 
 
-def _company(entry: Mapping[str, Any]) -> Company:
-    return Company(_grid(entry["gpu_ms"]), float(entry["alpha_l2"]), float(entry["alpha_dram"]))
+def _company(table: Table, solo: SoloProfile | None) -> Company:
+    if solo is None:
+        raise InputError(f"{table.file}: {table.path}", "stands without solo; expected the grid of its times alone")
+    grid = table.grid("gpu_ms", len(solo.batch), len(solo.share_pct))
+    return Company(grid, table.number("alpha_l2"), table.number("alpha_dram"))
 
 
-def _mig(entry: Mapping[str, Any]) -> MigProfile:
+def _mig(table: Table) -> MigProfile:
+    models = table.table("models")
+    row = (int, int, int, float, float)
     return MigProfile(
-        tuple(MigSlice(int(one["units"]), int(one["span"]), tuple(map(int, one["starts"]))) for one in entry["slices"]),
-        {
-            model: tuple(
-                MigConfiguration(int(units), int(batch), int(processes), float(throughput_rps), float(latency_ms))
-                for units, batch, processes, throughput_rps, latency_ms in rows
-            )
-            for model, rows in entry["models"].items()
-        },
+        tuple(MigSlice(one.whole("units"), one.whole("span"), one.wholes("starts")) for one in table.tables("slices")),
+        {model: tuple(MigConfiguration(*values) for values in models.rows(model, *row)) for model in models.content},
     )
 
 
-def _model(name: str, entry: Mapping[str, Any]) -> DnnModel:
-    k1, k2, k3, k4, k5 = map(float, entry["k"])
+def _model(name: str, table: Table) -> DnnModel:
+    k1, k2, k3, k4, k5 = table.numbers("k", 5)
+    solo = _solo(table.table("solo")) if "solo" in table else None
     return DnnModel(
         name=name,
-        max_batch=int(entry["max_batch"]),
+        max_batch=table.whole("max_batch", _MOST_UNITS),
         k=(k1, k2, k3, k4, k5),
-        power=_line(entry["power"]),
-        l2=_line(entry["l2"]),
-        alpha_cache=float(entry["alpha_cache"]),
-        scheduling_alone_ms=float(entry["scheduling_alone_ms"]),
-        kernels=int(entry["kernels"]),
-        input_bytes=int(entry["input_bytes"]),
-        output_bytes=int(entry["output_bytes"]),
-        memory_base_mib=float(entry["memory_base_mib"]),
-        memory_per_item_mib=float(entry["memory_per_item_mib"]),
-        provenance=_provenance(entry["provenance"]),
-        solo=_solo(entry["solo"]) if "solo" in entry else None,
-        inss=_line(entry["inss"]) if "inss" in entry else None,
-        company=_company(entry["company"]) if "company" in entry else None,
+        power=table.line("power"),
+        l2=table.line("l2"),
+        alpha_cache=table.number("alpha_cache"),
+        scheduling_alone_ms=table.number("scheduling_alone_ms"),
+        kernels=table.whole("kernels"),
+        input_bytes=table.whole("input_bytes"),
+        output_bytes=table.whole("output_bytes"),
+        memory_base_mib=table.number("memory_base_mib"),
+        memory_per_item_mib=table.number("memory_per_item_mib"),
+        provenance=_provenance(table.table("provenance")),
+        solo=solo,
+        inss=table.line("inss") if "inss" in table else None,
+        company=_company(table.table("company"), solo) if "company" in table else None,
     )
 
 
-def _provenance(entry: Mapping[str, Any]) -> Provenance:
-    return Provenance(entry["kind"], entry["source"], dict(entry.get("residual", {})))
+def _provenance(table: Table) -> Provenance:
+    residual = table.table("residual") if "residual" in table else None
+    figures = {} if residual is None else {name: residual.number(name) for name in residual.content}
+    return Provenance(table.text("kind"), table.text("source"), figures)

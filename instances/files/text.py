@@ -1,8 +1,9 @@
-"""JSON text from and to disk: guarded on the way in, atomic and readable on the way out."""
+"""Text, JSON and TOML from disk, guarded; JSON to disk, atomic and readable."""
 
 import json
 import os
 import stat
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -22,6 +23,41 @@ class _Repeated(dict[str, object]):
     key: str
 
 
+def read_text(path: Path) -> str:
+    """Return the text of the file at ``path``.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is too large or is not UTF-8.
+    """
+    where = printable(str(path))
+    try:
+        return _read_bytes(path, where).decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        raise InputError(where, f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+
+
+def read_toml(path: Path) -> dict[str, object]:
+    """Return what the TOML file at ``path`` holds.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is too large, is not UTF-8, is not TOML (with line and column) or is nested too deeply.
+    """
+    where = printable(str(path))
+    text = read_text(path)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(where, printable(f"is no TOML: {error}")) from None
+    except RecursionError:
+        raise InputError(where, "is nested too deeply; expected fewer than ten levels") from None
+    except ValueError as error:  # of dates that no calendar has, and numbers of thousands of digits
+        raise InputError(where, printable(f"is no TOML: {error}")) from None
+
+
 def read_json(path: Path) -> object:
     """Return what the JSON file at ``path`` holds.
 
@@ -34,11 +70,7 @@ def read_json(path: Path) -> object:
         has an object with the same key twice.
     """
     where = printable(str(path))
-    content = _read_bytes(path, where)
-    try:
-        text = content.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    except UnicodeDecodeError as error:
-        raise InputError(where, f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    text = read_text(path)
     repeated: list[_Repeated] = []
 
     def build(pairs: list[tuple[str, object]]) -> dict[str, object]:

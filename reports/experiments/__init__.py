@@ -29,6 +29,7 @@ SECTIONS = {
     "models": "Performance models",
     "optimum": "How far from the optimum?",
     "serving": "What plans do under real arrivals",
+    "hardware": "On hardware",
 }
 """Headings by module, which names its template, too."""
 

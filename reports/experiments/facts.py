@@ -6,10 +6,11 @@ from pathlib import Path
 from reports.experiments.claim import Table
 
 
-def measured_once() -> Table:
-    """Return the facts of ``measured.toml`` as a table."""
+def measured_once(section: str) -> Table:
+    """Return the facts of ``measured.toml`` that belong to a section as a table."""
     facts = tomllib.loads(Path(__file__).with_name("measured.toml").read_text(encoding="utf-8"))["fact"]
+    own = [fact for fact in facts if fact["section"] == section]
     return Table(
         ("measured once", "", "command", "when, with"),
-        [(f["what"], f["value"], f"`{f['command']}`", f"{f['date']}, {f['versions']}") for f in facts],
+        [(f["what"], f["value"], f"`{f['command']}`", f"{f['date']}, {f['versions']}") for f in own],
     )

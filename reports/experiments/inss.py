@@ -220,7 +220,7 @@ CAPACITY = Table(
 _UNSEEN = "4gpu-unseen"
 _OPTIMA = Need(_UNSEEN, ("colgen",), time_limit_s=30.0)
 _DRAWN = {
-    "`ts`": Need(_UNSEEN, ("ts",)),
+    "`ts`": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=63",)),
     "`ts`, the likeliest decision alone": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=0",)),
     "`ts+repair`": Need(_UNSEEN, ("ts+repair",)),
     "`bin-packing`": Need(_UNSEEN, ("bin-packing",)),

@@ -155,4 +155,4 @@ PLANS_IN_TURNS = Table(
     [_turns_line(instance) for instance in TURNS],
 )
 
-AGREEMENT = measured_once()
+AGREEMENT = measured_once("optimum")

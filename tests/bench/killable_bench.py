@@ -1,4 +1,4 @@
-"""A bench to be killed: it runs short tasks, some of which wait, or two that are hard to get rid of."""
+"""A bench to be killed: it runs short tasks, some of which wait, or two that are hard to get rid of, or a number."""
 
 import signal
 import sys
@@ -24,6 +24,9 @@ def tasks(kind: str, folder: Path) -> list[Task]:
             Stage("Hogger", "rogue_schedulers:Hogger", {"pids": f"{log}.hogger"}),
         ]
         return [Task(_instance(), (stage,), time_limit_s=600.0) for stage in stages]
+    if kind.isdecimal():
+        stage = Stage("Brief", "rogue_schedulers:Brief", {"log": log})
+        return [Task(_instance(), (stage,), seed=seed, time_limit_s=60.0) for seed in range(int(kind))]
     stage = Stage("Gated", "rogue_schedulers:Gated", {"log": log, "gate": str(folder / "gate")})
     return [Task(_instance(), (stage,), seed=seed, time_limit_s=600.0) for seed in SEEDS]
 

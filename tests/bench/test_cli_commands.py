@@ -160,6 +160,16 @@ def test_lists_for_people_hold_the_names_of_lists_for_programs(call: Call, kind:
     assert all(f"{entry['name']} " in shown.out for entry in entries)
 
 
+def test_figures_are_listed_with_all_that_is_known_of_them(call: Call) -> None:
+    (gap,) = (
+        each for each in json.loads(call("list", "figures", "--format", "json").out) if each["name"] == "exact-gap"
+    )
+    assert gap["command"] == "bench figures exact-gap"
+    assert gap["runs"] == ["bench run --instances 64gpu --schedulers igniter,ffd++,cpsat,colgen --seeds 0"]
+    shown = call("list", "figures").out
+    assert all(gap[key] in shown for key in ("title", "paper", "shows", "look_for", "cost", "command"))
+
+
 def test_show_writes_an_instance_as_a_file(call: Call, tmp_path: Path) -> None:
     assert call("show", "64gpu-pool", "-o", "pool.json").code == 0
     instance = read_instance(tmp_path / "pool.json")
@@ -280,6 +290,9 @@ WRONG = [
     ("run --instances broken.json", "broken.json: line 1, column 6: not valid JSON"),
     ("run --instances list.json", "list.json: "),
     ("run --instances empty", 'folder "empty" holds no *.json files'),
+    ("run --instances empty/*.json", '--instances: "empty/*.json" matches no file'),
+    ("run --instances smoke,brok*.json", "broken.json: line 1, column 6: not valid JSON"),
+    ("run --instances a\0/*", "--instances: no file can have this name"),
     ("run --instances twins", 'twins/a.json and twins/b.json are different instances called "twin"; rename one'),
     ("run --instances smoke --schedulers ignitr", '--schedulers: unknown scheduler "ignitr"; did you mean "igniter"?'),
     ("run --instances smoke --schedulers igniter@", "lacks a name"),

@@ -55,3 +55,36 @@ def test_what_figures_need_is_run_once(drawn: list[Row], tmp_path: Path, capsys:
     assert main([*figures, "--no-run"]) == 0
     assert "every run is in the ledger" in capsys.readouterr().err
     assert [row.key for row in drawn] == [tried.key, *(row.key for row in climbed)]
+
+
+def test_from_another_ledger_draws_what_is_there_and_runs_nothing(
+    drawn: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.sqlite"
+    run = ["run", "--instances", "igniter-3", "--schedulers", "igniter", "--time-limit", "9", "--simulate", "off"]
+    assert main([*run, "--ledger", str(file)]) == 0
+    before = file.read_bytes()
+    capsys.readouterr()
+
+    assert main(["figures", "--from", str(file), "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == (f"{tmp_path / 'out' / 'drawn'}\n", "")
+    assert [(row.scheduler, row.time_limit_s) for row in drawn] == [("igniter", 9.0)]
+    assert file.read_bytes() == before
+
+
+def test_from_a_ledger_without_its_runs_a_figure_is_left_out_unless_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("reports.figures.figure_names", lambda: ["exact-gap", "gpulet-fig5", "igniter-fig11"])
+    Ledger(tmp_path / "empty.sqlite", create=True).close()
+    figures = ["figures", "--from", str(tmp_path / "empty.sqlite"), "--out", str(tmp_path / "out")]
+    assert main(figures) == 0
+    assert (
+        capsys.readouterr().err
+        == f"not drawn, for lack of runs in {tmp_path / 'empty.sqlite'}: exact-gap, gpulet-fig5\n"
+    )
+    assert main([*figures, "exact-gap"]) == 2
+    assert "exact-gap: no run to draw;" in capsys.readouterr().err
+    assert main(["figures", "--from", str(tmp_path / "missing.sqlite")]) == 2
+    assert "no such ledger" in capsys.readouterr().err

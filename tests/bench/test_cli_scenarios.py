@@ -98,6 +98,8 @@ def test_sets_are_listed(call: Call, capsys: pytest.CaptureFixture[str]) -> None
     assert {name: entry["scenarios"] for name, entry in listed.items() if entry["scenarios"]} == {
         "gpulet-1023": 1023,
         "gpulet-19682": 19682,
+        "gpulet-93": 93,
+        "gpulet-1790": 1790,
     }
     assert listed["gpulet-19682"]["objective"] == "scenarios"
     suites = json.loads(call(capsys, "list", "suites", "--format", "json").out)

@@ -5,13 +5,17 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
 from bench.cli.app import EXAMPLES, app, main
+from bench.cli.check_plugin import EXAMPLES as CHECK_PLUGIN
+from bench.cli.compare import EXAMPLES as COMPARE
 from bench.cli.doctor import EXAMPLES as DOCTOR
+from bench.cli.export import EXAMPLES as EXPORT
 from bench.cli.figures import EXAMPLES as FIGURES
 from bench.cli.generate import EXAMPLES as GENERATE
 from bench.cli.listing import EXAMPLES as LISTING
@@ -27,10 +31,10 @@ from bench.cli.verify import EXAMPLES as VERIFY
 HEAVY = ("numpy", "numba", "torch", "ortools", "pyomo", "matplotlib", "pandas", "scipy", "highspy", "rich", "instances")
 COMMANDS = (
     *("run", "list", "show", "verify", "simulate", "max-rate", "online"),
-    *("generate", "figures", "schema", "doctor"),
+    *("generate", "figures", "compare", "check-plugin", "export", "schema", "doctor"),
 )
 ALL_EXAMPLES = (
-    *(*EXAMPLES, *DOCTOR, *FIGURES, *GENERATE, *LISTING, *MAX_RATE, *ONLINE),
+    *(*EXAMPLES, *CHECK_PLUGIN, *COMPARE, *DOCTOR, *EXPORT, *FIGURES, *GENERATE, *LISTING, *MAX_RATE, *ONLINE),
     *(*PROFILE, *RUN, *SCHEMA, *SHOW, *SIMULATE, *VERIFY),
 )
 
@@ -77,7 +81,9 @@ def test_every_command_has_help_with_examples(command: str, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("example", ALL_EXAMPLES)
-def test_examples_are_accepted_by_the_parser(example: str) -> None:
+def test_examples_are_accepted_by_the_parser(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("experiment.toml").touch()
     name, *arguments = shlex.split(example.partition(" > ")[0], comments=True)
     assert name == "bench"
     command: Any = typer.main.get_command(app)

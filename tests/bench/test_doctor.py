@@ -9,7 +9,7 @@ import pytest
 
 from bench import doctor, known_bad
 from bench.cli.app import main
-from bench.doctor import Finding, Level
+from bench.finding import Finding, Level
 from bench.known_bad import KNOWN_BAD, KnownBad, numbers
 
 Install = Callable[..., None]

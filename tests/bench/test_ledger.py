@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.ledger import SCHEMA_VERSION, Ledger
+from bench.ledger import DIGEST, SCHEMA_VERSION, Ledger
 from bench.row import Row, Termination, columns
 from instances import InputError, Instance, PlanClass
 
@@ -99,7 +99,7 @@ def test_columns_are_the_rows_fields(path: Path) -> None:
     listed = [name for _, name, *_ in database.execute("PRAGMA table_info(runs)")]
     (mode,) = database.execute("PRAGMA journal_mode").fetchone()
     database.close()
-    assert listed == [field.name for field in fields(Row)]
+    assert listed == [*(field.name for field in fields(Row)), DIGEST]
     assert mode == "wal"
 
 
@@ -204,7 +204,8 @@ def test_ledger_of_an_older_bench_gets_the_columns_it_lacks(path: Path, full_row
     with Ledger(path, create=True) as ledger:
         ledger.add(full_row, instance)
     database = sqlite3.connect(path)
-    database.execute("ALTER TABLE runs DROP COLUMN over_capacity_pct")
+    for column in ("over_capacity_pct", DIGEST):
+        database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     database.execute("PRAGMA user_version = 1")
     database.close()
     newer = replace(full_row, key="cd")

@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 
+from bench.inspection import inspect_schedulers
 from bench.parameters import describe_parameters, instantiate, parse_overrides, parse_value
 from bench.registry import Entry, entries, load, parse_spec
 from instances import InputError, Objective
@@ -52,13 +53,37 @@ def test_third_party_is_found(site: Path) -> None:
     assert entries()["theirs"] == Entry("theirs", "their_module.deep:Outer.Inner", "their-schedulers", "1.5")
 
 
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("no_colon", "InputError: no_colon: is no place of a class; expected MODULE:CLASS"),
+        ("!!:??", "InputError: !!:??: is no place of a class; expected MODULE:CLASS"),
+        ("rogue_schedulers : Honest [extra]", ""),
+    ],
+)
+def test_an_entry_point_that_names_no_class_concerns_that_scheduler_alone(site: Path, value: str, error: str) -> None:
+    register(site, "their-schedulers", f"theirs = {value}")
+    found = inspect_schedulers([entries()["theirs"], entries()["igniter"]])
+    assert (found["theirs"].error, found["igniter"].error) == (error, "")
+
+
+def test_a_name_that_nobody_can_write_is_reported(site: Path) -> None:
+    register(site, "their-schedulers", "one@two = rogue_schedulers:Honest")
+    (info,) = inspect_schedulers([entries()["one@two"]]).values()
+    assert "the command line needs for itself" in info.error
+
+
 def test_name_registered_twice_names_both_distributions(site: Path) -> None:
     register(site, "one-dist", "same = one:A")
     register(site, "other-dist", "same = other:B")
+    known = entries()
     with pytest.raises(InputError) as refused:
-        entries()
+        parse_spec("same", known)
     assert "one-dist 1.5 (one:A)" in str(refused.value)
     assert "other-dist 1.5 (other:B)" in str(refused.value)
+    found = inspect_schedulers([known["same"], known["igniter"]])
+    assert found["same"].error == known["same"].problem
+    assert found["igniter"].error == ""
 
 
 def test_spec_lists_the_start_first() -> None:

@@ -112,21 +112,29 @@ def broken(*path: str, value: Any = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "entry",
+    ("entry", "field"),
     [
-        pytest.param(broken("share_units"), id="no share units"),
-        pytest.param(broken("price_per_hour", value="cheap"), id="a price in words"),
-        pytest.param(broken("hardware"), id="no hardware"),
-        pytest.param(broken("hardware", value=3), id="hardware is a number"),
-        pytest.param(broken("hardware", "alpha_f"), id="a coefficient is missing"),
-        pytest.param(broken("hardware", "alpha_g", value=1.0), id="an unknown coefficient"),
-        pytest.param(broken("models", value=3), id="models is a number"),
-        pytest.param(broken("models", "small", value="tiny"), id="a model in words"),
-        pytest.param(broken("models", "small", "k", value=[1.0, 2.0]), id="too few curve coefficients"),
-        pytest.param(broken("models", "small", "provenance"), id="a model of unknown origin"),
-        pytest.param(broken("allowed_shares", value=3), id="allowed shares is a number"),
+        pytest.param(broken("share_units"), "share_units", id="no share units"),
+        pytest.param(broken("price_per_hour", value="cheap"), "price_per_hour", id="a price in words"),
+        pytest.param(broken("hardware"), "hardware", id="no hardware"),
+        pytest.param(broken("hardware", value=3), "hardware", id="hardware is a number"),
+        pytest.param(broken("hardware", "alpha_f"), "hardware\\.alpha_f", id="a coefficient is missing"),
+        pytest.param(broken("hardware", "alpha_g", value=1.0), "hardware\\.alpha_g", id="an unknown coefficient"),
+        pytest.param(broken("models", value=3), "models", id="models is a number"),
+        pytest.param(broken("models", "small", value="tiny"), "models\\.small", id="a model in words"),
+        pytest.param(
+            broken("models", "small", "k", value=[1.0, 2.0]), "models\\.small\\.k", id="too few curve coefficients"
+        ),
+        pytest.param(
+            broken("models", "small", "provenance"), "models\\.small\\.provenance", id="a model of unknown origin"
+        ),
+        pytest.param(broken("price_per_hour", value=float("nan")), "price_per_hour", id="not a number"),
+        pytest.param(broken("memory_mib", value=10**400), "memory_mib", id="a number beyond all"),
+        pytest.param(broken("models", "small\n", value={}), r"models\.small\\n\.k", id="a name of two lines"),
+        pytest.param(broken("share_units", value=10**9), "share_units", id="more units than memory"),
+        pytest.param(broken("allowed_shares", value=3), "allowed_shares", id="allowed shares is a number"),
     ],
 )
-def test_a_broken_file_is_refused_by_name(entry: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"^toy\.toml: not a catalogue file"):
+def test_a_broken_file_is_refused_by_name(entry: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError, match=rf"^toy\.toml: {field}: "):
         gpu_type_from_toml(entry, "toy.toml")

@@ -254,6 +254,17 @@ def test_scenario_sets_have_every_choice_of_rates_once(name: str, count: int, ra
     assert found.rates_rps.shape[1] == len(found.base.workloads)
 
 
+@pytest.mark.parametrize(("sample", "whole"), [("gpulet-93", "gpulet-1023"), ("gpulet-1790", "gpulet-19682")])
+def test_samples_of_scenario_sets_have_each_rate_of_each_model_about_equally_often(sample: str, whole: str) -> None:
+    found, every = SCENARIOS[sample], SCENARIOS[whole]
+
+    assert {tuple(rates) for rates in found.rates_rps} <= {tuple(rates) for rates in every.rates_rps}
+    assert len(found) == int(sample.rpartition("-")[2])
+    for column in found.rates_rps.T:
+        counts = np.unique(column, return_counts=True)[1]
+        assert counts.max() - counts.min() <= 3
+
+
 def test_scenarios_leave_out_what_nobody_asks_for() -> None:
     found = SCENARIOS["gpulet-1023"]
     first, fifth, last = (found.scenario(index) for index in (0, 4, 1022))

@@ -1,0 +1,148 @@
+"""Malformed files of every kind: one line that names the file, exit code 2, no traceback, nothing run or written."""
+
+import resource
+import sqlite3
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from bench.cli.app import main
+from bench.ledger import Ledger
+from instances import InputError
+from tests.fuzz.formats import FORMATS, PAIRS, Format, _plan
+from tests.fuzz.malformed import hostile_pickle, malformed
+
+SAMPLE, COMMANDS, SOAK = 60, 12, 10_000
+
+ONCE = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+
+each_format = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+def refusal(form: Format, content: bytes, folder: Path) -> str | None:
+    """Read a file; return why it is refused, after checking that this is said as it should be."""
+    path = folder / form.name
+    path.write_bytes(content)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of arithmetic with absurd figures
+            form.read(path)
+    except InputError as error:
+        told = str(error)
+        assert told.startswith(str(path)), told
+        assert "\n" not in told, told
+        return told
+    finally:
+        for end in ("-wal", "-shm"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+        assert sorted(folder.iterdir()) == [path]
+        path.unlink()
+    return None
+
+
+@each_format
+def test_good_file_is_read(form: Format, folder: Path) -> None:
+    assert refusal(form, form.good(), folder) is None
+
+
+@each_format
+def test_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
+    told: Counter[bool] = Counter()
+
+    @settings(max_examples=SAMPLE, **ONCE)
+    @given(malformed(form))
+    def check(content: bytes) -> None:
+        told[refusal(form, content, folder) is None] += 1
+
+    check()
+    assert told[False] > SAMPLE / 2
+
+
+@pytest.mark.soak
+@each_format
+def test_ten_thousand_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
+    told: Counter[bool] = Counter()
+
+    @settings(max_examples=SOAK // 4, **(ONCE | {"derandomize": False}))
+    @given(malformed(form))
+    def check(content: bytes) -> None:
+        told[refusal(form, content, folder) is None] += 1
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    while told[False] < SOAK:
+        check()
+    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(f"{form.name}: {told[False]} refused, {told[True]} read, {grown_mib:.0f} MiB more", file=sys.__stderr__)
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with what the commands need beside the malformed file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.csv").write_bytes(PAIRS)
+    (tmp_path / "plan.json").write_bytes(_plan())
+    yield tmp_path
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.command], ids=lambda form: form.name)
+def test_commands_refuse_malformed_files(
+    form: Format, work: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told: Counter[int] = Counter()
+
+    @settings(max_examples=COMMANDS, **ONCE)
+    @given(malformed(form))
+    def check(content: bytes) -> None:
+        if refusal(form, content, folder) is None:
+            return
+        path = work / form.name
+        path.write_bytes(content)
+        before = sorted(work.iterdir())
+        capfd.readouterr()
+        code = main([form.name if part == "FILE" else part for part in form.command])
+        printed = capfd.readouterr()
+        told[code] += 1
+        if form.kind == "ledger" and code == 0:  # what is wrong is not in what the command shows
+            path.unlink()
+            return
+        assert (code, printed.out) == (2, ""), printed
+        assert printed.err.startswith("error: "), printed
+        assert form.name in printed.err, printed
+        assert printed.err.count("\n") == 1, printed
+        assert sorted(work.iterdir()) == before
+
+    check()
+    assert told[2] > told[0]
+
+
+# What strangers might try
+
+
+def test_weights_do_not_run_code(folder: Path) -> None:
+    (form,) = (form for form in FORMATS if form.kind == "weights")
+    told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)
+    assert told is not None
+    assert "is no file of weights" in told
+
+
+def test_ledger_with_a_view_in_the_place_of_a_table_is_refused(folder: Path) -> None:
+    path = folder / "view.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE instances (hash, name, json)")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS key FROM n"
+    database.execute(f"CREATE VIEW runs AS {endless}")
+    database.close()
+    with pytest.raises(InputError, match="is no ledger"):
+        Ledger(path)
+    path.unlink()

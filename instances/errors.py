@@ -20,8 +20,9 @@ class InputError(ValueError):
         self.problem = problem
 
 
-def unknown_name(where: str, kind: str, name: str, known: list[str]) -> InputError:
-    """Build the error for a mistyped name, with the nearest known name as a suggestion."""
+def unknown_name(where: str, kind: str, name: str, known: list[str], listed: list[str] | None = None) -> InputError:
+    """Build the error for a mistyped name: with the nearest known one, else with those ``listed``, all if not given."""
     near = get_close_matches(name, known, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(known)) or 'none'}"
+    listed = known if listed is None else listed
+    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(listed)) or 'none'}"
     return InputError(where, f'unknown {kind} "{name}"; {hint}')

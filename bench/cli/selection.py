@@ -135,7 +135,7 @@ def _found(text: str, where: str) -> Iterator[tuple[str, Instance | ScenarioSet]
         return
     path = Path(text)
     if not looks_like_file(text):
-        raise unknown_name(where, "suite, instance or file", text, known_names())
+        raise unknown_name(where, "suite, instance or file", text, known_names(), [*SUITES, *SCENARIO_SUITES])
     if os.path.isdir(text):  # noqa: PTH112 - see names_in
         yield from _read(sorted(map(str, path.glob("*.json"))), where, f'folder "{text}" holds no *.json files')
     elif has_magic(text) and not os.path.exists(text):  # noqa: PTH110 - see names_in

@@ -290,7 +290,7 @@ WARM = Table(
 
 def _judged(instance: str, scheduler: str) -> Callable[[Runs], str]:
     def query(runs: Runs) -> str:
-        row = runs.row(Need(instance, (scheduler,)))
+        row = runs.row(Need(instance, (scheduler,), parameters=(f"{scheduler}.training=0",)))
         if row.value is None:
             return "no plan"
         return f"{row.value:,.0f} req/s, {_late_pct(row) or 0.0:.2f} % not in time, {duration(row.decision_s)}"

@@ -1,6 +1,6 @@
 """TS and TS without interference as schedulers: trained policies decide (InSS Sec. 5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +17,9 @@ from rl.planning import agent_for, decided
 from rl.policy import Policy, load_policy
 
 Ints = NDArray[np.int64]
+
+GROUPS_WARMED = 16
+"""A first decision takes twice as long as later ones where its memory was never used before."""
 
 SHIPPED = Path(__file__).parent / "policies"
 """Where the policies are that come with the project, each beside its model card."""
@@ -56,11 +59,11 @@ class Ts:
             raise ValueError(f"drawn is {self.drawn}; expected at least 0")
 
     def warm(self) -> None:
-        """Plan once by each policy, which loads torch, tabulates the GPUs and loads the compiled kernels."""
+        """Plan a large cluster by each policy: that loads torch, tabulates the GPUs, and takes the memory it needs."""
         for _, policy in self._policies():
             try:
                 trained_for = agent_for(policy, gpu_type(policy.gpu)).cluster.view.instance
-                self.planned(trained_for, policy, 0)
+                self.planned(_copies(trained_for, GROUPS_WARMED), policy, 0)
             except (InputError, NoFitError):  # whatever is wrong with it is said when it has to decide
                 continue
 
@@ -93,6 +96,13 @@ class Ts:
             return [(path, load_policy(path))]
         shipped = ((path, load_policy(path)) for path in sorted(SHIPPED.glob(f"{self.files}-s{self.training}.pt")))
         return [(path, policy) for path, policy in shipped if policy.interference == self.interference]
+
+
+def _copies(instance: Instance, count: int) -> Instance:
+    """Return ``count`` times the workloads on as many times the GPUs."""
+    (pool,) = instance.gpus
+    workloads = tuple(replace(w, id=f"{w.id}-{copy}") for copy in range(count) for w in instance.workloads)
+    return replace(instance, workloads=workloads, gpus=(replace(pool, count=(pool.count or 0) * count),))
 
 
 @dataclass(frozen=True, slots=True)

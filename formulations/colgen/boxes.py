@@ -35,6 +35,9 @@ SLOWDOWN_STEP = 0.017
 GROWTH_STEP = 0.024
 """Width of an L2 box: the growth of the active time across it."""
 
+LATE_S = 0.5
+"""Small instances take less than this for all their boxes: they have a bound, and go on from a start, however late."""
+
 STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
 
@@ -186,7 +189,7 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
     Raises
     ------
     TimeoutError
-        If ``deadline``, on the monotonic clock, comes first: without all boxes there is no bound.
+        If it is ``LATE_S`` past ``deadline``, on the monotonic clock: without all boxes there is no bound.
     """
     tables = growth.tables
     l2_edges, power_edges = grid(tables)
@@ -197,7 +200,7 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
         before = len(boxes)
         for l2_range in pairwise(l2_edges):
             for power_range in pairwise(power_edges):
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline + LATE_S:
                     raise TimeoutError("the time was over before pricing began")
                 box = Box(residents, *l2_range, *power_range)
                 row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))

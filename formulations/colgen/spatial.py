@@ -1,7 +1,6 @@
 """Column generation for ``cost`` and ``goodput``: patterns at least shares, priced exactly."""
 
 import math
-from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +41,7 @@ class _SpatialGeneration(Generation):
     def seed(self) -> None:
         """Start with each choice alone."""
         for pricer in self.pricers:
-            choices = takewhile(lambda _: self.run.remaining_s > 0.0, range(len(pricer.choices.workload)))
-            alone = (self._alone(pricer, choice) for choice in choices)
+            alone = [self._alone(pricer, k) for k in range(len(pricer.choices.workload))]
             self.add([pattern for pattern in alone if pattern is not None])
 
     def _alone(self, pricer: Pricer, choice: int) -> Pattern | None:

@@ -194,7 +194,10 @@ class SplitGeneration(Generation):
         allowed_s = SEED_TIME_FRACTION * self.run.remaining_s
         deadline = time.monotonic() + allowed_s
         unheard = Run(deadline, self.run.seed, self.run.threads, self.run.memory_limit_mb)
-        generation = GENERATIONS[apart.objective](apart, unheard)
+        try:
+            generation = GENERATIONS[apart.objective](apart, unheard)
+        except TimeoutError:
+            return
         outcome = Solution(generation, 0.5).solve()
         relaxation = generation.master.relax()
         names = {w.id: self.instance.workloads[int(w.id.partition(":")[0])].id for w in apart.workloads}

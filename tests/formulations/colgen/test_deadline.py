@@ -3,13 +3,14 @@ import time
 import pytest
 
 from bench.api import Run, Status
-from formulations.colgen import ColGen
-from instances import Objective
+from formulations.colgen import ColGen, boxes
+from instances import Objective, PlanClass
 from instances.generate import generate
 
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.SCALE])
-def test_a_time_that_is_over_is_no_error_and_proves_nothing(objective):
+def test_a_time_that_is_over_is_no_error_and_proves_nothing(objective, monkeypatch):
+    monkeypatch.setattr(boxes, "LATE_S", 0.0)
     instance = generate("overload-mix", 12, 1, objective, gpus=4)
     outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() - 1.0))
     assert outcome.status is Status.UNKNOWN
@@ -19,3 +20,10 @@ def test_a_time_that_is_over_is_no_error_and_proves_nothing(objective):
         assert outcome.bound.value == pytest.approx(sum(w.rate_rps for w in instance.workloads), rel=1e-8)
     else:
         assert outcome.bound is None
+
+
+def test_seeds_of_split_plans_may_come_too_late(monkeypatch):
+    monkeypatch.setattr(boxes, "LATE_S", 0.0)
+    instance = generate("igniter-mix", 8, 1, Objective.COST)
+    outcome = ColGen(plan_class=PlanClass.SPLIT).schedule(instance, Run(deadline=time.monotonic() - 1.0))
+    assert outcome.status is Status.UNKNOWN

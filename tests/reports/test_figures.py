@@ -144,7 +144,10 @@ def test_rows_of_other_instances_do_not_count(name, make_row, stated, tmp_path):
         figure(name).draw([make_row(instance="smoke-goodput"), same_name], tmp_path)
 
 
-@pytest.mark.parametrize("name", DRAWN_FROM_RUNS)
+# One way to write all of them: a sample is enough every time.
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.soak] if k % 8 else []) for k, n in enumerate(DRAWN_FROM_RUNS)]
+)
 def test_three_files_with_searchable_text_and_no_dates(name, make_row, stated, tmp_path):
     need = figure(name).needs[0]
     figures = {"decision_s": 0.01, "trajectory": [], "objective": "cost", "value": 183.6, "feasible": True}

@@ -3,11 +3,12 @@
 Computed when rows are read, never stored: a bound found tomorrow improves the gap of a plan found today.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 
 from bench.ledger import DETAILS, Ledger
+from bench.reach import Reach
 from bench.row import JsonObject, Row
 from instances import InputError, Instance, PlanClass
 from instances.costs import next_cost
@@ -36,7 +37,12 @@ def relative_gap(value: float, bound: float) -> float:
     return abs(value - bound) / scale if scale > 0.0 else 0.0
 
 
-def gaps(rows: Sequence[Row], bounds: Iterable[Row], instance: Instance | None) -> dict[str, Gap]:
+def gaps(
+    rows: Sequence[Row],
+    bounds: Iterable[Row],
+    instance: Instance | None,
+    reaches: Mapping[str, Reach] | None = None,
+) -> dict[str, Gap]:
     """Return the gaps of ``rows``, all of one instance, by key.
 
     Parameters
@@ -47,9 +53,13 @@ def gaps(rows: Sequence[Row], bounds: Iterable[Row], instance: Instance | None) 
         Rows of the same instance whose certified bounds count.
     instance
         For rounding the bounds of ``cost``; ``None`` leaves them unrounded, which is weaker but not wrong.
+    reaches
+        Of the plans by key, where ``rows`` were read without them.
     """
     certified = certified_bounds(bounds, bool(rows) and rows[0].objective == "cost", instance)
-    return {row.key: _gap(row, certified, instance) for row in rows}
+    if reaches is None:
+        reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
+    return {row.key: _gap(row, reaches.get(row.key), certified, instance) for row in rows}
 
 
 def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
@@ -80,23 +90,23 @@ def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | No
     return [replace(one, value=_rounded(one.value, instance)) if on_cost else one for one in best.values()]
 
 
-def best_bound(row: Row, bounds: Iterable[Bound]) -> float | None:
+def best_bound(row: Row, reach: Reach | None, bounds: Iterable[Bound]) -> float | None:
     """Return the best of the ``bounds`` on its instance that holds for the plan of ``row``; ``None`` if none does.
 
     Whether the plan is feasible is not asked.
     """
     if row.truth is not None:
         return None  # bounds are proven for the instance as the planner sees it
-    applicable = [bound.value for bound in bounds if _covers(bound.scope, row)]
+    applicable = [bound.value for bound in bounds if _covers(bound.scope, row, reach)]
     if not applicable:
         return None
     return max(applicable) if row.objective == "cost" else min(applicable)
 
 
-def _gap(row: Row, certified: Sequence[Bound], instance: Instance | None) -> Gap:
-    if not row.feasible or row.value is None or row.plan is None or row.truth is not None:
+def _gap(row: Row, reach: Reach | None, certified: Sequence[Bound], instance: Instance | None) -> Gap:
+    if not row.feasible or row.value is None or reach is None or row.truth is not None:
         return Gap()
-    best, own = best_bound(row, certified), row.bound
+    best, own = best_bound(row, reach, certified), row.bound
     if own is not None and row.objective == "cost":
         own = _rounded(own, instance)
     return Gap(
@@ -109,17 +119,16 @@ def _rounded(bound: float, instance: Instance | None) -> float:
     return bound if instance is None else next_cost(bound, instance)
 
 
-def _covers(scope: JsonObject, row: Row) -> bool:
+def _covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
     """Whether a bound of ``scope`` holds for the plan of ``row``."""
-    if row.plan is None or row.plan_class is None:
+    if reach is None or row.plan_class is None:
         return False
-    if row.performance_model == GpuletModel.name and any(len(gpu["gpulets"]) > 2 for gpu in row.plan["gpus"]):
+    if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
         return False  # exact methods put at most two gpulets on a GPU where interference is that of pairs
-    gpulets = [gpulet for gpu in row.plan["gpus"] for gpulet in gpu["gpulets"]]
     allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
     return (
         PlanClass(scope["plan_class"]).contains(row.plan_class)
-        and (allowed is None or {gpulet["share_units"] for gpulet in gpulets} <= set(allowed))
-        and all(len(gpulet["slots"]) <= scope["slots_per_gpulet"] for gpulet in gpulets)
-        and (max_batch is None or all(slot["batch"] <= max_batch for gpulet in gpulets for slot in gpulet["slots"]))
+        and (allowed is None or reach.shares <= set(allowed))
+        and reach.slots_per_gpulet <= scope["slots_per_gpulet"]
+        and (max_batch is None or reach.max_batch <= max_batch)
     )

@@ -85,10 +85,11 @@ def _move(source: Path, names: Sequence[str], ledger: Ledger) -> Salvaged:
                 case [str(key), *rest] if _is_hash(key) and len(rest) >= _FEWEST_COLUMNS:
                     try:
                         row = row_from_sql(_by_name(record, names), str(source))
-                    except InputError:
+                        values = row_to_sql(row)
+                    except (InputError, KeyError, TypeError):  # the last two: what should be a plan is none
                         damaged[key] = None
                         continue
-                    found.runs += ledger.insert("runs", {"rowid": record.rowid, **row_to_sql(row)})
+                    found.runs += ledger.insert("runs", {"rowid": record.rowid, **values})
                     needed[row.instance_hash] = None
         kept = ledger.keys()
         found.chunks = sum(ledger.insert("chunks", chunk) for chunk in chunks if chunk["key"] not in kept)

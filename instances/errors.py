@@ -19,6 +19,10 @@ class InputError(ValueError):
         self.where = where
         self.problem = problem
 
+    def __reduce__(self) -> tuple[type["InputError"], tuple[str, str]]:
+        """So that it goes from one process to another."""
+        return type(self), (self.where, self.problem)
+
 
 def unknown_name(where: str, kind: str, name: str, known: list[str], listed: list[str] | None = None) -> InputError:
     """Build the error for a mistyped name: with the nearest known one, else with those ``listed``, all if not given."""

@@ -1,11 +1,12 @@
 """An instance: what is to be served, on which GPUs, under which rule, to which end."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from json import dumps
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +144,7 @@ class Instance:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything in the instance, catalogue coefficients included."""
-        return sha256(dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()
+        return sha256(dumps(self, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def pool(self, gpu_type: str) -> GpuPool | None:
         """Return the pool of GPUs called ``gpu_type``, or ``None``."""
@@ -153,6 +154,13 @@ class Instance:
         """Return this instance with every rate multiplied by ``factor``."""
         workloads = tuple(replace(w, rate_rps=w.rate_rps * factor) for w in self.workloads)
         return replace(self, name=f"{self.name}*{factor:g}", workloads=workloads)
+
+
+def _plain(value: object) -> dict[str, Any] | str:
+    """Return what JSON cannot say as what it can; ``asdict`` of the whole takes three times as long."""
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return str(value)
 
 
 def partition_mismatch(

@@ -45,14 +45,15 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
 
 def _make(needs: "list[Need]", ledger: "Ledger", jobs: int) -> "list[Row]":
     """Make the runs of ``needs`` that are not in the ledger, having said what they cost."""
-    from bench.cli.needed_runs import make_runs, missing_of, tasks_of, tell_cost
+    from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
     from bench.cli.tasks import Limits
     from bench.known_bad import refuse_wrong_answers
 
     refuse_wrong_answers()
     limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)
+    planned = tasks_of(needs, "--experiments", limits)
     tasks, climbing = (
-        tasks_of([need for need in needs if need.climb is climb], "--experiments", limits) for climb in (False, True)
+        each_once(found for need, found in planned.items() if need.climb is climb) for climb in (False, True)
     )
     missing, unended = missing_of(tasks, climbing, ledger.path)
     tell_cost(missing, len(unended), jobs)

@@ -1,7 +1,7 @@
 """``bench figures``: runs what the ledger lacks, and draws."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,6 @@ from bench.cli.options import DEFAULT_LEDGER, LedgerOption
 from bench.cli.run import JobsOption, MemoryLimitOption, ThreadsOption, TimeLimitOption, tell_failures
 
 if TYPE_CHECKING:
-    from bench.cli.tasks import Limits
     from bench.ledger import Ledger
     from bench.row import Row
     from bench.task import Task
@@ -49,7 +48,7 @@ def draw_figures(
     Without names, figures of which that ledger has nothing are left out.
     """
     from bench.cli.files import make_folder
-    from bench.cli.needed_runs import make_runs, missing_of
+    from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of
     from bench.cli.tasks import Limits, fitting_jobs
     from bench.cli.terminal import say
     from bench.known_bad import refuse_wrong_answers
@@ -64,9 +63,10 @@ def draw_figures(
     if reduced:
         say(reduced)
     chosen = [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
-    runs = {each.name: _tasks(each, False, limits, quick) for each in chosen}
-    starts = {each.name: _tasks(each, True, limits, quick) for each in chosen}
-    tasks, climbing = _each_once(runs), _each_once(starts)
+    planned = tasks_of([need for each in chosen for need in each.needs], "figures", limits, quick)
+    tasks, climbing = (
+        each_once(found for need, found in planned.items() if need.climb is climb) for climb in (False, True)
+    )
     missing, unended = missing_of(tasks, climbing, ledger_file)
     if no_run and (missing or unended):
         _refuse([*missing, *unended], ledger_file)
@@ -77,7 +77,7 @@ def draw_figures(
     with Ledger(ledger_file, create=True) as ledger:
         found = make_runs(tasks, climbing, ledger, at_a_time)
         for each in chosen:
-            own = [row for task in (*runs[each.name], *starts[each.name]) for row in found[task.key]]
+            own = [row for task in each_once(planned[need] for need in each.needs) for row in found[task.key]]
             _draw(each, [*_others(own, ledger), *own], out)
     if tell_failures([row for rows in found.values() for row in rows], ledger_file):
         raise typer.Exit(1)
@@ -112,17 +112,6 @@ def _draw_from(ledger_file: Path, names: Sequence[str] | None, out: Path) -> Non
             without.append(each.name)
     if without:
         say(f"not drawn, for lack of runs in {ledger_file}: {', '.join(without)}")
-
-
-def _tasks(figure: "Figure", climb: bool, limits: "Limits", quick: bool) -> "list[Task]":
-    """Return the runs of a figure's needs, or those at the start of its climbs."""
-    from bench.cli.needed_runs import tasks_of
-
-    return tasks_of([need for need in figure.needs if need.climb is climb], f"figure {figure.name}", limits, quick)
-
-
-def _each_once(tasks: "Mapping[str, Sequence[Task]]") -> "list[Task]":
-    return list({task.key: task for needed in tasks.values() for task in needed}.values())
 
 
 def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:

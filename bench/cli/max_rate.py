@@ -54,7 +54,7 @@ def max_rate(
     """
     from bench.cli.running import run_with_progress
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, fitting_jobs, plan_tasks
+    from bench.cli.tasks import Limits, Order, fitting_jobs, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.known_bad import refuse_wrong_answers
     from bench.ledger import Ledger
@@ -86,7 +86,7 @@ def max_rate(
                 raise KeyboardInterrupt
             return rows
 
-        tasks, notes = plan_tasks(problems, chosen, parameters or [], [seed], limits, trial)
+        tasks, notes = plan_tasks(Order(problems, chosen, parameters or [], [seed], limits, trial))
         for note in notes:
             say(note)
         try:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from reports.figure import Need
 
 
-def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool = False) -> "list[Task]":
-    """Return the runs of needs, each once; of a need whose rates grow, the runs at their start.
+def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool = False) -> "dict[Need, list[Task]]":
+    """Return the runs of every need; of one whose rates grow, the runs at their start.
 
     Parameters
     ----------
@@ -32,17 +32,23 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
         Take the smaller instances where a need has them.
     """
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import base_of, plan_tasks
+    from bench.cli.tasks import Order, base_of, plan_orders
     from bench.max_rate import with_all_served
 
-    tasks = []
+    orders = {}
     for need in needs:
         name = need.quick if quick and need.quick is not None else need.instances
         found = find_problems([name], where)
         problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
         own = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
-        tasks += plan_tasks(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)[0]
-    return list({task.key: task for task in tasks}.values())
+        orders[need] = Order(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)
+    planned = plan_orders(list(orders.values()))
+    return {need: tasks for need, (tasks, _) in zip(orders, planned, strict=True)}
+
+
+def each_once(tasks: "Iterable[Sequence[Task]]") -> "list[Task]":
+    """Return the tasks of several needs; a run that more than one asks for is one."""
+    return list({task.key: task for needed in tasks for task in needed}.values())
 
 
 def missing_of(

@@ -123,7 +123,7 @@ def run(
     from bench.cli.running import run_with_progress
     from bench.cli.scenario_table import run_tables
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, fitting_jobs, parse_seeds, plan_tasks
+    from bench.cli.tasks import Limits, Order, fitting_jobs, parse_seeds, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.gap import ledger_gaps
     from bench.known_bad import refuse_wrong_answers
@@ -138,7 +138,7 @@ def run(
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
     found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
-    tasks, notes = plan_tasks(found, chosen, parameters or [], chosen_seeds, limits, trial)
+    tasks, notes = plan_tasks(Order(found, chosen, parameters or [], chosen_seeds, limits, trial))
     if plans is not None:
         make_folder(plans, "--plans")
     with Ledger(ledger_file, create=True) as ledger:

@@ -87,17 +87,11 @@ def parse_seeds(text: str) -> list[int]:
     return list(seeds)
 
 
-def plan_tasks(
-    problems: Sequence[Instance | ScenarioSet],
-    schedulers: Sequence[str] | None,
-    parameters: Sequence[str],
-    seeds: Sequence[int],
-    limits: Limits,
-    trial: Trial = SIMULATED,
-) -> tuple[list[Task], list[str]]:
-    """Return the runs of every instance, scheduler, variant and seed, and a line for each scheduler that is left out.
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Every problem with every scheduler, variant and seed.
 
-    Parameters
+    Attributes
     ----------
     problems
         To solve: instances, and scenario sets, which are one run each.
@@ -107,50 +101,89 @@ def plan_tasks(
         ``name.parameter=value``; with ``value,value`` every combination is a variant that runs by itself.
     seeds, limits, trial
         Of every run.
+    """
+
+    problems: Sequence[Instance | ScenarioSet]
+    schedulers: Sequence[str] | None
+    parameters: Sequence[str]
+    seeds: Sequence[int]
+    limits: Limits
+    trial: Trial = SIMULATED
+
+
+def plan_tasks(order: Order) -> tuple[list[Task], list[str]]:
+    """Return the runs of an order, and a line for each scheduler that is left out.
 
     Raises
     ------
     InputError
         For an unknown scheduler or parameter, and when there is nothing to run.
     """
+    ((tasks, notes),) = plan_orders([order])
+    return tasks, notes
+
+
+def plan_orders(orders: Sequence[Order]) -> list[tuple[list[Task], list[str]]]:
+    """Do the same for several orders: the schedulers of all are looked at together, which is what takes time."""
     known = entries()
-    specs: dict[str, tuple[Entry, ...]] = (
-        {name: (entry,) for name, entry in known.items()}
-        if schedulers is None
-        else {spec: parse_spec(spec, known) for spec in schedulers}
-    )
-    infos = _variants(specs.values(), _overrides(parameters, known, specs.values()))
+    specs = [_specs(order, known) for order in orders]
+    asked = [
+        _variants(named.values(), _overrides(order.parameters, known, named.values()))
+        for order, named in zip(orders, specs, strict=True)
+    ]
+    distinct = {_variant(*each): each for stages in asked for each in stages}
+    infos = dict(zip(distinct, inspect_variants(list(distinct.values())), strict=True))
+    return [
+        _tasks(order, named, [infos[_variant(*each)] for each in stages])
+        for order, named, stages in zip(orders, specs, asked, strict=True)
+    ]
+
+
+def _tasks(
+    order: Order, specs: Mapping[str, Sequence[Entry]], variants: Sequence[SchedulerInfo]
+) -> tuple[list[Task], list[str]]:
+    infos: dict[str, list[SchedulerInfo]] = {}
+    for info in variants:
+        infos.setdefault(info.entry.name, []).append(info)
     notes = []
-    if schedulers is None:
+    if order.schedulers is None:
         broken = {name: infos[name][0].error for name in specs if infos[name][0].error}
         notes = [f"{name} is left out, it cannot be used: {error}" for name, error in broken.items()]
         specs = {name: specs[name] for name in specs if name not in broken}
     runs = [chosen for spec in specs.values() for chosen in product(*(infos[entry.name] for entry in spec))]
     tasks = []
-    for problem in problems:
+    for problem in order.problems:
         instance = base_of(problem)
         able = runs
-        if schedulers is None:
+        if order.schedulers is None:
             able = [(info,) for (info,) in runs if refusal(info, instance) is None]
             if not able:
                 divided = f" on GPUs divided by {instance.partition}"
                 notes.append(f"{instance.name} is left out: no scheduler solves {instance.objective}{divided}")
-        tasks += [limits.task(problem, chosen, seed, trial) for chosen in able for seed in seeds]
+        tasks += [order.limits.task(problem, chosen, seed, order.trial) for chosen in able for seed in order.seeds]
     if not tasks:
         raise InputError("--schedulers", "; ".join(notes) or "names no scheduler")
     return tasks, notes
 
 
+def _specs(order: Order, known: Mapping[str, Entry]) -> dict[str, tuple[Entry, ...]]:
+    """Return the stages of every scheduler that an order names."""
+    if order.schedulers is None:
+        return {name: (entry,) for name, entry in known.items()}
+    return {spec: parse_spec(spec, known) for spec in order.schedulers}
+
+
 def _variants(
     specs: Iterable[Sequence[Entry]], overrides: Mapping[str, Mapping[str, str]]
-) -> dict[str, list[SchedulerInfo]]:
-    """Return the schedulers of all ``specs`` by name, each in all its variants."""
+) -> list[tuple[Entry, Mapping[str, str]]]:
+    """Return the schedulers of all ``specs``, each with every combination of its ``overrides``."""
     stages = {entry.name: entry for spec in specs for entry in spec}
-    asked = [(entry, variant) for name, entry in stages.items() for variant in variants(overrides.get(name, {}), name)]
-    found: dict[str, list[SchedulerInfo]] = {}
-    for info in inspect_variants(asked):
-        found.setdefault(info.entry.name, []).append(info)
-    return found
+    return [(entry, variant) for name, entry in stages.items() for variant in variants(overrides.get(name, {}), name)]
+
+
+def _variant(entry: Entry, overrides: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return what tells a scheduler with these ``overrides`` from others."""
+    return entry.name, tuple(overrides.items())
 
 
 def _overrides(

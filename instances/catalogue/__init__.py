@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,13 @@ _MOST_UNITS = 10_000
 
 def gpu_type_names() -> list[str]:
     """Names of the GPU types in the catalogue, sorted."""
+    return list(_names())
+
+
+@cache
+def _names() -> tuple[str, ...]:
     folder = files("instances.catalogue")
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
 def gpu_type(name: str, where: str = "gpu") -> GpuType:
@@ -34,12 +39,12 @@ def gpu_type(name: str, where: str = "gpu") -> GpuType:
     InputError
         If the catalogue has none; ``where`` names the place that asked.
     """
-    if name not in gpu_type_names():
+    if name not in _names():
         raise unknown_name(where, "GPU type", name, gpu_type_names())
     return _load(name)
 
 
-@lru_cache
+@cache
 def _load(name: str) -> GpuType:
     text = files("instances.catalogue").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return gpu_type_from_toml(tomllib.loads(text), f"{name}.toml")

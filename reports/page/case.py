@@ -1,11 +1,12 @@
 """What the ledger knows of one instance: its runs, how far they are from the best, and which of them are shown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from bench.gap import Gap, best_bound, certified_bounds, gaps, relative_gap
+from bench.reach import Reach
 from bench.row import Row
 from instances import InputError, Instance
 from reports.page.entrants import entrants
@@ -14,7 +15,7 @@ from reports.page.suites import suites_of
 if TYPE_CHECKING:
     from bench.ledger import Ledger
 
-HEAVY = frozenset({"simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
+HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
 """Columns that only runs which are shown in full, and scenario sets, are read with."""
 
 
@@ -32,6 +33,8 @@ class Case:
         All runs, oldest first, without ``HEAVY`` columns.
     replays
         Plans that were replayed on hardware, likewise: they are measured, and compete with nobody.
+    reaches
+        What decides which bounds hold for the plan of a run or replay, by key, where there is a plan.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Case:
     instance: Instance | None
     rows: Sequence[Row]
     replays: Sequence[Row]
+    reaches: Mapping[str, Reach]
 
     @property
     def all_rows(self) -> Sequence[Row]:
@@ -65,13 +69,13 @@ class Case:
     @cached_property
     def gaps(self) -> dict[str, Gap]:
         """Gaps of all runs by key."""
-        return gaps(self.all_rows, self.rows, self.instance)
+        return gaps(self.all_rows, self.rows, self.instance, self.reaches)
 
     @cached_property
     def bounds(self) -> dict[str, float | None]:
         """By key the best certified bound that holds for the plan of a run, feasible or not."""
         certified = certified_bounds(self.rows, self.minimised, self.instance)
-        return {row.key: best_bound(row, certified) for row in self.all_rows}
+        return {row.key: best_bound(row, self.reaches.get(row.key), certified) for row in self.all_rows}
 
     @cached_property
     def best_known(self) -> float | None:
@@ -95,7 +99,7 @@ class Case:
         best: dict[str, Row] = {}
         for row in self.rows:
             name = self.entrants[row.key]
-            if row.plan is not None and (name not in best or self.rank(row) < self.rank(best[name])):
+            if row.key in self.reaches and (name not in best or self.rank(row) < self.rank(best[name])):
                 best[name] = row
         return dict(sorted(best.items(), key=lambda item: self.rank(item[1])))
 
@@ -110,6 +114,7 @@ def read_cases(ledger: "Ledger") -> list[Case]:
     rows: dict[str, list[Row]] = {}
     for row in ledger.rows(without=HEAVY):
         rows.setdefault(row.instance_hash, []).append(row)
+    reaches = ledger.reaches()
     suites = suites_of({fingerprint: found[0].instance for fingerprint, found in rows.items()})
     cases = []
     for fingerprint, found in rows.items():
@@ -123,6 +128,7 @@ def read_cases(ledger: "Ledger") -> list[Case]:
             _instance(ledger, fingerprint),
             [row for row in found if row.source == "plan"],
             [row for row in found if row.source != "plan"],
+            {row.key: reaches[row.key] for row in found if row.key in reaches},
         )
         cases.append(case)
     return sorted(cases, key=lambda case: (case.suite, case.name, case.fingerprint))

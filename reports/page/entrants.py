@@ -15,11 +15,17 @@ def entrants(rows: Sequence[Row]) -> dict[str, str]:
     entrant's.
     """
     values: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    told = {row.key: facets(row) for row in rows}
     for row in rows:
-        for facet, value in facets(row).items():
+        for facet, value in told[row.key].items():
             values[row.instance_hash, row.scheduler, facet].add(value)
     varying = {(scheduler, facet) for (_, scheduler, facet), found in values.items() if len(found) > 1}
-    return {row.key: _name(row, [facet for facet in facets(row) if (row.scheduler, facet) in varying]) for row in rows}
+    return {
+        row.key: _name(
+            row.scheduler, [words for facet, words in told[row.key].items() if (row.scheduler, facet) in varying]
+        )
+        for row in rows
+    }
 
 
 def facets(row: Row) -> Mapping[str, str]:
@@ -39,9 +45,8 @@ def facets(row: Row) -> Mapping[str, str]:
     return found
 
 
-def _name(row: Row, told: Sequence[str]) -> str:
-    words = facets(row)
-    return f"{row.scheduler} ({', '.join(words[facet] for facet in told)})" if told else row.scheduler
+def _name(scheduler: str, told: Sequence[str]) -> str:
+    return f"{scheduler} ({', '.join(told)})" if told else scheduler
 
 
 def _value(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bench.cli.tables import percent, seconds, worth
@@ -65,18 +66,17 @@ class Card:
         return len(self.stacks) > _MANY_GPUS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InstancePage:
     """What the template shows of an instance; ``data`` is what the scripts draw."""
 
     case: Case
-    file: str
     cards: Sequence[Card]
     models: dict[str, str]
     measured_by: str | None
     data: dict[str, Any]
 
-    @property
+    @cached_property
     def classes(self) -> dict[str, str]:
         """The CSS classes of every model; a colour that several models share carries a pattern after the first."""
         colours = list(self.models.values())
@@ -87,14 +87,13 @@ class InstancePage:
         }
 
 
-def instance_page(case: Case, ledger: "Ledger", file: str) -> InstancePage:
-    """Return the page of an instance, called ``file``."""
+def instance_page(case: Case, ledger: "Ledger") -> InstancePage:
+    """Return the page of an instance, which ``case`` must have."""
     assert case.instance is not None
     full = {name: ledger.rows(key=row.key)[0] for name, row in case.shown().items()}
     by = reference(case)
     return InstancePage(
         case,
-        file,
         _cards(case, full),
         model_colours(dict.fromkeys(case.instance.model_of.values())),
         None if by is None else by[1],

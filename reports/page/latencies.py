@@ -1,6 +1,6 @@
 """Simulated latencies as distributions, from the histograms that a run keeps of every workload."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ RATIOS = np.geomspace(0.02, 4.0, 70)
 _BINS_PER_OCTAVE = 16.0
 """Of the histograms that are kept: see ``bench.simulation.histogram.compact``."""
 
+_NOTHING_SERVED: JsonObject = {"lower_ms": [], "requests": []}
+
 Floats = NDArray[np.float64]
 
 
@@ -32,8 +34,8 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
         ``None`` where fewer were served at all.
     """
     requests, within, told = 0, np.zeros(len(RATIOS)), []
-    for served in (*simulation["workloads"], *simulation["applications"]):
-        latencies, counts = _cumulative(served["histogram"], served["max_ms"])
+    everyone = [*simulation["workloads"], *simulation["applications"]]
+    for served, (latencies, counts) in zip(everyone, _cumulative(everyone), strict=True):
         told.append([round(served["violation_rate"], 5), *_quantiles_ms(latencies, counts, served["requests"])])
         if len(told) <= len(simulation["workloads"]):  # requests of applications are requests of their workloads
             requests += served["requests"]
@@ -46,15 +48,27 @@ def simulated(simulation: JsonObject) -> list[tuple[str, float]]:
     return [(one["id"], one["slo_ms"]) for one in (*simulation["workloads"], *simulation["applications"])]
 
 
-def _cumulative(histogram: Mapping[str, Sequence[float]], largest_ms: float | None) -> tuple[Floats, Floats]:
-    """Return latencies in ms, ascending, and how many requests do not exceed each; spread evenly within a bin."""
-    lower = np.array(histogram["lower_ms"])
-    if largest_ms is None or not lower.size:
-        return np.zeros(1), np.zeros(1)
-    upper = np.minimum(lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, max(largest_ms, lower[-1]))
-    after = np.cumsum(histogram["requests"], dtype=np.float64)
-    before = np.concatenate(([0.0], after[:-1]))
-    return np.column_stack((lower, upper)).ravel(), np.column_stack((before, after)).ravel()
+def _cumulative(everyone: Sequence[JsonObject]) -> Iterator[tuple[Floats, Floats]]:
+    """Yield for each latencies in ms, ascending, and how many requests do not exceed each; spread evenly within a bin.
+
+    The bins of all are computed at once: a plan has hundreds of workloads with a few bins each.
+    """
+    bins = [served["histogram"] if served["max_ms"] is not None else _NOTHING_SERVED for served in everyone]
+    sizes = [len(histogram["lower_ms"]) for histogram in bins]
+    lower = np.array([bound for histogram in bins for bound in histogram["lower_ms"]], dtype=np.float64)
+    requests = np.array([count for histogram in bins for count in histogram["requests"]], dtype=np.float64)
+    largest = [
+        max(served["max_ms"], histogram["lower_ms"][-1]) if size else 0.0
+        for served, histogram, size in zip(everyone, bins, sizes, strict=True)
+    ]
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    upper = np.minimum(lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, np.repeat(largest, sizes))
+    total = np.concatenate(([0.0], np.cumsum(requests)))
+    after = total[1:] - np.repeat(total[starts], sizes)
+    latencies, counts = np.column_stack((lower, upper)).ravel(), np.column_stack((after - requests, after)).ravel()
+    for start, end in zip(2 * starts, 2 * ends, strict=True):
+        yield (latencies[start:end], counts[start:end]) if start < end else (np.zeros(1), np.zeros(1))
 
 
 def _quantiles_ms(latencies: Floats, counts: Floats, requests: int) -> list[float | None]:

@@ -2,30 +2,31 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bench.cli.tables import percent, worth
+from bench.ledger import Ledger
 from reports.page.case import Case, read_cases
 from reports.page.curves import METRICS, scaling
 from reports.page.folder import check_folder, write_folder
-from reports.page.instance_page import InstancePage, instance_page
+from reports.page.instance_page import instance_page
 from reports.page.leaderboard import leaderboards, outcome
 from reports.page.looks import page_look
 from reports.page.runs import all_runs
-
-if TYPE_CHECKING:
-    from bench.ledger import Ledger
+from reports.page.stacks import boxes
+from reports.page.writing import written
 
 _NAME_LENGTH = 60
 
 
-def write_site(ledger: "Ledger", folder: Path, option: str = "-o") -> Path:
+def write_site(ledger: Ledger, folder: Path, option: str = "-o") -> Path:
     """Write the report of a ledger into ``folder`` and return its first page.
 
     The same rows give the same files.
@@ -40,29 +41,45 @@ def write_site(ledger: "Ledger", folder: Path, option: str = "-o") -> Path:
     return folder / "index.html"
 
 
-def site_files(ledger: "Ledger") -> dict[str, str]:
+def site_files(ledger: Ledger) -> dict[str, str]:
     """Return the files of the report of a ledger, by path within its folder."""
     cases = read_cases(ledger)
-    pages = [instance_page(case, ledger, _file_name(case)) for case in cases if case.instance is not None]
     looks = {
         name: asdict(page_look(name)) for name in sorted({row.scheduler for case in cases for row in case.all_rows})
     }
     environment = _environment()
     environment.globals |= {"ledger": ledger.path.name, "looks": looks}
-    made = _assets()
-    made["index.html"] = environment.get_template("index.html.j2").render(
+    file_of = {case.fingerprint: _file_name(case) for case in cases if case.instance is not None}
+    pages = {
+        file_of[case.fingerprint]: partial(_instance_text, environment, case, ledger.path)
+        for case in cases
+        if case.instance is not None
+    }
+    overviews = {
+        "index.html": partial(_index_text, environment, cases, file_of),
+        "runs.html": partial(_runs_text, environment, cases, file_of),
+    }
+    return _assets() | written({**pages, **overviews})
+
+
+def _index_text(environment: Environment, cases: Sequence[Case], file_of: Mapping[str, str]) -> str:
+    return environment.get_template("index.html.j2").render(
         root="",
         boards=leaderboards(cases),
         outcomes=Counter(outcome(row) for case in cases for row in case.rows),
-        lines=_instance_lines(cases, pages),
+        lines=[_instance_line(case, file_of.get(case.fingerprint)) for case in cases],
         scaling={"metrics": METRICS, "suites": scaling(cases)},
     )
-    made["runs.html"] = environment.get_template("runs.html.j2").render(
-        root="", runs=all_runs(cases), pages={page.case.fingerprint: page.file for page in pages}
-    )
-    for page in pages:
-        made[page.file] = environment.get_template("instance.html.j2").render(root="../", page=page)
-    return made
+
+
+def _runs_text(environment: Environment, cases: Sequence[Case], file_of: Mapping[str, str]) -> str:
+    return environment.get_template("runs.html.j2").render(root="", runs=all_runs(cases), pages=file_of)
+
+
+def _instance_text(environment: Environment, case: Case, ledger_file: Path) -> str:
+    with Ledger(ledger_file) as ledger:
+        page = instance_page(case, ledger)
+    return environment.get_template("instance.html.j2").render(root="../", page=page)
 
 
 def _environment() -> Environment:
@@ -74,6 +91,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["boxes"] = boxes
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 
@@ -87,12 +105,6 @@ def _file_name(case: Case) -> str:
     """Return a name that any file system takes and no other instance's page has."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", case.name).lstrip(".-")[:_NAME_LENGTH] or "_"
     return f"instances/{safe}-{case.fingerprint[:12]}.html"
-
-
-def _instance_lines(cases: Sequence[Case], pages: Sequence[InstancePage]) -> list[dict[str, Any]]:
-    """Return what the first page says of every instance."""
-    file_of = {page.case.fingerprint: page.file for page in pages}
-    return [_instance_line(case, file_of.get(case.fingerprint)) for case in cases]
 
 
 def _instance_line(case: Case, file: str | None) -> dict[str, Any]:

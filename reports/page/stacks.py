@@ -1,8 +1,10 @@
 """A plan as stacks: every GPU with the shares that were cut from it, one upon the other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from markupsafe import Markup, escape
 
 from bench.row import JsonObject, Row
 from instances import Instance
@@ -29,6 +31,22 @@ def stacks(row: Row, instance: Instance) -> list[Stack]:
 def _stack(gpu_type: str, found: Sequence[Piece]) -> Stack:
     # Slots that take turns hold the same stretch.
     return Stack(gpu_type, sum(piece.share_pct for piece in found if piece.turn == 0), found)
+
+
+def boxes(pieces: Sequence[Piece], classes: Mapping[str, str]) -> Markup:
+    """Return the slots of a GPU as the page draws them, with the CSS ``classes`` of their models.
+
+    Written here, not in the template: a report has tens of thousands of them.
+    """
+    return Markup("").join([_box(piece, classes[piece.model]) for piece in pieces])
+
+
+def _box(piece: Piece, css_class: str) -> Markup:
+    marks = f"{css_class} bad" if piece.violating else css_class
+    turns = f";--t:{piece.turn};--n:{piece.turns}" if piece.turns > 1 else ""
+    place = f"--o:{piece.start_pct:g};--s:{piece.share_pct:g}{turns}"
+    text = f"{escape(piece.workload)} <small>{escape(piece.batch)}</small>"
+    return Markup(f'<i class="{marks}" style="{place}">{text}</i>')  # noqa: S704 - what is the ledger's is escaped
 
 
 def compact_plan(plan: JsonObject) -> list[list[Any]]:

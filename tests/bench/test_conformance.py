@@ -150,7 +150,7 @@ def test_optima_are_those_of_trying_everything() -> None:
 
 @pytest.mark.soak
 def test_optima_are_those_of_two_methods() -> None:
-    from bench.cli.tasks import Limits, plan_tasks
+    from bench.cli.tasks import Limits, Order, plan_tasks
     from bench.runner import run_tasks
 
     known = {case.instance.name: case for objective, partition in ALL for case in cases(objective, partition)}
@@ -158,7 +158,7 @@ def test_optima_are_those_of_two_methods() -> None:
     for schedulers in (["colgen", "mig"], ["local-search", "cpsat"]):
         reached: dict[str, list[float]] = {}
         for scheduler in schedulers:
-            tasks, _ = plan_tasks(asked, [scheduler], [], [0], Limits(20.0, 8.0, 1))
+            tasks, _ = plan_tasks(Order(asked, [scheduler], [], [0], Limits(20.0, 8.0, 1)))
             for row in run_tasks(tasks, None, 2):
                 if row.value is not None and row.feasible:
                     reached.setdefault(row.instance, []).append(row.value)

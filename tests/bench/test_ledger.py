@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.ledger import DIGEST, SCHEMA_VERSION, Ledger
+from bench.ledger import DIGEST, REACH, SCHEMA_VERSION, Ledger
+from bench.reach import Reach
 from bench.row import Row, Termination, columns
 from instances import InputError, Instance, PlanClass
 
@@ -99,7 +100,8 @@ def test_columns_are_the_rows_fields(path: Path) -> None:
     listed = [name for _, name, *_ in database.execute("PRAGMA table_info(runs)")]
     (mode,) = database.execute("PRAGMA journal_mode").fetchone()
     database.close()
-    assert listed == [*(field.name for field in fields(Row)), DIGEST]
+    assert sorted(listed) == sorted([*(field.name for field in fields(Row)), DIGEST, REACH])
+    assert listed[-2:] == ["plan", "simulation"]  # whatever stands behind them takes longer to read
     assert mode == "wal"
 
 
@@ -204,7 +206,7 @@ def test_ledger_of_an_older_bench_gets_the_columns_it_lacks(path: Path, full_row
     with Ledger(path, create=True) as ledger:
         ledger.add(full_row, instance)
     database = sqlite3.connect(path)
-    for column in ("over_capacity_pct", DIGEST):
+    for column in ("over_capacity_pct", REACH, DIGEST):
         database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     database.execute("PRAGMA user_version = 1")
     database.close()
@@ -213,6 +215,7 @@ def test_ledger_of_an_older_bench_gets_the_columns_it_lacks(path: Path, full_row
         with Ledger(path) as ledger:
             ledger.add(newer, instance)
             assert ledger.rows() == [replace(full_row, over_capacity_pct=None), newer]
+            assert ledger.reaches() == {row.key: Reach.of(row.plan) for row in (full_row, newer) if row.plan}
 
 
 def test_newer_ledger_is_refused(path: Path) -> None:

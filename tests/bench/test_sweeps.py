@@ -1,13 +1,16 @@
 """Several values for a parameter: which runs that makes, and how their rows are told apart."""
 
 import json
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 import pytest
 
-from bench.cli.tasks import Limits, plan_tasks
+from bench.cli.tasks import Limits, Order, plan_orders, plan_tasks
+from bench.inspection import SchedulerInfo, inspect_variants
 from bench.labels import labels
 from bench.parameters import MOST_VARIANTS, variants
+from bench.registry import Entry
 from instances import InputError, Instance
 
 LIMITS = Limits(5.0, 8.0, 1)
@@ -39,7 +42,7 @@ def test_bad_sweeps_are_refused(overrides: dict[str, str], message: str) -> None
 
 def test_every_stage_is_swept(instance: Instance) -> None:
     parameters = ["igniter.spend_spare=yes,no", "local-search.rounds=1,2,3"]
-    tasks, _ = plan_tasks([instance], ["igniter", "local-search@igniter"], parameters, [0, 1], LIMITS)
+    tasks, _ = plan_tasks(Order([instance], ["igniter", "local-search@igniter"], parameters, [0, 1], LIMITS))
     assert len(tasks) == (2 + 2 * 3) * 2
     assert len({task.key for task in tasks}) == len(tasks)
     names = labels(tasks)
@@ -47,9 +50,29 @@ def test_every_stage_is_swept(instance: Instance) -> None:
     assert names[tasks[-1].key] == "local-search[rounds=3]@igniter[spend_spare=false]"
 
 
+def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = [
+        Order([instance], ["igniter", "local-search"], ["local-search.rounds=1,2"], [0], LIMITS),
+        Order([instance], ["local-search@igniter"], ["local-search.rounds=2"], [0, 1], LIMITS),
+        Order([instance], ["igniter"], [], [3], LIMITS),
+    ]
+    alone = [plan_tasks(order) for order in orders]
+    looks: list[list[str]] = []
+
+    def counted(asked: Sequence[tuple[Entry, Mapping[str, str]]]) -> list[SchedulerInfo]:
+        looks.append([entry.name for entry, _ in asked])
+        return inspect_variants(asked)
+
+    monkeypatch.setattr("bench.cli.tasks.inspect_variants", counted)
+    assert plan_orders(orders) == alone
+    assert looks == [["igniter", "local-search", "local-search"]]
+
+
 def test_a_mistyped_value_is_found_before_anything_runs(instance: Instance) -> None:
     with pytest.raises(InputError, match='rounds=many: "many" is no whole number'):
-        plan_tasks([instance], ["local-search"], ["local-search.rounds=1,many"], [0], LIMITS)
+        plan_tasks(Order([instance], ["local-search"], ["local-search.rounds=1,many"], [0], LIMITS))
 
 
 def run(key: str, scheduler: str, **parameters: object) -> SimpleNamespace:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.reach import Reach
 from instances.suites import suite
 from reports.page.case import Case
 from reports.page.curves import progress, reference, scaling
@@ -9,7 +10,15 @@ from tests.reports.page.runs_made_here import BOUND, GAME, TWELVE, row_of
 
 
 def case(instance, *rows, name="s"):
-    return Case(instance.name, instance.fingerprint, name, instance, rows, [])
+    return Case(
+        instance.name,
+        instance.fingerprint,
+        name,
+        instance,
+        rows,
+        [],
+        {row.key: Reach.of(row.plan) for row in rows if row.plan},
+    )
 
 
 def point(t_s, value=None, bound=None, feasible=True):

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.ledger import Ledger
+from bench.reach import Reach
 from reports.page.case import Case, read_cases
 from reports.page.leaderboard import leaderboards
 from tests.reports.page.runs_made_here import TWELVE, row_of
@@ -59,7 +60,9 @@ def test_figures_are_means_over_runs():
         row_of("a", TWELVE, seed=1, plan={"gpus": []}, feasible=True, value=10.0, decision_s=3.0),
         row_of("b", TWELVE, plan={"gpus": []}, feasible=False, violations=1, value=5.0),
     ]
-    (board,) = leaderboards([Case("x", "00", "s", TWELVE, rows, [])])
+    (board,) = leaderboards(
+        [Case("x", "00", "s", TWELVE, rows, [], {row.key: Reach.of(row.plan) for row in rows if row.plan})]
+    )
     found = cells(board)
     assert found["a"] == {
         "Value": "10.00 $/h",

@@ -1,0 +1,43 @@
+"""The texts of many files, on all cores."""
+
+import os
+from functools import partial
+
+import pytest
+
+from instances import InputError
+from reports.page import writing
+from reports.page.writing import written
+
+
+@pytest.fixture(params=[1, 2, 3])
+def cores(request, monkeypatch):
+    monkeypatch.setattr(writing, "usable_cores", lambda: request.param)
+    return request.param
+
+
+def text(number):
+    return f"text {number} by {os.getpid()}"
+
+
+def test_every_file_has_its_text_on_any_number_of_cores(cores):
+    writers = {f"{number}.html": partial(text, number) for number in range(120)}
+    found = written(writers)
+    assert list(found) == list(writers)
+    assert [words.split()[1] for words in found.values()] == [str(number) for number in range(120)]
+    assert {int(words.split()[-1]) for words in found.values()} >= {os.getpid()}  # this process writes, too
+
+
+def test_few_files_are_written_here():
+    assert {words.split()[-1] for words in written({"a": partial(text, 1)}).values()} == {str(os.getpid())}
+
+
+def refuse():
+    raise InputError("runs.sqlite: run 00ff", "is damaged")
+
+
+def test_what_a_writer_refuses_is_said_here(cores):
+    writers = {"bad.html": refuse} | {f"{number}.html": partial(text, number) for number in range(120)}
+    with pytest.raises(InputError, match="run 00ff: is damaged") as caught:
+        written(writers)
+    assert (caught.value.where, caught.value.problem) == ("runs.sqlite: run 00ff", "is damaged")

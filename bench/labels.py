@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from json import dumps
 from typing import Protocol
 
-from bench.row import JsonObject
+from bench.ledger.row import JsonObject
 
 
 class Asked(Protocol):

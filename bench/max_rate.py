@@ -8,7 +8,7 @@ request in a hundred is not served in time.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from bench.row import Row
+from bench.ledger.row import Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from bench.task import Task
 from instances import InputError, Instance, Objective

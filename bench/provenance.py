@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from bench.code_version import distribution_version, solver_versions
-from bench.row import JsonObject
+from bench.ledger.row import JsonObject
 from bench.task import Task
 
 

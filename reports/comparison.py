@@ -8,14 +8,14 @@ from json import dumps
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from bench.gap import Gap
+from bench.ledger.gap import Gap
 from reports.statistics.best_known import UNSOLVED, achieved
 from reports.statistics.bootstrap import mean_interval
 from reports.statistics.holm import holm
 from reports.statistics.wilcoxon import signed_ranks
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 TOLERANCE = 1e-6
 """Relative differences of values, and differences of gaps, up to this are rounding."""

@@ -11,7 +11,7 @@ from reports.statistics.best_known import achieved, best_known
 from reports.variants import tried_like
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = (
     Need(

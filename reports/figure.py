@@ -9,7 +9,7 @@ from bench.trial import SIMULATED, Trial
 from instances.errors import InputError
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from reports.selection import gaps, nothing_to_draw, rows_by_label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _HEIGHT_IN = 2.2
 _GROUP_WIDTH = 0.8

@@ -12,8 +12,8 @@ from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
 from reports.variants import made_for
 
 if TYPE_CHECKING:
+    from bench.ledger.row import Row
     from bench.max_rate import Climb
-    from bench.row import Row
 
 _HEIGHT_IN = 2.3
 _GROUP_WIDTH = 0.8

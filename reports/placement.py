@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from instances.instance import Instance, Objective
 
 if TYPE_CHECKING:
-    from bench.row import JsonObject, Row
+    from bench.ledger.row import JsonObject, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle
     from matplotlib.text import Text
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 Label: TypeAlias = "tuple[Text, Rectangle, list[Wording]]"
 

@@ -12,7 +12,7 @@ from reports.selection import gaps, instances_of, own_rows
 from reports.variants import made_for
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 MEAN = "mean"
 

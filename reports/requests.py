@@ -8,7 +8,7 @@ from reports.scheduler_bars import Part
 from reports.selection import instances_of
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 
 def spare_rps(row: "Row") -> float | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _BAR_IN = 0.34
 _MARGINS_IN = 0.85

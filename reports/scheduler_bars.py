@@ -15,7 +15,7 @@ from reports.statistics.student_t import half_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _HEIGHT_IN = 2.2
 

@@ -10,7 +10,7 @@ from reports.figure import Need, NothingToDrawError
 from reports.variants import made_for, tried_like
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 
 @cache

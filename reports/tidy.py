@@ -7,9 +7,9 @@ from io import BytesIO, StringIO
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from bench.gap import Gap, ledger_gaps
-from bench.ledger import Ledger
-from bench.row import Row, columns
+from bench.ledger.gap import Gap, ledger_gaps
+from bench.ledger.row import Row, columns
+from bench.ledger.store import Ledger
 from instances import InputError, PlanClass
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from bench.trial import Trial
 from reports.figure import Need
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 
 def made_for(rows: "Sequence[Row]", need: Need) -> "list[Row]":

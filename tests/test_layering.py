@@ -109,15 +109,15 @@ def test_the_tree_is_there() -> None:
         ("instances/a.py", "def f():\n    import heuristics.igniter", False),
         ("instances/sub/a.py", "from .. import plan", True),
         ("bench/api.py", "from instances import Plan", True),
-        ("bench/api.py", "from bench.judge import judge", False),
+        ("bench/api.py", "from bench.judge.judging import judge", False),
         ("heuristics/a.py", "from bench.api import Run", True),
         ("heuristics/a.py", "from bench import api", True),
-        ("heuristics/a.py", "import bench.judge", False),
+        ("heuristics/a.py", "import bench.judge.judging", False),
         ("heuristics/a.py", "from bench import judge", False),
         ("heuristics/a.py", "from heuristics.packing import pack_pools", True),
         ("heuristics/a.py", "from formulations.colgen import ColGen", False),
         ("rl/a.py", "def f():\n    from heuristics import igniter", False),
-        ("bench/a.py", "from instances import Plan\nfrom bench.judge import judge", True),
+        ("bench/a.py", "from instances import Plan\nfrom bench.judge.judging import judge", True),
         ("bench/a.py", "from heuristics.igniter import IGniter", False),
         ("bench/a.py", "import importlib\nimportlib.import_module('rl.train')", False),
         ("bench/a.py", "def f():\n    import reports.html", False),
@@ -125,7 +125,7 @@ def test_the_tree_is_there() -> None:
         ("bench/cli/report.py", "def f():\n    import reports.html", True),
         ("bench/cli/report.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import reports.html", True),
         ("bench/cli/report.py", "import reports.html", False),
-        ("reports/a.py", "from bench.ledger import Ledger\nimport instances", True),
+        ("reports/a.py", "from bench.ledger.store import Ledger\nimport instances", True),
         ("reports/a.py", "import numpy, matplotlib.pyplot", True),
     ],
 )
@@ -133,7 +133,7 @@ def test_the_rules(name: str, text: str, allowed: bool, tmp_path: Path) -> None:
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    for module in ("bench/api.py", "bench/judge.py"):
+    for module in ("bench/api.py", "bench/judge/judging.py"):
         (tmp_path / module).parent.mkdir(exist_ok=True)
         (tmp_path / module).touch()
 
@@ -176,7 +176,7 @@ def loaded_by(module: str) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("module", ["instances", "bench.api", "bench.cli", "bench.registry"])
+@pytest.mark.parametrize("module", ["instances", "bench.api", "bench.cli", "bench.schedulers.registry"])
 def test_a_bare_import_loads_nothing_heavy(module: str) -> None:
     assert sorted(set(loaded_by(module)) & set(HEAVY)) == []
 

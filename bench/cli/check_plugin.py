@@ -50,10 +50,10 @@ def check_plugin(
     from bench.cli.tasks import Limits
     from bench.cli.terminal import print_json, say, show
     from bench.conformance import HURRIED_S, Finding, Terms, check
-    from bench.inspection import inspect_schedulers
-    from bench.known_bad import refuse_wrong_answers
-    from bench.parameters import parse_overrides
-    from bench.registry import entries
+    from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.schedulers.inspection import inspect_schedulers
+    from bench.schedulers.parameters import parse_overrides
+    from bench.schedulers.registry import entries
     from instances import InputError, Instance
     from instances.errors import unknown_name
 

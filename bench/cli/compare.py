@@ -13,8 +13,8 @@ from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bench.gap import Gap
-    from bench.row import Row
+    from bench.ledger.gap import Gap
+    from bench.ledger.row import Row
     from reports.comparison import Comparison, Pair
 
 EXAMPLES = (
@@ -103,8 +103,8 @@ def _is_ledger(text: str) -> bool:
 
 def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[Row], dict[str, Gap]]]":
     """Return the rows of both sides, and their gaps by the bounds in their own ledger."""
-    from bench.gap import ledger_gaps
-    from bench.ledger import Ledger
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import Ledger
     from instances.errors import unknown_name
 
     found = []

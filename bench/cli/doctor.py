@@ -20,8 +20,8 @@ def doctor(form: FormatOption = Format.TABLE) -> None:
     """
     from bench.cli.tables import table
     from bench.cli.terminal import print_json, show
-    from bench.doctor import examine
-    from bench.finding import Level
+    from bench.doctor.examination import examine
+    from bench.doctor.finding import Level
 
     findings = examine()
     if form is Format.JSON:

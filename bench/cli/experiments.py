@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from bench.ledger import Ledger
-    from bench.row import Row
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
     from reports.figure import Need
 
 
@@ -23,7 +23,7 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     from bench.cli.run import tell_failures
     from bench.cli.tasks import default_jobs
     from bench.cli.terminal import listed, say
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from reports.experiments import render
 
     made: set[Need] = set()
@@ -47,7 +47,7 @@ def _make(needs: "list[Need]", ledger: "Ledger", jobs: int) -> "list[Row]":
     """Make the runs of ``needs`` that are not in the ledger, having said what they cost."""
     from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
     from bench.cli.tasks import Limits
-    from bench.known_bad import refuse_wrong_answers
+    from bench.doctor.known_bad import refuse_wrong_answers
 
     refuse_wrong_answers()
     limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)

@@ -42,7 +42,7 @@ def export(
     """
     from bench.cli.files import write_bytes
     from bench.cli.terminal import emit, say
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from instances import InputError
     from reports.tidy import documentation, like_formulas, table, to_csv, to_parquet
 

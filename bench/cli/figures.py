@@ -11,8 +11,8 @@ from bench.cli.options import DEFAULT_LEDGER, LedgerOption
 from bench.cli.run import JobsOption, MemoryLimitOption, ThreadsOption, TimeLimitOption, tell_failures
 
 if TYPE_CHECKING:
-    from bench.ledger import Ledger
-    from bench.row import Row
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
     from bench.task import Task
     from reports.figure import Figure
 
@@ -51,8 +51,8 @@ def draw_figures(
     from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of
     from bench.cli.tasks import Limits, fitting_jobs
     from bench.cli.terminal import say
-    from bench.known_bad import refuse_wrong_answers
-    from bench.ledger import Ledger
+    from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.ledger.store import Ledger
     from reports.figures import figure, figure_names
 
     if source is not None:
@@ -94,7 +94,7 @@ def _draw_from(ledger_file: Path, names: Sequence[str] | None, out: Path) -> Non
     """Draw the figures called ``names``, or all of which the ledger has a run, from the rows that are there."""
     from bench.cli.files import make_folder
     from bench.cli.terminal import say
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from reports.figure import NothingToDrawError
     from reports.figures import figure, figure_names
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from instances import InputError
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
     from instances import Instance
 
 _NAME_LENGTH = 60

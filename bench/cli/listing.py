@@ -163,8 +163,8 @@ def _gpus() -> Entries:
 
 
 def _schedulers() -> Entries:
-    from bench.inspection import inspect_schedulers
-    from bench.registry import entries
+    from bench.schedulers.inspection import inspect_schedulers
+    from bench.schedulers.registry import entries
 
     return [
         {

@@ -14,9 +14,9 @@ from rich.table import Table
 from bench.cli.progress import Progress
 from bench.cli.tables import cell, clock, mark, worth
 from bench.cli.terminal import console_on, one_line
-from bench.judge import judge
-from bench.record import Incumbent
-from bench.row import JsonObject, Row
+from bench.judge.judging import judge
+from bench.ledger.row import JsonObject, Row
+from bench.runner.record import Incumbent
 from bench.task import Task
 from instances import InputError
 from instances.files import plan_from_json

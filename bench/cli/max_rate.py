@@ -56,10 +56,10 @@ def max_rate(
     from bench.cli.selection import find_problems
     from bench.cli.tasks import Limits, Order, fitting_jobs, plan_tasks
     from bench.cli.terminal import print_json, say, show
-    from bench.known_bad import refuse_wrong_answers
-    from bench.ledger import Ledger
+    from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
     from bench.max_rate import climb, with_all_served
-    from bench.row import Row
     from bench.simulation.arrivals import parse_arrivals
     from bench.trial import Trial
     from instances import InputError, Instance, ScenarioSet

@@ -11,8 +11,8 @@ from bench.cli.options import INTERRUPTED
 
 if TYPE_CHECKING:
     from bench.cli.tasks import Limits
-    from bench.ledger import Ledger
-    from bench.row import Row
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
     from bench.task import Task
     from reports.figure import Need
 
@@ -55,7 +55,7 @@ def missing_of(
     tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger_file: Path
 ) -> "tuple[list[Task], list[Task]]":
     """Return the runs that the ledger lacks, and of each climb that it lacks something of the next run."""
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from bench.max_rate import Climb
 
     if not ledger_file.exists():

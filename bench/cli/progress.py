@@ -11,8 +11,8 @@ from bench.cli.scenario_table import set_in_words
 from bench.cli.tables import clock, objective_of, result, seconds, worth
 from bench.cli.terminal import one_line, say
 from bench.labels import labels
-from bench.row import Row
-from bench.runner import Listener
+from bench.ledger.row import Row
+from bench.runner.running import Listener
 from bench.task import Task
 
 _TELL_EVERY_S = 10.0

@@ -106,7 +106,7 @@ def _simulated(order: "Order") -> "Values":
 
 
 def _keep(ledger: Path, order: "Order", values: "Values") -> None:
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from bench.replay.keeping import row_of_replay
 
     _, instance = order.plans[0]

@@ -46,7 +46,7 @@ def report(
     """
     from bench.cli.experiments import write_experiments
     from bench.cli.terminal import emit
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from instances import InputError
     from reports.page.folder import check_folder
     from reports.page.site import write_site

@@ -12,8 +12,8 @@ from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED, Format, FormatOption,
 from bench.cli.simulate import ArrivalsOption, ErrorOption, TruthOption
 
 if TYPE_CHECKING:
-    from bench.gap import Gap
-    from bench.row import Row
+    from bench.ledger.gap import Gap
+    from bench.ledger.row import Row
     from bench.task import Task
 
 EXAMPLES = (
@@ -125,9 +125,9 @@ def run(
     from bench.cli.selection import find_problems
     from bench.cli.tasks import Limits, Order, fitting_jobs, parse_seeds, plan_tasks
     from bench.cli.terminal import print_json, say, show
-    from bench.gap import ledger_gaps
-    from bench.known_bad import refuse_wrong_answers
-    from bench.ledger import Ledger
+    from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import Ledger
     from bench.simulation.arrivals import parse_arrivals
     from bench.trial import Trial
 

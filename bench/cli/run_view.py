@@ -8,9 +8,9 @@ from bench.cli.picture import plan_picture
 from bench.cli.scenario_table import set_in_words
 from bench.cli.tables import bound, cell, mark, objective_of, pct, percent, result, seconds, table, worth
 from bench.cli.terminal import many_lines, one_line, show
-from bench.gap import Gap
-from bench.ledger import Ledger
-from bench.row import Row
+from bench.ledger.gap import Gap
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from instances import InputError
 from instances.files import plan_from_json
 

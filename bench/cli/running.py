@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from bench.cli.progress import Progress
-from bench.ledger import Ledger
-from bench.row import Row
-from bench.runner import run_tasks
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.runner.running import run_tasks
 from bench.task import Task
 from instances import InputError
 
 if TYPE_CHECKING:
-    from bench.cluster import Cluster
+    from bench.runner.cluster import Cluster
 
 
 def run_with_progress(
@@ -51,7 +51,7 @@ def run_with_progress(
 
 def _cluster(address: str) -> "Cluster":
     try:
-        from bench.cluster import Cluster
+        from bench.runner.cluster import Cluster
     except ModuleNotFoundError as error:
         raise InputError("--cluster", f'needs {error.name}: pip install "gpushare-bench[cluster]"') from None
     return Cluster(address)

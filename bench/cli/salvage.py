@@ -23,7 +23,7 @@ def salvage_ledger(
     Every run carries a digest of its values; runs that are not as they were written are left behind.
     """
     from bench.cli.terminal import listed, print_json, show
-    from bench.salvage import salvage
+    from bench.ledger.salvage import salvage
 
     found = salvage(ledger_file, output)
     if form is Format.JSON:

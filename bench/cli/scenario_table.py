@@ -9,8 +9,8 @@ from bench.cli.tables import mark, run_table, seconds, short, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bench.gap import Gap
-    from bench.row import JsonObject, Row
+    from bench.ledger.gap import Gap
+    from bench.ledger.row import JsonObject, Row
 
 
 def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "list[Table | str]":

@@ -11,8 +11,8 @@ import typer
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
 
 if TYPE_CHECKING:
-    from bench.ledger import Ledger
-    from bench.row import Row
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
     from instances import Instance, ScenarioSet
 
 EXAMPLES = (
@@ -40,7 +40,7 @@ def show_things(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Show the best results so far, a run in full, or an instance."""
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from instances import InputError
 
     if plan or output is not None:
@@ -57,7 +57,7 @@ def show_things(
 def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
     """Write a run's plan or an instance as a file."""
     from bench.cli.terminal import print_json, say
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from instances import InputError, ScenarioSet
     from instances.files import instance_to_json, plan_from_json, plan_to_json, write_json
 
@@ -88,8 +88,8 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
     from bench.cli.run_view import show_run
     from bench.cli.tasks import base_of
     from bench.cli.terminal import print_json, show
-    from bench.gap import ledger_gaps
-    from bench.ledger import Ledger
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import Ledger
     from instances import ScenarioSet
     from instances.files import instance_to_json
 
@@ -129,7 +129,7 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
         If it is neither a known name, nor a file, nor something a run's key may start with.
     """
     from bench.cli.selection import known_names, looks_like_file, named_instances
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
     from instances.errors import unknown_name
     from instances.files import read_instance
     from instances.suites import SCENARIO_SUITES
@@ -156,8 +156,8 @@ def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = 
     from bench.cli.run import row_json
     from bench.cli.scenario_table import run_tables
     from bench.cli.terminal import print_json, show
-    from bench.gap import ledger_gaps
-    from bench.ledger import DETAILS
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import DETAILS
 
     without = DETAILS if form is Format.TABLE else ()
     keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]

@@ -10,8 +10,8 @@ from bench.labels import labels
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bench.gap import Gap
-    from bench.row import Row
+    from bench.ledger.gap import Gap
+    from bench.ledger.row import Row
 
 _LEAST_WIDTH = 24
 """Up to this length names are never folded."""

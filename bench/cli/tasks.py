@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from bench.api import refusal
-from bench.inspection import SchedulerInfo, inspect_variants
-from bench.parameters import parse_overrides, variants
 from bench.provenance import usable_cores
-from bench.registry import Entry, entries, parse_spec
+from bench.schedulers.inspection import SchedulerInfo, inspect_variants
+from bench.schedulers.parameters import parse_overrides, variants
+from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.task import Task
 from bench.trial import SIMULATED, Trial
 from instances import InputError, Instance, ScenarioSet

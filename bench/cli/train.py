@@ -45,7 +45,7 @@ def train(
     """Train a learning scheduler; a folder with a checkpoint is gone on from."""
     from bench.cli.selection import find_instance
     from bench.cli.terminal import say
-    from bench.parameters import instantiate
+    from bench.schedulers.parameters import instantiate
     from instances import InputError
     from instances.errors import unknown_name
 

@@ -8,7 +8,7 @@ import typer
 from bench.cli.options import Format, FormatOption
 
 if TYPE_CHECKING:
-    from bench.judge import Verdict
+    from bench.judge.judging import Verdict
     from instances import Instance, Plan
 
 EXAMPLES = (
@@ -33,7 +33,7 @@ def verify(
     """
     from bench.cli.selection import find_plan
     from bench.cli.terminal import print_json
-    from bench.judge import judge
+    from bench.judge.judging import judge
 
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from bench.api import Outcome, Run, Scheduler
-from bench.parameters import instantiate
-from bench.registry import load
+from bench.schedulers.parameters import instantiate
+from bench.schedulers.registry import load
 from instances import Instance, Objective, Partition
 
 CHANGED = "conformance_changed"

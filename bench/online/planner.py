@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Run, Status, refusal
-from bench.judge import judge
-from bench.parameters import instantiate, parse_overrides
-from bench.registry import entries, load, parse_spec
+from bench.judge.judging import judge
+from bench.schedulers.parameters import instantiate, parse_overrides
+from bench.schedulers.registry import entries, load, parse_spec
 from bench.simulate import no_simulation
 from bench.trial import Trial
 from instances import InputError, Instance, Plan

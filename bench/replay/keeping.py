@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.api import Status
+from bench.ledger.row import Row, Termination
 from bench.provenance import load_average
-from bench.record import Record
 from bench.replay.command import Order
-from bench.row import Row, Termination
-from bench.scoring import Start, score
+from bench.runner.record import Record
+from bench.runner.scoring import Start, score
 from bench.task import Stage, Task
 from bench.trial import Trial
 from instances.files import plan_to_json

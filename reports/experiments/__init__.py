@@ -14,8 +14,8 @@ from reports.experiments.claim import Claim, Table, Tally, compare, fill, markdo
 from reports.experiments.runs import Runs, merged
 
 if TYPE_CHECKING:
-    from bench.ledger import Ledger
-    from bench.row import Row
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
     from reports.figure import Need
 
 FIRST_LINE = "<!-- Written by `bench report --experiments` from reports/experiments; edit the templates there. -->"

@@ -29,7 +29,7 @@ from reports.relative_scales import MEAN, relative_scales
 from reports.scenario_counts import count_missed
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _ELASTIC = "elastic-partitioning"
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {

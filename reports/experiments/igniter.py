@@ -13,7 +13,7 @@ from reports.placement import pieces
 from reports.tuned_and_planned import courses
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 IGNITER = ("igniter.spend_spare=true",)
 THREE = Need("igniter-3", ("igniter",), parameters=IGNITER)

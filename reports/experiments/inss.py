@@ -15,7 +15,7 @@ from reports.requests import mean_latency_ms
 from reports.scheduler_bars import fragments_pct
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 FOUR, LARGE = inss_fig3.NEEDS, inss_fig18.NEEDS
 BASELINES = ("gpulet", "gslice+", "igniter")

@@ -11,7 +11,7 @@ from reports.figures.mediator_fig4 import colocations, deviation_pct
 from reports.figures.mediator_fig8 import NEEDS, OTHERS, OURS, Fares, Rates, fares, improvement_pct
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 (FORTY,) = NEEDS
 _ALL = (OURS, *OTHERS)

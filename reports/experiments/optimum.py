@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bench.gap import gaps
+from bench.ledger.gap import gaps
 from reports.experiments.claim import Table, duration
 from reports.experiments.facts import measured_once
 from reports.experiments.igniter import IGNITER
@@ -13,7 +13,7 @@ from reports.figures import exact_scaling
 from reports.selection import instances_of
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 Query = Callable[[Runs], str]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from bench.ledger import Ledger
+from bench.ledger.store import Ledger
 from bench.max_rate import Climb, retraced, with_all_served
 from instances.instance import Instance
 from instances.suites import SCENARIO_SUITES, SUITES
@@ -13,7 +13,7 @@ from reports.figure import Need
 from reports.variants import made_for
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 
 class NotAtHandError(Exception):

@@ -6,7 +6,7 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from bench.judge import judge
+from bench.judge.judging import judge
 from bench.simulate import Interference, Settings, simulate
 from bench.simulation.arrivals import Arrivals
 from bench.trial import Trial
@@ -19,7 +19,7 @@ from reports.figures import igniter_fig14_violations, robustness
 from reports.figures.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHEDULERS
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
     from bench.simulate import Simulated
     from instances import Plan
 

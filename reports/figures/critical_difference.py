@@ -17,7 +17,7 @@ from reports.statistics.critical_difference import Ranking, rank_schedulers
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 ALPHA = 0.05
 

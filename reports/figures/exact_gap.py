@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = (Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12"),)
 

@@ -12,7 +12,7 @@ from reports.palette import scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _QUICK = "exact-5-s0,exact-10-s0,exact-20-s0"
 NEEDS = (Need("exact-scaling", ("cpsat", "colgen"), quick=_QUICK),)

@@ -8,7 +8,7 @@ from reports.figure import Figure, Need
 from reports.largest_rates import draw_late_at_largest_rates
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
 _INSTANCES = ",".join(NAMES)

@@ -8,7 +8,7 @@ from reports.figure import Figure, Need
 from reports.relative_scales import draw_relative_scales
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NAMES = {"gpulet-arxiv-game": "game", "gpulet-arxiv-traffic": "traffic"} | {
     f"gpulet-{name}": name for name in ("equal", "long-only", "short-skew")

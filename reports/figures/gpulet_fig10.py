@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reports.figure import Figure
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 PAPER_PCT = ((10.26, 0.9), (13.98, 0.95))
 """Errors that 90 and 95 % of the paper's validation set stay below (Sec. 4.4)."""

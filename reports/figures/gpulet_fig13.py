@@ -8,7 +8,7 @@ from reports.figure import Figure, Need
 from reports.max_rates import draw_max_rates, with_climbs
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
 _INSTANCES = ",".join(NAMES)

@@ -8,7 +8,7 @@ from reports.courses import Setting, draw_courses
 from reports.figure import Figure
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 SETTING = Setting("gpulet-scen3", 2.3, "gpu-scaling", headroom=1.2)
 

@@ -8,7 +8,7 @@ from reports.figure import Figure, Need
 from reports.scenario_counts import draw_counts, missed
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _ELASTIC = "elastic-partitioning"
 _ATC22 = f"{_ELASTIC}.variant=atc22"

@@ -8,7 +8,7 @@ from reports.figure import Figure, Need
 from reports.scenario_counts import draw_counts
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = {
     "sbp": Need("gpulet-19682", ("sbp",), quick="gpulet-1790", parameters=("sbp.halves=false",)),

@@ -8,7 +8,7 @@ from reports.figure import Figure, Need
 from reports.relative_scales import draw_relative_scales
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = {
     "sbp": Need("gpulet-pairs", ("sbp",), parameters=("sbp.halves=false",)),

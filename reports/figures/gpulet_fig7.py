@@ -9,7 +9,7 @@ from reports.figure import Figure
 if TYPE_CHECKING:
     import numpy as np
 
-    from bench.row import Row
+    from bench.ledger.row import Row
     from instances.measurements import PairSample
 
 PAPER = (18.0, 0.9)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reports.figure import Figure
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 MODELS = ("vgg19", "ssd")
 SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reports.figure import Figure
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 MODELS = ("alexnet", "resnet50")
 BATCHES = (2, 4, 8, 16, 32)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reports.figure import Figure
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 MODELS = ("alexnet", "resnet50", "vgg19", "ssd")
 BATCH, SHARE_PCT = 3, 25.0

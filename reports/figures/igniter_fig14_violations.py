@@ -15,7 +15,7 @@ from reports.variants import made_for
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 SCHEDULERS = ("igniter", "gpu-lets+", "ffd+", "gslice+")
 NEEDS = tuple(

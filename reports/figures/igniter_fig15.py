@@ -11,8 +11,8 @@ from reports.tuned_and_planned import WORKLOAD, draw_two_panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from bench.ledger.row import Row
     from bench.online.result import Course
-    from bench.row import Row
 
 RATE_RPS, SLO_MS = 150.0, 25.0
 

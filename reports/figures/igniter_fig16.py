@@ -11,8 +11,8 @@ from reports.tuned_and_planned import WORKLOAD, draw_two_panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from bench.ledger.row import Row
     from bench.online.result import Course
-    from bench.row import Row
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:

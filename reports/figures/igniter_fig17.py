@@ -11,8 +11,8 @@ from reports.figure import Figure
 from reports.palette import DEEP_BLUE, VERMILLION
 
 if TYPE_CHECKING:
+    from bench.ledger.row import Row
     from bench.online.result import Course
-    from bench.row import Row
 
 ERROR = 0.1
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Page
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = (Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat")),)
 

@@ -13,7 +13,7 @@ from reports.selection import instances_of, plans_and_notes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = (Need("igniter-12", ("ffd+", "gpu-lets+", "ffd++", "igniter")),)
 WORKLOAD = "W2"

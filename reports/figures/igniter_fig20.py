@@ -12,7 +12,7 @@ from reports.plan_bars import BAR_IN, HEADER_IN, draw_plan, plan_legend
 from reports.selection import instances_of, plans_and_notes
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = (Need("igniter-12-t4", ("igniter",)),)
 

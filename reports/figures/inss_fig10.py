@@ -12,7 +12,7 @@ from reports.scheduler_bars import draw_bars
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
 

@@ -21,8 +21,8 @@ from reports.palette import QUIET, pale, scheduler_look
 from reports.statistics.student_t import half_width
 
 if TYPE_CHECKING:
+    from bench.ledger.row import Row
     from bench.online.result import Course
-    from bench.row import Row
 
 _RUNS = Need("4gpu", ())
 

@@ -12,7 +12,7 @@ from reports.scheduler_bars import Part, draw_bars
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
 PARTS = (Part("mean latency", lambda row: mean_latency_ms(row, "resnet50", needs_of(NEEDS))),)

@@ -12,7 +12,7 @@ from reports.scheduler_bars import Part, allocated_pct, draw_bars, fragments_pct
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
 PARTS = (Part("allocated", allocated_pct), Part("fragments", fragments_pct, faint=True))

@@ -13,7 +13,7 @@ from reports.palette import QUIET, scheduler_look
 from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _ONCE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
 

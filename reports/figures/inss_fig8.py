@@ -8,7 +8,7 @@ from reports.figure import Figure
 from reports.training_curves import draw_curves
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reports.figure import Figure
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
     from instances.calibration.a100_inss import Point
 
 

@@ -17,7 +17,7 @@ from reports.selection import gaps, instances_of, own_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 OURS, OTHERS = "mediator", ("horus", "bin-packing")
 NEEDS = (Need("mediator-40", (OURS, *OTHERS), quick="mediator-40-s0"),)
@@ -74,7 +74,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 def fares(row: "Row") -> Fares:
     """Return how the jobs fare under the plan of a row, by the judge."""
-    from bench.judge import judge
+    from bench.judge.judging import judge
     from instances.files import plan_from_json
 
     plan = plan_from_json(row.plan)

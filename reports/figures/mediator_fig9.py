@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from bench.row import Row
+    from bench.ledger.row import Row
     from instances import PlacedGpu
 
 NEEDS = (Need("mediator-40-s0", ("mediator", "horus", "bin-packing")),)
@@ -48,9 +48,9 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
     """Return the GPU of a row's plan that is longest over capacity, the first of several: position, GPU and demand.
 
-    The demand is that of ``bench.judge_colocation.demand_over_time``.
+    The demand is that of ``bench.judge.colocation.demand_over_time``.
     """
-    from bench.judge_colocation import demand_over_time, over_capacity_pct
+    from bench.judge.colocation import demand_over_time, over_capacity_pct
     from instances.files import plan_from_json
     from instances.view import View
 
@@ -64,7 +64,7 @@ def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
 
 
 def _draw_group(ax: "Axes", scheduler: str, row: "Row") -> None:
-    from bench.judge_colocation import over_capacity_pct
+    from bench.judge.colocation import over_capacity_pct
 
     position, gpu, demand = busiest_group(row)
     over_pct = over_capacity_pct(demand)

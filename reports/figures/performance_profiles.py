@@ -19,7 +19,7 @@ from reports.statistics.primal_integral import gap_over_time
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 TARGET = 0.01
 """Gap to the best known value at which a plan counts as good in the profile of times."""

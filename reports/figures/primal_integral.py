@@ -17,7 +17,7 @@ from reports.statistics.primal_integral import gap_at, gap_over_time, primal_int
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 _HEIGHT_IN = 2.6
 _FIRST_S = 1e-3

@@ -17,7 +17,7 @@ from reports.variants import tried_like
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)

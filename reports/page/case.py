@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from bench.gap import Gap, best_bound, certified_bounds, gaps, relative_gap
-from bench.reach import Reach
-from bench.row import Row
+from bench.ledger.gap import Gap, best_bound, certified_bounds, gaps, relative_gap
+from bench.ledger.reach import Reach
+from bench.ledger.row import Row
 from instances import InputError, Instance
 from reports.page.entrants import entrants
 from reports.page.suites import suites_of
 
 if TYPE_CHECKING:
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
 
 HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
 """Columns that only runs which are shown in full, and scenario sets, are read with."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from bench.row import Row
+from bench.ledger.row import Row
 from instances.costs import next_cost
 from reports.page.case import Case
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from json import dumps
 
-from bench.row import Row
+from bench.ledger.row import Row
 
 
 def entrants(rows: Sequence[Row]) -> dict[str, str]:

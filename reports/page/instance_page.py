@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bench.cli.tables import percent, seconds, worth
-from bench.row import Row
+from bench.ledger.row import Row
 from instances import InputError
 from instances.files import instance_to_json
 from reports.page.case import Case
@@ -18,7 +18,7 @@ from reports.page.replays import measured
 from reports.page.stacks import Stack, compact_plan, stacks
 
 if TYPE_CHECKING:
-    from bench.ledger import Ledger
+    from bench.ledger.store import Ledger
 
 _MANY_GPUS = 24
 """From here stacks are narrow and their labels are left to the hover."""

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from bench.cli.tables import percent, result, seconds, worth
-from bench.row import Row
+from bench.ledger.row import Row
 from reports.page.case import Case
 from reports.page.curves import mean
 

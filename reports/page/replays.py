@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from reports.page.case import Case
 
 if TYPE_CHECKING:
-    from bench.ledger import Ledger
-    from bench.row import Row
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
 
 
 def measured(case: Case, ledger: "Ledger") -> list[dict[str, Any]]:

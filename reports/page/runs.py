@@ -5,7 +5,7 @@ from json import dumps
 from shlex import quote
 from typing import Any
 
-from bench.row import Row
+from bench.ledger.row import Row
 from reports.page.case import Case
 from reports.page.leaderboard import outcome
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from bench.row import JsonObject, Row
+from bench.ledger.row import JsonObject, Row
 from instances import Instance
 from reports.placement import Piece, gpus, pieces
 

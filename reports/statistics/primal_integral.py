@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from reports.statistics.best_known import UNSOLVED, achieved, gap_to_best
 
 if TYPE_CHECKING:
-    from bench.row import Row
+    from bench.ledger.row import Row
 
 
 def gap_over_time(row: "Row", best: float | None) -> list[tuple[float, float]]:

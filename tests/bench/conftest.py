@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.api import Status
-from bench.row import Row, Termination, columns
+from bench.ledger.row import Row, Termination, columns
 from bench.task import Stage, Task
 from instances import Instance
 from instances.files import instance_from_json

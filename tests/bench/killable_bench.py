@@ -8,8 +8,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from conftest import _instance
 
-from bench.ledger import Ledger
-from bench.runner import run_tasks
+from bench.ledger.store import Ledger
+from bench.runner.running import run_tasks
 from bench.task import Stage, Task
 
 SEEDS = range(7)

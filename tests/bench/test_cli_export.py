@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from bench.cli.app import main
-from bench.ledger import Ledger
-from bench.row import Row
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from instances import Instance
 from reports.tidy import documentation
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.cli.app import main
-from bench.ledger import Ledger
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from bench.max_rate import retraced, with_all_served
-from bench.row import Row
 from bench.trial import Trial
 from instances.suites import suite
 from reports.figure import Figure, Need

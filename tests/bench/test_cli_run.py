@@ -22,8 +22,8 @@ from bench.cli.files import plan_file_name
 from bench.cli.progress import Progress
 from bench.cli.show import leaders
 from bench.cli.tasks import fitting_jobs
-from bench.judge import judge
-from bench.row import Row
+from bench.judge.judging import judge
+from bench.ledger.row import Row
 from instances.files import read_plan
 from instances.suites import SUITES
 from reports.figure import Figure, Need
@@ -138,7 +138,7 @@ def test_what_a_scheduler_cannot_solve_is_skipped_with_a_reason_and_is_no_failur
 
 
 def test_without_schedulers_all_that_can_solve_the_objective_run(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench import registry
+    from bench.schedulers import registry
 
     wanted = {name: entry for name, entry in registry.entries().items() if name in ("igniter", "bounds", "broken")}
     monkeypatch.setattr("bench.cli.tasks.entries", lambda: wanted)

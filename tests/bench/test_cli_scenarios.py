@@ -10,7 +10,7 @@ import pytest
 from bench.cli.app import main
 from bench.cli.progress import Progress
 from bench.cli.show import leaders
-from bench.row import Row
+from bench.ledger.row import Row
 from bench.scenarios import unpack
 from bench.task import Stage, Task
 from instances import ScenarioSet

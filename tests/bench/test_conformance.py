@@ -14,9 +14,9 @@ from bench.cli.selection import find_problems
 from bench.conformance import Finding, Terms, check
 from bench.conformance.cases import Case, cases, impossible, large
 from bench.conformance.checks import _lost, _Suite
-from bench.inspection import SchedulerInfo, inspect_schedulers
-from bench.registry import Entry, entries
-from bench.row import Row
+from bench.ledger.row import Row
+from bench.schedulers.inspection import SchedulerInfo, inspect_schedulers
+from bench.schedulers.registry import Entry, entries
 from instances import Instance, Objective, Partition, spatial_gpu
 from instances.files import plan_to_json
 from instances.plan import Plan
@@ -151,7 +151,7 @@ def test_optima_are_those_of_trying_everything() -> None:
 @pytest.mark.soak
 def test_optima_are_those_of_two_methods() -> None:
     from bench.cli.tasks import Limits, Order, plan_tasks
-    from bench.runner import run_tasks
+    from bench.runner.running import run_tasks
 
     known = {case.instance.name: case for objective, partition in ALL for case in cases(objective, partition)}
     asked = [case.instance for case in known.values() if case.reachable is not None]

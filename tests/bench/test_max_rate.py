@@ -9,8 +9,8 @@ import pytest
 from conftest import TaskFactory
 
 from bench.cli.app import main
+from bench.ledger.row import Row
 from bench.max_rate import LEAST, climb, not_held, retraced, with_all_served
-from bench.row import Row
 from bench.task import Task
 from instances import InputError, Instance, Objective
 from instances.suites import suite

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from rogue_schedulers import good_plan
 
 from bench.api import Run
-from bench.judge import judge
-from bench.ledger import Ledger
-from bench.row import Row
-from bench.runner import Listener, run_tasks
+from bench.judge.judging import judge
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.runner.running import Listener, run_tasks
+from bench.runner.worker import CHUNK
 from bench.scenarios import Tally, pack, unpack
 from bench.task import Stage, Task
 from bench.trial import Trial
-from bench.worker import CHUNK
 from heuristics.greedy_best_fit import GreedyBestFit
 from instances import Instance, Objective, ScenarioSet
 from instances.files import plan_to_json

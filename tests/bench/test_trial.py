@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from conftest import TaskFactory
 
-from bench.gap import gaps
-from bench.row import Row, Termination
-from bench.runner import run_tasks
-from bench.scoring import VIOLATIONS_KEPT
+from bench.ledger.gap import gaps
+from bench.ledger.row import Row, Termination
+from bench.runner.running import run_tasks
+from bench.runner.scoring import VIOLATIONS_KEPT
 from bench.simulation.arrivals import Arrivals, Process
 from bench.task import Stage, Task
 from bench.trial import Trial

@@ -8,9 +8,9 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.cli.app import main
-from bench.ledger import Ledger, row_to_sql
-from bench.row import Row
-from bench.runner import run_tasks
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger, row_to_sql
+from bench.runner.running import run_tasks
 from bench.task import Stage, Task
 from instances.suites import SUITES
 

@@ -8,8 +8,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.cli import main
-from bench.ledger import Ledger
-from bench.registry import entries
+from bench.ledger.store import Ledger
+from bench.schedulers.registry import entries
 from heuristics.first_fit import FfdPlusPlus
 from instances.generate import generate
 from tests.reports.page.runs_made_here import run_of

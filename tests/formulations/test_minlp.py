@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 import pytest
 
 from bench.api import Bound, Run, Status
-from bench.judge import judge
+from bench.judge.judging import judge
 from formulations.colgen import ColGen
 from formulations.compact.build import build
 from formulations.compact.model import CompactModel

@@ -13,8 +13,8 @@ import tomli_w
 
 from bench.cli.profile import _catalogued, _fitted
 from bench.experiment import read_experiment
-from bench.ledger import Ledger
-from bench.row import Row, Termination, columns
+from bench.ledger.row import Row, Termination, columns
+from bench.ledger.store import Ledger
 from bench.simulation.trace import read_trace
 from instances.catalogue import gpu_type, gpu_type_to_toml, read_gpu_type
 from instances.files import instance_from_json, read_instance, read_json, read_plan

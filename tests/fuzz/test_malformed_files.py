@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bench.cli.app import main
-from bench.ledger import Ledger
+from bench.ledger.store import Ledger
 from instances import InputError
 from tests.fuzz.formats import FORMATS, PAIRS, Format, _plan
 from tests.fuzz.malformed import hostile_pickle, malformed

@@ -1,4 +1,4 @@
-"""Costs of whole GPUs: the step between them, and the next one; see also tests/bench/test_gap.py."""
+"""Costs of whole GPUs: the step between them, and the next one; see also tests/bench/ledger/test_gap.py."""
 
 from dataclasses import replace
 from itertools import pairwise, product

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure as Page
 
-from bench.row import Row, columns
+from bench.ledger.row import Row, columns
 from instances.suites import suite
 from reports import canvas
 from reports.canvas import save

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.gap import Gap
+from bench.ledger.gap import Gap
 from instances.suites import suite
 from reports.comparison import Measure, Pair, Verdict, compare_pairs, pair_runs
 

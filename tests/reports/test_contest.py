@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.row import Row
+from bench.ledger.row import Row
 from instances import InputError
 from reports.contest import contest, failures
 from reports.figures.critical_difference import gap_table

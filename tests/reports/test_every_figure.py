@@ -13,8 +13,8 @@ from matplotlib.figure import Figure as Page
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from bench.ledger.row import Row, columns
 from bench.max_rate import Climb, with_all_served
-from bench.row import Row, columns
 from bench.scenarios import pack
 from instances import Instance, ScenarioSet
 from instances.suites import SCENARIO_SUITES, SUITES

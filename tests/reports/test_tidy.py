@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas
 import pytest
 
-from bench.gap import Gap
-from bench.ledger import Ledger
-from bench.row import columns
+from bench.ledger.gap import Gap
+from bench.ledger.row import columns
+from bench.ledger.store import Ledger
 from instances import InputError
 from instances.suites import suite
 from reports.tidy import COLUMNS, NOT_EXPORTED, UNITS, documentation, frame, like_formulas, table, to_csv, to_parquet

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bench.api import Run
-from bench.judge import judge
+from bench.judge.judging import judge
 from bench.simulate import Settings, simulate
 from formulations.colgen import ColGen
 from heuristics.igniter import IGniter

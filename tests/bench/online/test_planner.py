@@ -8,9 +8,9 @@ import pytest
 
 import bench.online.planner as planner_module
 from bench.api import Outcome, Run, Status
-from bench.judge import judge
+from bench.judge.judging import judge
 from bench.online.planner import Planner, SchedulerError
-from bench.registry import Entry
+from bench.schedulers.registry import Entry
 from instances import InputError, Instance, Objective, Plan, spatial_gpu
 from instances.suites import SUITES
 

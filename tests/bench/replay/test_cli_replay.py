@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.cli.app import main
-from bench.ledger import Ledger
+from bench.ledger.store import Ledger
 from bench.replay.command import remarks
 from bench.simulate import Settings, simulate
 from bench.simulation.layout import sites

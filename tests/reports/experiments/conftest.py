@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from bench.api import Run
-from bench.ledger import Ledger
+from bench.ledger.row import Row, columns
+from bench.ledger.store import Ledger
 from bench.max_rate import Climb, with_all_served
-from bench.row import Row, columns
 from bench.scenarios import pack
 from heuristics.first_fit import FfdPlusPlus
 from heuristics.mediator import Mediator

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.app import main
-from bench.ledger import Ledger
+from bench.ledger.store import Ledger
 from reports.experiments import Document
 from reports.experiments.runs import NotAtHandError, Runs
 from reports.figure import Need

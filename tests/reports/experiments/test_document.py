@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bench.ledger.row import Row
 from bench.max_rate import STEP
-from bench.row import Row
 from bench.simulate import Settings
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports import experiments

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.row import Row
+from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
 from bench.trial import Trial
 from reports.experiments.runs import NotAtHandError, Runs, merged

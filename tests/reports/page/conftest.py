@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
-from bench.ledger import Ledger
-from bench.row import Row
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from heuristics.elastic_partitioning import ElasticPartitioning
 from heuristics.first_fit import FfdPlus, FfdPlusPlus
 from heuristics.igniter import IGniter

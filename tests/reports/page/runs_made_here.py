@@ -5,8 +5,8 @@ from hashlib import sha256
 from typing import Any
 
 from bench.api import Run, Scheduler
-from bench.judge import judge
-from bench.row import Row, columns
+from bench.judge.judging import judge
+from bench.ledger.row import Row, columns
 from bench.simulation.arrivals import Arrivals
 from bench.trial import Trial
 from instances import Instance

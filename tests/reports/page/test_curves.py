@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.reach import Reach
+from bench.ledger.reach import Reach
 from instances.suites import suite
 from reports.page.case import Case
 from reports.page.curves import progress, reference, scaling

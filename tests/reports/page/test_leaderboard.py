@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.ledger import Ledger
-from bench.reach import Reach
+from bench.ledger.reach import Reach
+from bench.ledger.store import Ledger
 from reports.page.case import Case, read_cases
 from reports.page.leaderboard import leaderboards
 from tests.reports.page.runs_made_here import TWELVE, row_of

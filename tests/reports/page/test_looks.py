@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.registry import entries
+from bench.schedulers.registry import entries
 from reports.page.instance_page import InstancePage
 from reports.page.looks import page_look
 from reports.palette import lightness, scheduler_look

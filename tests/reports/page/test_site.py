@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
-from bench.ledger import Ledger
+from bench.ledger.store import Ledger
 from reports.page.site import site_files
 from reports.placement import pieces
 from tests.reports.page.runs_made_here import HOSTILE, TWELVE

@@ -1,0 +1,1 @@
+"""Whether this environment can give right answers, and this machine honest times."""

@@ -1,0 +1,150 @@
+"""The machine as ``bench doctor`` sees it: what slows runs down or disturbs their times, and whether there is a GPU."""
+
+import os
+import shutil
+from pathlib import Path
+
+from bench.doctor.finding import Finding, Level
+from bench.provenance import usable_cores
+from bench.replay.host import MPS_CONTROL, query
+
+SYSTEM = Path("/sys")
+PROCESSES = Path("/proc")
+
+SWAP_PART = 0.05
+"""Of the swap space: more in use means that memory was short."""
+
+_GPU_FIELDS = "name,driver_version,compute_mode,temperature.gpu"
+_MIB = 2**20
+
+
+def control_groups() -> list[Finding]:
+    """Look at the limits that a container or service manager puts on this process."""
+    findings = []
+    quota = cpu_quota()
+    cores = usable_cores()
+    if quota is not None and quota < cores:
+        jobs = max(1, int(quota))
+        found = f"a quota of {quota:.1f} cores, though {cores} can be seen"
+        findings.append(Finding("control group", Level.WARNING, found, f"use --jobs {jobs}, or raise the quota"))
+    throttled = _throttled()
+    if throttled:
+        advice = "raise the CPU quota before you measure times"
+        findings.append(Finding("control group", Level.WARNING, f"throttled {throttled} times so far", advice))
+    limit_mib = memory_limit_mib()
+    if limit_mib is not None:
+        found = f"memory limited to {limit_mib / 1024:.1f} GB"
+        findings.append(Finding("control group", Level.OK, found, "keep --jobs times --memory-limit below it"))
+    return findings or [Finding("control group", Level.OK, "no limits")]
+
+
+def cpu_quota() -> float | None:
+    """Return the cores' worth of time that the control group may take, ``None`` without a quota."""
+    for file in _group_files("cpu.max"):  # version 2
+        quota, _, period = file.partition(" ")
+        if quota != "max" and period:
+            return float(quota) / float(period)
+    quotas, periods = _group_files("cpu.cfs_quota_us"), _group_files("cpu.cfs_period_us")  # version 1
+    for quota, period in zip(quotas, periods, strict=False):
+        if float(quota) > 0.0:
+            return float(quota) / float(period)
+    return None
+
+
+def memory_limit_mib() -> float | None:
+    """Return the memory that the control group may take, in MiB; ``None`` where it is as much as the machine has."""
+    limits = [
+        int(text) for name in ("memory.max", "memory.limit_in_bytes") for text in _group_files(name) if text != "max"
+    ]
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [limit for limit in limits if 0 < limit < total]
+    return min(limits) / _MIB if limits else None
+
+
+def _throttled() -> int:
+    """Return how often the control group had to wait for its next period."""
+    lines = [line.split() for text in _group_files("cpu.stat") for line in text.splitlines()]
+    return sum(int(line[1]) for line in lines if line[:1] == ["nr_throttled"])
+
+
+def _group_files(name: str) -> list[str]:
+    """Return what the files called ``name`` say in the control groups of this process, of either version."""
+    found = []
+    for line in _text(PROCESSES / "self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        mount = SYSTEM / "fs/cgroup" / controllers.removeprefix("name=")
+        for group in (mount / path.lstrip("/"), mount):  # inside a container the group is the mount itself
+            text = _text(group / name)
+            if text:
+                found.append(text)
+                break
+    return found
+
+
+def frequency() -> list[Finding]:
+    """Look at whether the cores may run at full speed."""
+    cpus = SYSTEM / "devices/system/cpu"
+    slow = {
+        governor for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor") if (governor := _text(file)) == "powersave"
+    }
+    hot = sum(int(_text(file) or 0) for file in cpus.glob("cpu[0-9]*/thermal_throttle/package_throttle_count"))
+    findings = []
+    if slow:
+        advice = "cpupower frequency-set -g performance, where times are compared"
+        findings.append(Finding("frequency", Level.WARNING, "the governor is powersave", advice))
+    if hot:
+        advice = "see to the cooling, or use fewer --jobs"
+        findings.append(Finding("frequency", Level.WARNING, f"throttled {hot} times by heat since the start", advice))
+    if not findings and any(cpus.glob("cpu[0-9]*/cpufreq")):
+        findings.append(Finding("frequency", Level.OK, "not throttled"))
+    return findings
+
+
+def swap() -> list[Finding]:
+    """Look at whether memory was short."""
+    sizes = dict(line.split(":") for line in _text(PROCESSES / "meminfo").splitlines() if line.startswith("Swap"))
+    kib = {name: int(size.split()[0]) for name, size in sizes.items()}
+    total = kib.get("SwapTotal", 0)
+    if total == 0:
+        return []
+    used = total - kib.get("SwapFree", total)
+    found = f"{used / 2**20:.1f} of {total / 2**20:.1f} GB in use"
+    if used <= SWAP_PART * total:
+        return [Finding("swap", Level.OK, found)]
+    return [Finding("swap", Level.WARNING, found, "end other programs; runs that are swapped out are slow, not stuck")]
+
+
+def gpus() -> list[Finding]:
+    """Look at the GPUs; only replaying plans and profiling need one."""
+    if shutil.which("nvidia-smi") is None:
+        return [Finding("GPU", Level.OK, "none; only `bench replay` and `bench profile run` need one")]
+    answer = query(["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader"])
+    if answer is None:
+        return [Finding("GPU", Level.WARNING, "nvidia-smi fails", "look at the driver: nvidia-smi")]
+    findings = []
+    for line in answer.splitlines():
+        name, driver, mode, celsius = (part.strip() for part in [*line.split(","), "", "", ""][:4])
+        found = f"{name}, driver {driver}, compute mode {mode}, {celsius} °C"
+        advice = "nothing can be run on it: nvidia-smi -c DEFAULT" if mode == "Prohibited" else ""
+        findings.append(Finding("GPU", Level.WARNING if advice else Level.OK, found, advice))
+    return findings
+
+
+def mps() -> list[Finding]:
+    """Look at the service that lets processes share a GPU."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    if shutil.which(MPS_CONTROL) is None:
+        return [
+            Finding("MPS", Level.WARNING, "is not installed", "install NVIDIA's MPS, or replay with --backend stream")
+        ]
+    pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - where the daemon has it
+    running = Path(pipes, "control").exists()
+    return [Finding("MPS", Level.OK, "its daemon runs" if running else "installed; `bench replay` starts its daemon")]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

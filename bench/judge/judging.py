@@ -1,0 +1,315 @@
+"""The judge: recomputes what a plan is worth and names every constraint it breaks. No scheduler's claim is believed."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.judge.colocation import check_shared_gpulet, judge_colocation
+from bench.judge.mig import check_mig_gpulet, judge_mig_gpu
+from bench.judge.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
+from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
+from instances.errors import unknown_name
+from instances.interference import gpu_time_beside_ms
+from instances.view import View
+
+__all__ = ["SlotVerdict", "Verdict", "Violation", "judge"]
+
+
+def judge(plan: Plan, instance: Instance) -> Verdict:
+    """Judge ``plan`` as an answer to ``instance``.
+
+    Raises
+    ------
+    InputError
+        If it is no answer to this instance at all: another instance's name, an unknown workload, job or GPU type, or
+        a share, batch or rate that is not a positive number.
+    """
+    check_belongs(plan, instance)
+    violations: list[Violation] = []
+    slots: list[SlotVerdict] = []
+    mig = instance.partition is Partition.MIG
+    views = {} if mig else {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+    over_capacity_pct = None
+    if instance.objective is Objective.COLOCATION:
+        slots, violations, over_capacity_pct = judge_colocation(plan, instance, views)
+    else:
+        part = _arriving_part(plan, instance)
+        for position, gpu in enumerate(plan.gpus):
+            found = judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type], part)
+            slots += found[0]
+            violations += found[1]
+    violations += _judge_pool(plan, instance)
+    violations += _judge_rates(plan, instance)
+
+    used = [gpu for gpu in plan.gpus if gpu.gpulets]
+    units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
+    prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
+    cost = math.fsum(prices[gpu.type] for gpu in used)
+    # Jobs have the same units more than once; so have tuned shares that add up to more than there are.
+    free_pct = [100.0 * max(0.0, 1.0 - gpu.share_units / units[gpu.type]) for gpu in used]
+    busy_pct = _busy_pct(plan, slots, units)
+    throughput = math.fsum(slot.throughput_rps for slot in slots)
+    return Verdict(
+        feasible=not violations,
+        violations=tuple(violations),
+        value=_value(plan, instance, cost, throughput),
+        gpus_used=plan.gpus_used,
+        cost_per_hour=cost,
+        throughput_rps=throughput,
+        goodput_rps=_goodput_rps(plan, instance, slots, violations),
+        fragments_pct=math.fsum(free_pct) / len(used) if used else 0.0,
+        utilisation_pct=math.fsum(busy_pct) / len(used) if used else 0.0,
+        slots=tuple(slots),
+        over_capacity_pct=over_capacity_pct,
+    )
+
+
+def check_belongs(plan: Plan, instance: Instance) -> None:
+    if plan.instance != instance.name:
+        raise InputError("plan: instance", f'made for "{plan.instance}", judged against "{instance.name}"')
+    for g, gpu in enumerate(plan.gpus):
+        pool = instance.pool(gpu.type)
+        if pool is None:
+            known = [pool.type.name for pool in instance.gpus]
+            raise unknown_name(f"plan: gpus[{g}].type", "GPU type", gpu.type, known)
+        for p, gpulet in enumerate(gpu.gpulets):
+            where = f"plan: gpus[{g}].gpulets[{p}]"
+            if gpulet.share_units < 1 or not gpulet.slots:
+                raise InputError(where, "a gpulet has at least one share unit and one slot")
+            cycle_ms = gpulet.duty_cycle_ms
+            if cycle_ms is None and len(gpulet.slots) > 1:
+                raise InputError(where, "slots that take turns need a duty_cycle_ms")
+            if cycle_ms is not None and not 0.0 < cycle_ms < math.inf:
+                raise InputError(f"{where}.duty_cycle_ms", f"{cycle_ms} is no positive time")
+            check_mig_gpulet(gpulet, instance.partition, where)
+            if instance.objective is Objective.COLOCATION:
+                check_shared_gpulet(gpulet, pool.type, where)
+            for s, slot in enumerate(gpulet.slots):
+                place = f"{where}.slots[{s}]"
+                if slot.workload not in instance.model_of:
+                    kind = "job" if instance.objective is Objective.COLOCATION else "workload"
+                    raise unknown_name(f"{place}.workload", kind, slot.workload, list(instance.model_of))
+                if slot.batch < 1 or not 0.0 < slot.rate_rps < math.inf:
+                    raise InputError(place, "batch and rate_rps are positive")
+
+
+def _judge_gpu(
+    position: int, gpu: PlacedGpu, view: View, part: Mapping[str, float]
+) -> tuple[list[SlotVerdict], list[Violation]]:
+    """Judge one GPU: shares, memory, batches, and every slot's latency beside its neighbours."""
+    tables, found = view.tables, []
+    allocated = gpu.share_units
+    if allocated > tables.share_units:
+        found.append(
+            Violation(
+                "share",
+                position,
+                None,
+                allocated,
+                tables.share_units,
+                f"GPU {position}: {allocated} share units allocated, {tables.share_units} exist",
+            )
+        )
+    for gpulet in gpu.gpulets:
+        if view.gpu.allowed_shares is not None and gpulet.share_units not in view.gpu.allowed_shares:
+            message = f"GPU {position}: a share of {gpulet.share_units} units is not permitted on {gpu.type}"
+            found.append(Violation("allowed-share", position, None, gpulet.share_units, 0, message))
+    unsupported = [
+        (slot, int(tables.max_batch[_model(view, slot)]))
+        for gpulet in gpu.gpulets
+        for slot in gpulet.slots
+        if slot.batch > tables.max_batch[_model(view, slot)]
+    ]
+    if unsupported:
+        # Without figures for such a batch nothing on this GPU can be predicted.
+        for slot, top in unsupported:
+            message = f"GPU {position}, {slot.workload}: batch {slot.batch}, figures exist up to {top}"
+            found.append(Violation("batch", position, slot.workload, slot.batch, top, message))
+        return [], found
+
+    memory = math.fsum(tables.memory_mib[_model(view, s), s.batch] for gpulet in gpu.gpulets for s in gpulet.slots)
+    if memory > tables.memory_limit_mib:
+        message = f"GPU {position}: {memory:.0f} MiB resident, {tables.memory_limit_mib:.0f} MiB exist"
+        found.append(Violation("memory", position, None, memory, tables.memory_limit_mib, message))
+
+    # A gpulet shows its neighbours the largest demand of any of its slots.
+    demands = np.array([_demand(view, gpulet) for gpulet in gpu.gpulets]).reshape(-1, 3)
+    slots: list[SlotVerdict] = []
+    for at, gpulet in enumerate(gpu.gpulets):
+        judged = _judge_gpulet(position, gpulet, view, demands, at, part)
+        slots += judged[0]
+        found += judged[1]
+    return slots, found
+
+
+def _judge_gpulet(
+    position: int, gpulet: Gpulet, view: View, demands: NDArray[np.float64], own: int, part: Mapping[str, float]
+) -> tuple[list[SlotVerdict], list[Violation]]:
+    tables, buffer = view.tables, view.instance.latency_buffer
+    slots: list[SlotVerdict] = []
+    found: list[Violation] = []
+    times_ms = []
+    # Beyond the whole GPU there are no figures: an overcommitted gpulet is judged as if it had all of it.
+    units = min(gpulet.share_units, tables.share_units)
+    for slot in gpulet.slots:
+        m = _model(view, slot)
+        times_ms.append(gpu_time_beside_ms(tables, m, slot.batch, units, demands, own))
+
+    cycle_ms = gpulet.duty_cycle_ms
+    inference_ms = [
+        t + float(tables.transfer_ms[_model(view, s), s.batch]) for t, s in zip(times_ms, gpulet.slots, strict=True)
+    ]
+    if cycle_ms is not None and buffer * math.fsum(inference_ms) > cycle_ms:
+        message = (
+            f"GPU {position}: the slots of a gpulet take {buffer * math.fsum(inference_ms):.3f} ms of {cycle_ms:g} ms"
+        )
+        found.append(Violation("duty-cycle", position, None, buffer * math.fsum(inference_ms), cycle_ms, message))
+
+    for slot, t_gpu, t_inf in zip(gpulet.slots, times_ms, inference_ms, strict=True):
+        w, m = view.instance.workload_index[slot.workload], _model(view, slot)
+        if cycle_ms is None:
+            budget = float(view.budget_ms(w, slot.batch, slot.rate_rps))
+            if slot.workload in part:
+                # Less arrives: a batch then fills more slowly, and its first request waits longer (InSS, equation 3)
+                arriving_rps = part[slot.workload] * slot.rate_rps
+                budget = min(budget, float(view.budget_ms(w, slot.batch, arriving_rps)))
+            period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
+        else:
+            # D + t_inf <= SLO and r <= 1000 b / D
+            budget = (float(view.slo_ms[w]) - cycle_ms) / buffer - (t_inf - t_gpu)
+            period_ms = cycle_ms
+            if slot.rate_rps * cycle_ms > 1000.0 * slot.batch * (1.0 + RATE_TOLERANCE):
+                most = 1000.0 * slot.batch / cycle_ms
+                message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s, the cycle serves {most:g}"
+                found.append(Violation("rate", position, slot.workload, most, slot.rate_rps, message))
+        if not t_gpu <= budget:
+            message = (
+                f"GPU {position}, {slot.workload}: GPU time {t_gpu:.3f} ms exceeds its budget of {budget:.3f} ms"
+                f" (batch {slot.batch}, {slot.rate_rps:g} req/s, SLO {view.slo_ms[w]:g} ms)"
+            )
+            found.append(Violation("latency", position, slot.workload, t_gpu, budget, message))
+        throughput = 1000.0 * slot.batch / period_ms if period_ms < math.inf else 0.0
+        executing_ms = period_ms if cycle_ms is None else t_inf
+        busy = min(1.0, slot.rate_rps * executing_ms / (1000.0 * slot.batch))
+        slots.append(SlotVerdict(position, slot.workload, t_gpu, t_inf, budget, throughput, busy))
+    return slots, found
+
+
+def _model(view: View, slot: Slot) -> int:
+    return int(view.model[view.instance.workload_index[slot.workload]])
+
+
+def _demand(view: View, gpulet: Gpulet) -> tuple[float, float, float]:
+    """Largest L2, DRAM and power demand of a gpulet's slots, each alone."""
+    tables, u = view.tables, min(gpulet.share_units, view.tables.share_units)
+    places = [(_model(view, slot), slot.batch, u) for slot in gpulet.slots]
+    return (
+        max(float(tables.l2_pct[at]) for at in places),
+        max(float(tables.dram_pct[at]) for at in places),
+        max(float(tables.power_w[at]) for at in places),
+    )
+
+
+def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
+    """Check that the plan uses no more GPUs of a type than there are."""
+    found = []
+    for pool in instance.gpus:
+        used = sum(1 for gpu in plan.gpus if gpu.gpulets and gpu.type == pool.type.name)
+        if pool.count is not None and used > pool.count:
+            message = f"{used} GPUs of type {pool.type.name} used, the pool has {pool.count}"
+            found.append(Violation("pool", None, None, used, pool.count, message))
+    return found
+
+
+def _arriving_part(plan: Plan, instance: Instance) -> dict[str, float]:
+    """Return what part of its planned rates arrives for each workload that more is planned for than it has.
+
+    Slots must keep their promises at both rates. Under ``goodput`` the plan says what is let in, under ``scale`` for
+    what multiple of the rates it is made.
+    """
+    if instance.objective not in (Objective.COST, Objective.CAPACITY):
+        return {}
+    served = _served_rps(plan)
+    return {
+        w.id: w.rate_rps / served[w.id]
+        for w in instance.workloads
+        if served.get(w.id, 0.0) > w.rate_rps * (1.0 + RATE_TOLERANCE)
+    }
+
+
+def _served_rps(plan: Plan) -> dict[str, float]:
+    parts: dict[str, list[float]] = defaultdict(list)
+    for _, _, slot in plan.slots():
+        parts[slot.workload].append(slot.rate_rps)
+    return {workload: math.fsum(rates) for workload, rates in parts.items()}
+
+
+def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
+    """Check that every workload is served as the objective asks."""
+    if instance.objective in (Objective.SCALE, Objective.COLOCATION):
+        return []
+    served = _served_rps(plan)
+    found = []
+    if instance.objective is Objective.GOODPUT:
+        for position, _, slot in plan.slots():
+            asked = instance.workloads[instance.workload_index[slot.workload]].rate_rps
+            steps = slot.rate_rps / (GOODPUT_STEP * asked)
+            if abs(steps - round(steps)) > RATE_TOLERANCE * steps:
+                message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s is no multiple of 5 % of {asked:g}"
+                found.append(Violation("rate", position, slot.workload, slot.rate_rps, asked, message))
+        for workload in instance.workloads:
+            rate = served.get(workload.id, 0.0)
+            if rate > workload.rate_rps * (1.0 + RATE_TOLERANCE):
+                message = f"{workload.id}: {rate:g} req/s served, only {workload.rate_rps:g} arrive"
+                found.append(Violation("rate", None, workload.id, rate, workload.rate_rps, message))
+        return found
+    for workload in instance.workloads:
+        rate = served.get(workload.id, 0.0)
+        if rate < workload.rate_rps * (1.0 - RATE_TOLERANCE):
+            message = f"{workload.id}: {rate:g} req/s served of {workload.rate_rps:g}"
+            found.append(Violation("rate", None, workload.id, rate, workload.rate_rps, message))
+    return found
+
+
+def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> float | None:
+    match instance.objective:
+        case Objective.COST:
+            return cost
+        case Objective.CAPACITY | Objective.COLOCATION:
+            return throughput
+        case Objective.GOODPUT:
+            return math.fsum(slot.rate_rps for _, _, slot in plan.slots())
+        case Objective.SCALE:
+            served = _served_rps(plan)
+            return min((served.get(w.id, 0.0) / w.rate_rps for w in instance.workloads), default=0.0)
+
+
+def _goodput_rps(plan: Plan, instance: Instance, slots: list[SlotVerdict], violations: list[Violation]) -> float:
+    """Rates served by slots that keep their promise, at most what arrives; of jobs, which have none, what they do."""
+    broken_gpus = {v.gpu for v in violations if v.workload is None and v.gpu is not None}
+    broken_slots = {(v.gpu, v.workload) for v in violations}
+    if instance.objective is Objective.COLOCATION:
+        return math.fsum(slot.throughput_rps for slot in slots if slot.gpu not in broken_gpus)
+    served: dict[str, float] = defaultdict(float)
+    for position, _, slot in plan.slots():
+        if position not in broken_gpus and (position, slot.workload) not in broken_slots:
+            served[slot.workload] += slot.rate_rps
+    return math.fsum(min(served[w.id], w.rate_rps) for w in instance.workloads if w.id in served)
+
+
+def _busy_pct(plan: Plan, slots: list[SlotVerdict], units: dict[str, int]) -> list[float]:
+    """Share times busy fraction of every gpulet, in percent of its GPU; the slots of a cycle add up."""
+    busy: dict[int, list[float]] = defaultdict(list)
+    for slot in slots:
+        busy[slot.gpu].append(slot.busy)
+    found = []
+    for position, gpu in enumerate(plan.gpus):
+        in_order = iter(busy[position])  # none where a batch has no figures
+        for gpulet in gpu.gpulets:
+            fraction = min(1.0, math.fsum(islice(in_order, len(gpulet.slots))))
+            found.append(100.0 * gpulet.share_units / units[gpu.type] * fraction)
+    return found

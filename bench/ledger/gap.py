@@ -1,0 +1,134 @@
+"""How far a plan may be from the best one: the gap to the best certified bound that applies to it.
+
+Computed when rows are read, never stored: a bound found tomorrow improves the gap of a plan found today.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from json import dumps
+
+from bench.ledger.reach import Reach
+from bench.ledger.row import JsonObject, Row
+from bench.ledger.store import DETAILS, Ledger
+from instances import InputError, Instance, PlanClass
+from instances.costs import next_cost
+from instances.performance.gpulet import GpuletModel
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Gap to the best certified bound known, and to the run's own bound; ``None`` where there is none."""
+
+    gap: float | None = None
+    own_gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A certified bound: its value, and the plans it holds for (see ``Row.bound_scope``)."""
+
+    value: float
+    scope: JsonObject
+
+
+def relative_gap(value: float, bound: float) -> float:
+    """Return ``|value - bound| / max(|value|, |bound|)``, and 0 where both are 0."""
+    scale = max(abs(value), abs(bound))
+    return abs(value - bound) / scale if scale > 0.0 else 0.0
+
+
+def gaps(
+    rows: Sequence[Row],
+    bounds: Iterable[Row],
+    instance: Instance | None,
+    reaches: Mapping[str, Reach] | None = None,
+) -> dict[str, Gap]:
+    """Return the gaps of ``rows``, all of one instance, by key.
+
+    Parameters
+    ----------
+    rows
+        Whose gaps are asked for. Only feasible plans have one.
+    bounds
+        Rows of the same instance whose certified bounds count.
+    instance
+        For rounding the bounds of ``cost``; ``None`` leaves them unrounded, which is weaker but not wrong.
+    reaches
+        Of the plans by key, where ``rows`` were read without them.
+    """
+    certified = certified_bounds(bounds, bool(rows) and rows[0].objective == "cost", instance)
+    if reaches is None:
+        reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
+    return {row.key: _gap(row, reaches.get(row.key), certified, instance) for row in rows}
+
+
+def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
+    """Return the gaps of ``rows``, by key, with every certified bound in ``ledger``."""
+    by_instance: dict[str, list[Row]] = {}
+    for row in rows:
+        by_instance.setdefault(row.instance_hash, []).append(row)
+    found: dict[str, Gap] = {}
+    for fingerprint, group in by_instance.items():
+        try:
+            instance = ledger.instance(fingerprint)
+        except InputError:  # the catalogue has changed since
+            instance = None
+        certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
+        found |= gaps(group, certified, instance)
+    return found
+
+
+def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | None) -> list[Bound]:
+    """Return the best certified bound of each scope among ``rows``, all of one instance; ``on_cost`` of whole GPUs."""
+    best: dict[str, Bound] = {}
+    for row in rows:
+        if row.bound is None or not row.bound_certified or row.bound_scope is None:
+            continue
+        scope = dumps(row.bound_scope, sort_keys=True)
+        better = max if on_cost else min
+        best[scope] = Bound(better(row.bound, best[scope].value) if scope in best else row.bound, row.bound_scope)
+    return [replace(one, value=_rounded(one.value, instance)) if on_cost else one for one in best.values()]
+
+
+def best_bound(row: Row, reach: Reach | None, bounds: Iterable[Bound]) -> float | None:
+    """Return the best of the ``bounds`` on its instance that holds for the plan of ``row``; ``None`` if none does.
+
+    Whether the plan is feasible is not asked.
+    """
+    if row.truth is not None:
+        return None  # bounds are proven for the instance as the planner sees it
+    applicable = [bound.value for bound in bounds if _covers(bound.scope, row, reach)]
+    if not applicable:
+        return None
+    return max(applicable) if row.objective == "cost" else min(applicable)
+
+
+def _gap(row: Row, reach: Reach | None, certified: Sequence[Bound], instance: Instance | None) -> Gap:
+    if not row.feasible or row.value is None or reach is None or row.truth is not None:
+        return Gap()
+    best, own = best_bound(row, reach, certified), row.bound
+    if own is not None and row.objective == "cost":
+        own = _rounded(own, instance)
+    return Gap(
+        gap=None if best is None else relative_gap(row.value, best),
+        own_gap=None if own is None else relative_gap(row.value, own),
+    )
+
+
+def _rounded(bound: float, instance: Instance | None) -> float:
+    return bound if instance is None else next_cost(bound, instance)
+
+
+def _covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
+    """Whether a bound of ``scope`` holds for the plan of ``row``."""
+    if reach is None or row.plan_class is None:
+        return False
+    if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
+        return False  # exact methods put at most two gpulets on a GPU where interference is that of pairs
+    allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
+    return (
+        PlanClass(scope["plan_class"]).contains(row.plan_class)
+        and (allowed is None or reach.shares <= set(allowed))
+        and reach.slots_per_gpulet <= scope["slots_per_gpulet"]
+        and (max_batch is None or reach.max_batch <= max_batch)
+    )

@@ -1,0 +1,51 @@
+"""What of a plan decides which bounds hold for it."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from bench.ledger.row import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a plan uses of what a bound may have been proven without: see ``Row.bound_scope``.
+
+    Attributes
+    ----------
+    shares
+        Of all its gpulets, in units.
+    slots_per_gpulet, max_batch
+        The most slots of a gpulet, the largest batch.
+    gpulets_per_gpu
+        The most of any GPU.
+    """
+
+    shares: frozenset[int]
+    slots_per_gpulet: int
+    max_batch: int
+    gpulets_per_gpu: int
+
+    @classmethod
+    def of(cls, plan: JsonObject) -> Self:
+        """Return that of a plan, as the ledger has it."""
+        gpulets = [gpulet for gpu in plan["gpus"] for gpulet in gpu["gpulets"]]
+        return cls(
+            frozenset([gpulet["share_units"] for gpulet in gpulets]),
+            max([len(gpulet["slots"]) for gpulet in gpulets], default=0),
+            max([slot["batch"] for gpulet in gpulets for slot in gpulet["slots"]], default=0),
+            max([len(gpu["gpulets"]) for gpu in plan["gpus"]], default=0),
+        )
+
+    def to_json(self) -> JsonObject:
+        """Return it as JSON values."""
+        return {
+            "shares": sorted(self.shares),
+            "slots_per_gpulet": self.slots_per_gpulet,
+            "max_batch": self.max_batch,
+            "gpulets_per_gpu": self.gpulets_per_gpu,
+        }
+
+    @classmethod
+    def from_json(cls, data: JsonObject) -> Self:
+        """Return what ``to_json`` wrote as ``data``."""
+        return cls(frozenset(data["shares"]), data["slots_per_gpulet"], data["max_batch"], data["gpulets_per_gpu"])

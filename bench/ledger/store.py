@@ -1,0 +1,398 @@
+"""The ledger: one SQLite file with one row per run and the instances they solved. Several benches may share it."""
+
+import gc
+import json
+import os
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bench.ledger.reach import Reach
+from bench.ledger.row import Column, JsonObject, Row, columns
+from instances import InputError, Instance
+from instances.errors import unknown_name
+from instances.files import instance_from_json, instance_to_json
+from instances.files.problems import printable
+
+SCHEMA_VERSION = 4
+"""Stored in the file; raised when columns or tables are added. Rows that are older have nothing there, so that every
+field of ``Row`` that is added later may be ``None``."""
+
+DETAILS = frozenset({"simulation", "violation_details", "trajectory", "log_tail", "statistics", "provenance"})
+"""Columns that only a run which is shown in full is read with: most of what a ledger holds."""
+
+_LAST = ("provenance", "statistics", "log_tail", "trajectory", "violation_details", "plan", "simulation")
+"""Columns, in this order, at the end of a row."""
+
+DIGEST = "digest"
+"""Column beside those of ``Row``: what ``digest`` says of them, so that a row which was damaged is never misread."""
+
+REACH = "plan_reach"
+"""Column beside those of ``Row``: the ``Reach`` of the plan, so that gaps need no plans, most of what lists read. Rows
+of older benches have none; there the plan says it."""
+
+_CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
+"""What is judged of scenario sets whose row is not there yet, by the key of that row."""
+
+_MOST_BYTES = 2**28
+"""Of one value: a larger one, which no run writes, is refused unread."""
+
+BUSY_TIMEOUT_S = 60.0
+"""How long to wait for another bench that is writing."""
+
+_SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
+_STORED: dict[type, type] = {float: float, int: int, bool: int}
+
+SALVAGE = "`bench salvage` saves what is whole"
+
+
+class Ledger:
+    """A ledger file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    create
+        Make the file, and the folders it is in, if there is none.
+
+    Raises
+    ------
+    InputError
+        If there is no such file (without ``create``), it is no ledger, or a newer version of the bench wrote it.
+    """
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = path
+        if create:
+            with self._explained():
+                path.parent.mkdir(parents=True, exist_ok=True)
+        elif not path.is_file():
+            raise InputError(str(path), "no such ledger; `bench run` writes one")
+        with self._explained():
+            # Write-ahead logging needs files beside this one; where there can be none, nobody writes either.
+            frozen = not create and not os.access(path.parent, os.W_OK)
+            target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}"
+            # Transactions are begun and ended by hand.
+            self._database = sqlite3.connect(target, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+            try:
+                # The file may come from anybody: no function of its own is called, nothing boundless is read.
+                self._database.execute("PRAGMA trusted_schema = OFF")
+                self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+                self._prepare(create)
+            except BaseException:
+                self._database.close()
+                raise
+
+    def _prepare(self, create: bool) -> None:
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            problem = (
+                f"ledger version {version} is newer than this bench reads ({SCHEMA_VERSION}); update gpushare-bench"
+            )
+            raise InputError(str(self.path), problem)
+        tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if {"instances", "runs"} <= tables:
+            if version < SCHEMA_VERSION:
+                self._add_columns()
+            return
+        if tables or not create:
+            raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")
+        self._database.execute("PRAGMA journal_mode = WAL")
+        listed = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
+        with self.transaction():
+            # Another bench may have done it since.
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS instances (hash TEXT PRIMARY KEY, name TEXT NOT NULL, json JSON NOT NULL)"
+            )
+            self._database.execute(f"CREATE TABLE IF NOT EXISTS runs ({listed}, PRIMARY KEY (key))")
+            self._database.execute("CREATE INDEX IF NOT EXISTS runs_by_instance ON runs (instance_hash, scheduler)")
+            self._database.execute(_CHUNKS)
+            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _add_columns(self) -> None:
+        """Bring the file of an older bench up to date."""
+        with self.transaction():
+            # Another bench may have done it since.
+            known = {name for _, name, *_ in self._database.execute("PRAGMA table_info(runs)")}
+            for name, kind in sql_columns().items():
+                if name not in known:
+                    self._database.execute(f'ALTER TABLE runs ADD COLUMN "{name}" {kind}')
+            self._database.execute(_CHUNKS)
+            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, row: Row, instance: Instance) -> bool:
+        """Store a row and its instance, both or nothing; return whether there was no row of this key before.
+
+        Of a scenario set the instance is the base.
+
+        Raises
+        ------
+        InputError
+            If no file can carry ``instance`` (see ``instance_to_json``), or the ledger cannot be written.
+        """
+        with self._explained():
+            known = self._database.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
+            text = None if known else json.dumps(instance_to_json(instance))
+            with self.transaction():
+                if text is not None:
+                    self.insert("instances", {"hash": instance.fingerprint, "name": instance.name, "json": text})
+                added = self.insert("runs", row_to_sql(row))
+                self._database.execute("DELETE FROM chunks WHERE key = ?", [row.key])
+        return added
+
+    def add_chunk(self, key: str, chunk: JsonObject) -> None:
+        """Keep a judged chunk of a scenario set until its row is added: an interrupted run goes on behind it.
+
+        Raises
+        ------
+        InputError
+            If the ledger cannot be written.
+        """
+        with self._explained():
+            self.insert("chunks", {"key": key, "first": chunk["first"], "json": json.dumps(chunk)})
+
+    def insert(self, table: str, values: Mapping[str, Any]) -> bool:
+        """Store a record as it is, by column; return whether there was none of its key before."""
+        with self._explained():
+            # Columns that were added later stand last in the file. All names come from the bench itself.
+            listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
+            insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
+            return self._database.execute(insert, [*values.values()]).rowcount == 1
+
+    def chunks(self, key: str) -> list[JsonObject]:
+        """Return the chunks that are kept of the run with this key."""
+        with self._explained():
+            found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
+            return [_parsed(text, dict, f"{self.path}: a chunk of run {key[:12]}") for (text,) in found]
+
+    def keys(self) -> set[str]:
+        """Return the keys of all rows."""
+        with self._explained():
+            return {key for (key,) in self._database.execute("SELECT key FROM runs")}
+
+    def rows(
+        self, *, without: Collection[str] = (), checked: bool = False, **equal: str | float | bool | None
+    ) -> list[Row]:
+        """Return the rows whose columns equal what is given, oldest first: ``rows(instance="mix", seed=0)``.
+
+        ``None`` stands for every value, so that options can be passed on. Columns ``without`` which the caller gets
+        along are ``None`` in all rows, whatever they are: of large ledgers, simulations take longest to read. Rows are
+        checked for damage where all columns are read, or with ``checked``.
+        """
+        known = [column.name for column in columns()]
+        for name in equal:
+            if name not in known:
+                raise unknown_name("ledger", "column", name, known)
+        wanted = {name: value for name, value in equal.items() if value is not None}
+        condition = " AND ".join(f'"{name}" = ?' for name in wanted) or "TRUE"
+        return self._select(condition, list(wanted.values()), without, checked or not without)
+
+    def reaches(self) -> dict[str, Reach]:
+        """Return by key what decides which bounds hold for a plan, for all rows that have one."""
+        query = f"SELECT key, {REACH}, iif({REACH} IS NULL, plan, NULL) FROM runs WHERE plan IS NOT NULL"  # noqa: S608
+        found: dict[str, Reach] = {}
+        with self._explained(), closing(self._database.execute(query)) as cursor:
+            for key, text, plan in cursor:
+                at = f"{self.path}: run {str(key)[:12]}: plan"
+                try:
+                    found[key] = (
+                        Reach.of(_parsed(plan, dict, at)) if text is None else Reach.from_json(_parsed(text, dict, at))
+                    )
+                except (KeyError, TypeError):
+                    raise InputError(at, f"is damaged: none of a run; {SALVAGE}") from None
+        return found
+
+    def row(self, key_prefix: str) -> Row:
+        """Return the one row whose key starts with ``key_prefix``.
+
+        Raises
+        ------
+        InputError
+            If none does, or several do.
+        """
+        found = self._select("substr(key, 1, ?) = ?", [len(key_prefix), key_prefix.lower()]) if key_prefix else []
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise InputError(str(self.path), f'no run has a key that starts with "{key_prefix}"')
+        several = ", ".join(row.key[: len(key_prefix) + 4] for row in found[:4])
+        raise InputError(
+            str(self.path), f'{len(found)} runs have a key that starts with "{key_prefix}": {several}, ...'
+        )
+
+    def instance(self, fingerprint: str) -> Instance:
+        """Return a stored instance.
+
+        Raises
+        ------
+        InputError
+            If it is not there, or the catalogue has changed since, so that it is not the same instance any more.
+        """
+        with self._explained():
+            found = self._database.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
+        if found is None:
+            raise InputError(str(self.path), f"has no instance {fingerprint[:12]}")
+        where = f"{self.path}: instance {fingerprint[:12]}"
+        instance = instance_from_json(_parsed(found[0], dict, where), where)
+        if instance.fingerprint != fingerprint:
+            problem = f'instance "{instance.name}" was stored under another catalogue; run it again'
+            raise InputError(str(self.path), problem)
+        return instance
+
+    def _select(
+        self, condition: str, values: list[Any], without: Collection[str] = (), checked: bool = True
+    ) -> list[Row]:
+        names = [name for name in sql_columns() if checked or name not in without]
+        listed = ", ".join(f'"{name}"' for name in names)
+        # Column names come from Row alone.
+        query = f"SELECT {listed} FROM runs WHERE {condition} ORDER BY rowid"  # noqa: S608
+        with self._explained(), closing(self._database.execute(query, values)) as cursor:
+            stored = (dict(zip(names, found, strict=True)) for found in cursor)
+            with _no_collection():
+                return [row_from_sql(values, str(self.path), without, checked) for values in stored]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Store all that is inserted meanwhile, or nothing."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._database.in_transaction:  # a full disk ends it by itself
+                self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what SQLite and the file system say into one line about this file."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise InputError(str(self.path), printable(f"cannot be used as a ledger: {error}")) from None
+        except sqlite3.DatabaseError as error:
+            problem = f"is no ledger, or a damaged one: {error}; {SALVAGE}"
+            raise InputError(str(self.path), printable(problem)) from None
+        except UnicodeDecodeError:  # of a message that quotes what is damaged
+            raise InputError(str(self.path), f"is a damaged ledger: its schema is no text; {SALVAGE}") from None
+        except OSError as error:
+            raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Make many objects without the garbage collector, which would go through all of them over and over.
+
+    Rows refer to nothing that refers to them, so that there is nothing for it to find; it takes three quarters of the
+    time that ten thousand rows are read in.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def row_to_sql(row: Row) -> dict[str, Any]:
+    """Return ``row`` as it is stored, by column, its digest among them."""
+    values = {column.name: _to_sql(column, getattr(row, column.name)) for column in columns()}
+    values[REACH] = None if row.plan is None else json.dumps(Reach.of(row.plan).to_json())
+    return values | {DIGEST: digest(values)}
+
+
+def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str] = (), checked: bool = True) -> Row:
+    """Return the row that is stored as ``values`` by column, its digest among them; see ``Ledger.rows``.
+
+    Raises
+    ------
+    InputError
+        If it is not what was written, or its values are none of a row; ``where`` names the file.
+    """
+    key = values["key"]
+    at = f"{where}: run {key[:12]}" if isinstance(key, str) else f"{where}: a run without a key"
+    stored = values[DIGEST]
+    if checked and stored is not None and stored != digest(values):
+        raise InputError(at, f"is damaged: its values are not those that were written; {SALVAGE}")
+    read: dict[str, Any] = {}
+    for column in columns():
+        value = None if column.name in without else values[column.name]
+        if type(value) is column.type:  # as most are: a large ledger has half a million values
+            read[column.name] = value
+            continue
+        try:
+            read[column.name] = None if column.name in without else _from_sql(column, value, at)
+        except ValueError as error:
+            problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {SALVAGE}"
+            raise InputError(f"{at}: {column.name}", problem) from None
+    return Row(**read)
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a row as it is stored; columns that are empty, as later ones are, do not count."""
+    told = [f"{name}={value!r}" for name, value in sorted(values.items()) if value is not None and name != DIGEST]
+    return sha256("\n".join(told).encode()).hexdigest()
+
+
+def sql_columns() -> dict[str, str]:
+    """Return the type of every column of the table by its name, those that hold most at the end.
+
+    SQLite goes through all that stands in a row before what is asked for.
+    """
+    types = {column.name: _SQL_TYPES.get(column.type, "TEXT") for column in columns()}
+    types |= {DIGEST: "TEXT", REACH: _SQL_TYPES[object]}
+    return dict(sorted(types.items(), key=lambda column: _LAST.index(column[0]) if column[0] in _LAST else -1))
+
+
+def _to_sql(column: Column, value: Any) -> Any:
+    """Return a value exactly as SQLite will give it back."""
+    if value is None:
+        return None
+    if column.type is object:
+        return json.dumps(value, allow_nan=False)
+    if issubclass(column.type, str):
+        return str(value)
+    number = float(value) if column.type is float else int(value)
+    return None if number != number else number  # SQLite has no NaN
+
+
+def _from_sql(column: Column, value: Any, where: str) -> Any:
+    if value is None:
+        if column.required:
+            raise ValueError("nothing in the place of a value")
+        return None
+    if column.type is object:
+        return _parsed(value, column.json_type, where)
+    stored = _STORED.get(column.type, str)
+    if not isinstance(value, stored):
+        raise ValueError(f"{type(value).__name__} in the place of {stored.__name__}")
+    return column.read(value)
+
+
+def _parsed(text: Any, kind: type, where: str) -> Any:
+    """Return the JSON value of a ``kind`` that is stored as ``text``."""
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(where, f"is damaged: no JSON; {SALVAGE}") from None
+    if not isinstance(value, kind):
+        raise InputError(where, f"is damaged: {type(value).__name__} in the place of {kind.__name__}; {SALVAGE}")
+    return value

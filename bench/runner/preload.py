@@ -1,0 +1,21 @@
+"""What the forkserver loads once, so that every worker starts with it: NumPy, Numba, the file border, warm kernels."""
+
+import gc
+import os
+
+from bench.runner.enclosure import SAFE_PATH_MARK
+
+if os.environ.get("PYTHONSAFEPATH") == SAFE_PATH_MARK:
+    del os.environ["PYTHONSAFEPATH"]
+
+# No library may start threads before the fork: they would be missing in every worker. NumPy reads this when imported.
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+
+import bench.schedulers.inspection  # noqa: F401 - brings bench.runner.worker with it: what workers run
+from instances.one_gpu import warm_kernels
+
+warm_kernels()
+
+# What is loaded here stays: the garbage collectors of the workers need not look at it, nor copy its pages.
+gc.collect()
+gc.freeze()

@@ -1,0 +1,212 @@
+"""What the bench has seen of one run, put together from the worker's messages and from how its process ended."""
+
+import signal
+from dataclasses import dataclass, field
+
+from bench.api import Status
+from bench.ledger.row import JsonObject, Termination
+from bench.runner.messages import Message
+from bench.runner.worker import tells_of_memory
+from bench.scenarios import Tally
+from bench.task import Task
+
+TRAJECTORY_POINTS = 50
+"""Of the plans that a run reported, and again of its bounds, this many are judged and kept."""
+
+_REPORTS_KEPT = 16 * TRAJECTORY_POINTS
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """A report: a plan, a bound or both, as JSON values, ``t_s`` seconds after the clock started."""
+
+    t_s: float
+    plan: JsonObject | None
+    bound: JsonObject | None
+
+
+@dataclass
+class Record:
+    """One run as seen so far.
+
+    Attributes
+    ----------
+    task
+        What was asked for.
+    grace_s
+        Time beyond the limit during which results still count: the run is killed at its end.
+    phase
+        What the worker was doing last.
+    clock_started
+        On the monotonic clock, or ``None`` before; of a scenario set, of the chunk under way.
+    tally
+        What became of the scenarios of a set so far.
+    pausing
+        Whether a chunk was handed over and the next one is not ordered yet.
+    limited_by
+        What keeps the run within its memory: ``control group`` or ``address space``.
+    """
+
+    task: Task
+    grace_s: float
+    tally: Tally | None = None
+    phase: str = "starting"
+    pausing: bool = False
+    limited_by: str = "address space"
+    clock_started: float | None = None
+    import_s: float | None = None
+    warm_s: float | None = None
+    decision_s: float | None = None
+    wall_s: float = 0.0
+    peak_memory_mb: float | None = None
+    termination: Termination | None = None
+    reason: str = ""
+    status: Status = Status.UNKNOWN
+    plan: JsonObject | None = None
+    bound: JsonObject | None = None
+    statistics: JsonObject = field(default_factory=dict)
+    log_tail: str = ""
+    _plans: "_Sample" = field(default_factory=lambda: _Sample())
+    _bounds: "_Sample" = field(default_factory=lambda: _Sample())
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is decided how the run ended."""
+        return self.termination is not None
+
+    def take(self, message: Message) -> Incumbent | None:
+        """Take a message into account; return the incumbent or bound it reports, if it does."""
+        if self.ended:
+            return None
+        self.peak_memory_mb = max(self.peak_memory_mb or 0.0, message["peak_memory_mb"])
+        match message["type"]:
+            case "phase":
+                self.phase = message["phase"]
+            case "clock":
+                self.phase = "scheduling"
+                self.clock_started = message["at"]
+                self.import_s, self.warm_s = message["import_s"], message["warm_s"]
+            case "report" if not self._too_late(message["t_s"]):
+                return self._report(Incumbent(message["t_s"], message["plan"], message["bound"]))
+            case "chunk" if not self._too_late(message["elapsed_s"]):
+                self.phase, self.pausing = "waiting for the judge", True
+            case "done" if not self._too_late(message["decision_s"]):
+                self._done(message)
+            case "ended" if not self._too_late(message["decision_s"]):
+                self.decision_s = message["decision_s"]
+                self.end(Termination(message["termination"]), message["reason"])
+            case "report" | "chunk" | "done" | "ended":
+                # It came after the moment at which the run would have been killed, had the bench not been busy.
+                self.end_at_limit(message[{"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")])
+        return None
+
+    def resume_after_chunk(self, tally: Tally) -> None:
+        """Note that a chunk was judged: the run ends with the last one; what it claims is about all scenarios."""
+        if tally.complete and not self.ended:
+            self.end(Termination.FINISHED, "", Status.FEASIBLE if tally.all_accepted else Status.UNKNOWN)
+        self.phase, self.pausing, self.clock_started = "starting a chunk", False, None
+
+    def _too_late(self, t_s: float | None) -> bool:
+        return t_s is not None and t_s > self.task.time_limit_s + self.grace_s
+
+    def _report(self, incumbent: Incumbent) -> Incumbent:
+        if incumbent.plan is not None:
+            self.plan = incumbent.plan
+            self._plans.add(incumbent)
+        else:
+            self._bounds.add(incumbent)
+        self.bound = incumbent.bound or self.bound
+        return incumbent
+
+    def _done(self, message: Message) -> None:
+        self.decision_s = message["decision_s"]
+        self.statistics = message["statistics"]
+        self.bound = message["bound"] or self.bound
+        if message["plan"] is not None:
+            self.plan = message["plan"]
+        elif message["status"] == Status.INFEASIBLE:
+            self.plan = None  # a claim that there is no plan does not get an earlier one attached
+        self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
+
+    def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
+        """Note how the run ended. Whoever is stopped keeps what it had reported."""
+        if termination is Termination.INVALID_PLAN:
+            self.plan = None  # what it handed over at last was refused: nothing earlier stands in for it
+        self.termination = termination
+        self.reason = reason.encode(errors="replace").decode()  # half a surrogate pair cannot be stored
+        self.status = status or (Status.FEASIBLE if self.plan is not None else Status.UNKNOWN)
+
+    def end_at_limit(self, elapsed_s: float) -> None:
+        """Note that the run was killed ``elapsed_s`` seconds after its clock started."""
+        self.decision_s = elapsed_s
+        self.end(Termination.WALL_LIMIT, f"killed {elapsed_s:.2f} s into a time limit of {self.task.time_limit_s:g} s")
+
+    def end_in_startup(self, limit_s: float) -> None:
+        """Note that the run was killed before its clock started."""
+        self.end(Termination.WALL_LIMIT, f"start-up took more than {limit_s:g} s ({self.phase})")
+
+    def end_by_itself(
+        self, exit_code: int | None, log_tail: str, elapsed_s: float | None, short_of_memory: bool = False
+    ) -> None:
+        """Note that the process died without a last message; the kernel may say that it was ``short_of_memory``.
+
+        Under a memory limit a death counts as reaching it only where the log says that memory was refused: an allocator
+        that aborts prints so, and a plain segmentation fault may have any cause.
+        """
+        self.decision_s = elapsed_s
+        limit_mb = self.task.memory_limit_mb
+        how = _death(exit_code)
+        refused = exit_code != -signal.SIGKILL and tells_of_memory(log_tail)
+        if limit_mb is not None and (refused or short_of_memory):
+            self.end(Termination.MEMORY_LIMIT, f"limit {limit_mb:g} MiB: {how} while {self.phase}")
+            return
+        hint = ""
+        if exit_code == -signal.SIGKILL:
+            hint = "; not killed by the bench: perhaps the host ran out of memory"
+        elif limit_mb is not None:
+            hint = f"; the memory limit of {limit_mb:g} MiB may be the cause"
+        self.end(Termination.CRASHED, f"{how} while {self.phase}{hint}")
+
+    def trajectory(self) -> list[Incumbent]:
+        """Return what was reported, thinned evenly where it is much, in the order of time."""
+        reports = [*self._plans.thinned(), *self._bounds.thinned()]
+        return sorted(reports, key=lambda incumbent: incumbent.t_s)
+
+
+class _Sample:
+    """Reports, thinned while they come so that a flood of them does not fill the memory; the last is always kept."""
+
+    def __init__(self) -> None:
+        self._kept: list[Incumbent] = []
+        self._stride = 1
+        self._count = 0
+        self._last: Incumbent | None = None
+
+    def add(self, incumbent: Incumbent) -> None:
+        if self._count % self._stride == 0:
+            self._kept.append(incumbent)
+        self._count += 1
+        self._last = incumbent
+        if len(self._kept) > _REPORTS_KEPT:
+            self._kept = self._kept[::2]
+            self._stride *= 2
+
+    def thinned(self) -> list[Incumbent]:
+        kept = self._kept
+        if self._last is not None and kept[-1] is not self._last:
+            kept = [*kept, self._last]
+        if len(kept) <= TRAJECTORY_POINTS:
+            return kept
+        step = (len(kept) - 1) / (TRAJECTORY_POINTS - 1)
+        return [kept[round(point * step)] for point in range(TRAJECTORY_POINTS)]
+
+
+def _death(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "closed its connection to the bench"
+    if exit_code >= 0:
+        return f"exited with status {exit_code}"
+    try:
+        return f"died of {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"died of signal {-exit_code}"

@@ -1,0 +1,381 @@
+"""The runner: every task in a process of its own, under limits that are enforced, and every result in the ledger.
+
+One thread watches all workers. A worker ends by being killed with all it started, also after a good result, so that
+nothing it left behind outlives its run.
+"""
+
+import math
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from multiprocessing.connection import wait
+from types import FrameType
+
+from bench.ledger.row import Row, Termination
+from bench.ledger.store import Ledger
+from bench.provenance import load_average, usable_cores
+from bench.runner import worker
+from bench.runner.control_group import ControlGroup, control_group
+from bench.runner.isolation import Worker, start_forkserver, start_warden
+from bench.runner.messages import Message
+from bench.runner.record import Incumbent, Record
+from bench.runner.scoring import Start, judge_chunk, score
+from bench.runner.warden import Warden
+from bench.scenarios import Tally
+from bench.simulation.warm import warm_simulation
+from bench.task import Task
+from instances import InputError
+from instances.files import instance_to_json
+from instances.one_gpu import warm_kernels
+
+GRACE_S = 1.0
+"""Time beyond the limit after which a run is killed; a scheduler that watches its deadline returns within it."""
+
+STARTUP_LIMIT_S = 120.0
+"""For a scheduler's imports and ``warm``, which the time limit does not include."""
+
+_DYING_S = 1.0
+
+
+class Listener:
+    """What the runner tells while it runs. Does nothing; override what is of interest."""
+
+    def started(self, task: Task) -> None:
+        """A worker was given ``task``."""
+
+    def incumbent(self, task: Task, incumbent: Incumbent) -> None:
+        """The scheduler reported a plan or a bound, not judged yet."""
+
+    def finished(self, task: Task, row: Row) -> None:
+        """The run ended, however, and its row is in the ledger."""
+
+    def advanced(self, task: Task, decided: int) -> None:
+        """So many scenarios of a set are decided and judged, those of an interrupted run included."""
+
+    def skipped(self, task: Task, row: Row) -> None:
+        """The ledger had the row already."""
+
+    def interrupted(self, tasks: Sequence[Task]) -> None:
+        """Ctrl-C or SIGTERM stopped these runs; no row is kept of them, so that they run again next time.
+
+        Scenario sets then go on behind the last chunk that was judged.
+        """
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    ledger: Ledger | None,
+    jobs: int | None = None,
+    listener: Listener | None = None,
+    *,
+    grace_s: float = GRACE_S,
+    startup_limit_s: float = STARTUP_LIMIT_S,
+    interruption: "Interruption | None" = None,
+) -> list[Row]:
+    """Run ``tasks``, ``jobs`` at a time, and return their rows in the order of ``tasks``.
+
+    Parameters
+    ----------
+    tasks
+        To run. Those whose key the ledger has are not run again; equal tasks are run once.
+    ledger
+        Takes each row when its run ends; ``None`` keeps them in memory only.
+    jobs
+        Runs at a time; the number of cores that this process may use if not given.
+    listener
+        Is told what happens.
+    grace_s, startup_limit_s
+        Time beyond the time limit before a run is killed, and time for imports and ``warm``.
+    interruption
+        What another thread interrupts the runs by.
+
+    Raises
+    ------
+    InputError
+        If the ledger cannot store one of the instances, or cannot be written.
+    KeyboardInterrupt
+        On Ctrl-C or SIGTERM, after all workers were killed. What had ended before is in the ledger.
+    """
+    jobs = jobs if jobs is not None else usable_cores()
+    if jobs < 1:
+        raise InputError("jobs", f"{jobs}; expected at least 1")
+    listener = listener or Listener()
+    rows, waiting = known_rows(tasks, ledger, listener)
+    if waiting:
+        rows |= _Bench(ledger, jobs, listener, grace_s, startup_limit_s).run(waiting.values(), interruption)
+    return [rows[task.key] for task in tasks]
+
+
+def known_rows(
+    tasks: Sequence[Task], ledger: Ledger | None, listener: Listener
+) -> tuple[dict[str, Row], dict[str, Task]]:
+    """Return by key the rows that the ledger has already, after telling the listener, and the tasks that are left.
+
+    Raises
+    ------
+    InputError
+        If the ledger cannot store one of the instances: now rather than after the run.
+    """
+    if ledger is None:
+        return {}, {task.key: task for task in tasks}
+    for instance in {task.instance.fingerprint: task.instance for task in tasks}.values():
+        instance_to_json(instance)
+    keys = ledger.keys()
+    rows: dict[str, Row] = {}
+    for task in tasks:
+        if task.key in keys:
+            (rows[task.key],) = ledger.rows(key=task.key)
+            listener.skipped(task, rows[task.key])
+    return rows, {task.key: task for task in tasks if task.key not in rows}
+
+
+def store(row: Row, task: Task, ledger: Ledger | None, listener: Listener) -> Row:
+    """Store the row of ``task`` and tell of it; return the one that is in the ledger then."""
+    if ledger is not None and not ledger.add(row, task.instance):
+        (row,) = ledger.rows(key=row.key)  # another bench was faster: its row is the one
+    listener.finished(task, row)
+    return row
+
+
+@dataclass
+class _Active:
+    """A run whose worker lives."""
+
+    record: Record
+    worker: Worker
+    group: ControlGroup | None
+    """Which limits the worker as a whole; ``None`` where each of its processes limits itself."""
+    start: Start
+    asked_at: float
+    """On the monotonic clock."""
+    startup_limit_s: float
+    ordered_at: float
+    """When the worker was asked for its run or, of a scenario set, for the latest chunk; on the monotonic clock."""
+
+    @property
+    def kill_at(self) -> float:
+        """When the run is killed, on the monotonic clock."""
+        if self.record.pausing:
+            return math.inf
+        started = self.record.clock_started
+        if started is None:
+            return self.ordered_at + self.startup_limit_s
+        return started + self.record.task.time_limit_s + self.record.grace_s
+
+    def end(self) -> None:
+        """Kill the worker with all it started."""
+        self.worker.end()
+        if self.group is not None:
+            self.group.remove()
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Since the clock started."""
+        started = self.record.clock_started
+        return None if started is None else time.monotonic() - started
+
+
+@dataclass
+class _Bench:
+    ledger: Ledger | None
+    jobs: int
+    listener: Listener
+    grace_s: float
+    startup_limit_s: float
+    active: list[_Active] = field(default_factory=list)
+    unjudged: deque[Generator[object, None, None]] = field(default_factory=deque)
+    """What is left to judge, a step at a time so that other runs can be looked after."""
+    rows: dict[str, Row] = field(default_factory=dict)
+
+    def run(self, tasks: Iterable[Task], interruption: "Interruption | None") -> dict[str, Row]:
+        """Run ``tasks`` and return their rows by key."""
+        waiting = deque(tasks)
+        with signals_noted(interruption) as interrupted:
+            start_forkserver()
+            warm_kernels()  # the judge's, while the forkserver is loading
+            if any(task.trial.arrivals is not None for task in waiting):
+                warm_simulation()
+            warden = start_warden()
+            try:
+                while (waiting or self.active or self.unjudged) and not interrupted:
+                    # What is not judged is lost if the bench dies, and fills memory.
+                    while waiting and len(self.active) < self.jobs > len(self.unjudged) and not interrupted:
+                        self._start(waiting.popleft(), warden)
+                    self._look(interrupted.wakeup)
+                    self._end_overdue()
+                    self._judge_a_little()
+                if interrupted:
+                    self._interrupt()
+            finally:
+                self._kill_all()
+                warden.close()
+        if interrupted:
+            raise KeyboardInterrupt
+        return self.rows
+
+    def _start(self, task: Task, warden: Warden) -> None:
+        start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
+        asked_at = time.monotonic()
+        process = Worker(worker.main, warden)
+        group = control_group(process.pid, task.memory_limit_mb, task.threads)
+        tally = None
+        if task.scenarios is not None:
+            real = replace(task.scenarios, base=task.reality)
+            tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
+        record = Record(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
+        self.active.append(_Active(record, process, group, start, asked_at, self.startup_limit_s, asked_at))
+        process.order(task)
+        if tally is not None:
+            process.order(tally.decided)
+        self.listener.started(task)
+
+    def _look(self, wakeup: int) -> None:
+        """Wait until a worker says something, one is due to be killed, or there is something to score."""
+        sources = [wakeup]
+        for run in self.active:
+            sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
+        due = min((run.kill_at for run in self.active), default=time.monotonic())
+        ready = set(wait(sources, 0.0 if self.unjudged else max(0.0, due - time.monotonic())))
+        for run in list(self.active):
+            died = run.worker.sentinel in ready
+            if died or any(pipe.fileno() in ready for pipe in run.worker.readable):
+                self._read(run, died)
+
+    def _read(self, run: _Active, died: bool) -> None:
+        record = run.record
+        try:
+            for message in run.worker.messages():
+                incumbent = record.take(message)
+                if incumbent is not None:
+                    self.listener.incumbent(record.task, incumbent)
+                if message["type"] == "chunk" and record.tally is not None and not record.ended:
+                    self.unjudged.append(self._judged(run, record.tally, message))
+        except InputError as error:
+            record.end(Termination.CRASHED, str(error))
+        if (died or run.worker.silent) and not record.ended:
+            exit_code = run.worker.exit_code(_DYING_S)
+            short = run.group is not None and run.group.ran_out_of_memory()
+            record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s, short)
+        if record.ended:
+            self._end(run)
+
+    def _end_overdue(self) -> None:
+        for run in [run for run in self.active if run.kill_at <= time.monotonic()]:
+            peak_mb = run.worker.peak_memory_mb()
+            run.record.peak_memory_mb = max(filter(None, (peak_mb, run.record.peak_memory_mb)), default=None)
+            elapsed_s = run.elapsed_s
+            if elapsed_s is None:
+                run.record.end_in_startup(run.startup_limit_s)
+            else:
+                run.record.end_at_limit(elapsed_s)
+            self._end(run)
+
+    def _end(self, run: _Active) -> None:
+        """Remove the worker and queue the run for the judge."""
+        self.active.remove(run)
+        run.end()
+        run.record.wall_s = time.monotonic() - run.asked_at
+        run.record.log_tail = run.worker.log_tail
+        self.unjudged.append(self._scored(run))
+
+    def _judge_a_little(self) -> None:
+        """Judge a plan or, of a scenario set, a few; what that completes is stored."""
+        if not self.unjudged:
+            return
+        try:
+            next(self.unjudged[0])
+        except StopIteration:
+            self.unjudged.popleft()
+
+    def _judged(self, run: _Active, tally: Tally, message: Message) -> Generator[None, None, None]:
+        """Judge a chunk of scenarios, keep it, and order the next one or end the run."""
+        record = run.record
+        chunk = yield from judge_chunk(record, tally, message)
+        if chunk is not None:
+            if self.ledger is not None:
+                self.ledger.add_chunk(record.task.key, chunk)
+            self.listener.advanced(record.task, tally.decided)
+        if run not in self.active:  # stopped since
+            return
+        if record.ended:
+            self._end(run)
+        else:
+            run.ordered_at = time.monotonic()
+            run.worker.order(tally.decided)
+
+    def _scored(self, run: _Active) -> Generator[object, None, None]:
+        """Judge what a run that ended has found, and store its row."""
+        task = run.record.task
+        row = yield from score(run.record, run.start)
+        self.rows[row.key] = store(row, task, self.ledger, self.listener)
+
+    def _interrupt(self) -> None:
+        """Give up the runs under way, keep those that had ended."""
+        tasks = [run.record.task for run in self.active]
+        self._kill_all()
+        while self.unjudged:
+            self._judge_a_little()
+        self.listener.interrupted(tasks)
+
+    def _kill_all(self) -> None:
+        while self.active:
+            self.active.pop().end()
+
+
+class Interruption:
+    """Whether runs are to be given up; ``wakeup`` is a descriptor that becomes readable then."""
+
+    def __init__(self) -> None:
+        self.wakeup, self._ring = os.pipe()
+        self._came = False
+
+    def __bool__(self) -> bool:
+        return self._came
+
+    def come(self) -> None:
+        """Interrupt, from a signal's handler or another thread."""
+        self._came = True
+        os.write(self._ring, b"!")
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        os.close(self.wakeup)
+        os.close(self._ring)
+
+
+@contextmanager
+def signals_noted(given: Interruption | None = None) -> Iterator[Interruption]:
+    """Note Ctrl-C and SIGTERM instead of letting them strike anywhere: a half-stored row is worse than a late exit.
+
+    The second time the usual handling is back. Outside the main thread signals are left alone, and so is Ctrl-C where
+    whoever started us has it ignored. An interruption that is ``given`` is the caller's to close.
+    """
+    state = Interruption() if given is None else given
+    before: dict[signal.Signals, int | Callable[[int, FrameType | None], object]] = {}
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        state.come()
+        restore()
+
+    def restore() -> None:
+        while before:
+            signal.signal(*before.popitem())
+
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(signum)
+                if handler is not signal.SIG_IGN and handler is not None:
+                    before[signum] = handler
+                    signal.signal(signum, note)
+        yield state
+    finally:
+        restore()
+        if state is not given:
+            state.close()

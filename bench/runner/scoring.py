@@ -1,0 +1,221 @@
+"""From what was seen of a run to its row: the judge scores every plan, in the bench's own process."""
+
+import math
+import traceback
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from bench.judge.judging import Verdict, judge
+from bench.ledger.row import JsonObject, Row, Termination
+from bench.provenance import provenance
+from bench.runner.record import Record
+from bench.scenarios import Tally, row_of_set
+from instances import InputError, Instance, Objective, Plan
+from instances.files import plan_from_json, plan_to_json
+
+VIOLATIONS_KEPT = 100
+"""Of a plan that breaks more constraints, the rest are only counted; each kind that is broken is among those kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a run was started, and how busy the host was."""
+
+    at: str
+    load_average: float | None
+
+
+def score(record: Record, start: Start) -> Generator[object, None, Row]:
+    """Make the row of a run that has ended, pausing after each plan so that other runs can be looked after.
+
+    A plan that is none for this instance turns the termination into ``invalid_plan``; an error of the judge itself into
+    ``exception``, so that one bug does not stop the bench.
+    """
+    assert record.termination is not None
+    figures: dict[str, Any] = _NO_PLAN | {"violation_details": []}
+    points: list[JsonObject] = []
+    task = record.task
+    try:
+        if record.plan is not None:
+            try:
+                plan = plan_from_json(record.plan)
+                figures = _figures(plan, judge(plan, task.reality)) | _simulated_figures(None)
+                found = yield from task.trial.simulated(plan, task.instance, task.reality, task.seed)
+                figures |= _simulated_figures(found)
+            except InputError as error:
+                before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
+                record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)
+            yield None
+        points = yield from _trajectory(record, figures)
+    except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
+        record.log_tail = traceback.format_exc()
+        record.end(Termination.EXCEPTION, f"judge: {type(error).__name__}: {error}", record.status)
+    row = _row(record, start, figures, points)
+    return row if record.tally is None else row_of_set(row, record.tally, record.task.problem_hash)
+
+
+def judge_chunk(record: Record, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:
+    """Judge a chunk of scenarios that a worker handed over, pausing now and then; return it as it is to be kept.
+
+    Ends the record where that was the last chunk, where one of the plans is none for its scenario, or where the judge
+    itself fails: then nothing of the chunk is counted or kept.
+    """
+    chunk = None
+    try:
+        chunk = yield from tally.judge(message["plans"], message["decision_s"])
+        record.resume_after_chunk(tally)
+    except InputError as error:
+        record.end(Termination.INVALID_PLAN, str(error))
+    except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
+        record.log_tail = traceback.format_exc()
+        record.end(Termination.EXCEPTION, f"judge: {type(error).__name__}: {error}")
+    return chunk
+
+
+def _trajectory(record: Record, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
+    """Judge what was reported on the way; the plan of the end has been judged already."""
+    points: list[JsonObject] = []
+    instance = record.task.reality
+    for report in record.trajectory():
+        value = feasible = None
+        if report.plan is not None and report.plan == final["plan"]:
+            value, feasible = final["value"], final["feasible"]
+        elif report.plan is not None:
+            value, feasible = _glance(report.plan, instance)
+            yield
+        points.append(_point(report.t_s, value, feasible, report.bound))
+    if record.termination is Termination.FINISHED and (record.plan is not None or record.bound is not None):
+        points.append(_point(record.decision_s, final["value"], final["feasible"], record.bound))
+    return points
+
+
+def _glance(plan: JsonObject, instance: Instance) -> tuple[float | None, bool | None]:
+    try:
+        verdict = judge(plan_from_json(plan), instance)
+    except InputError:
+        return None, None
+    return _finite(verdict.value), verdict.feasible
+
+
+def _point(t_s: float | None, value: float | None, feasible: bool | None, bound: JsonObject | None) -> JsonObject:
+    return {
+        "t_s": t_s,
+        "value": value,
+        "feasible": feasible,
+        "bound": None if bound is None else bound["value"],
+        "bound_certified": None if bound is None else bound["certified"],
+    }
+
+
+_NO_PLAN: dict[str, Any] = dict.fromkeys(
+    [
+        "plan",
+        "plan_class",
+        "value",
+        "feasible",
+        "violations",
+        "gpus_used",
+        "cost_per_hour",
+        "throughput_rps",
+        "goodput_rps",
+        "fragments_pct",
+        "utilisation_pct",
+        "over_capacity_pct",
+        "sim_goodput_rps",
+        "sim_violation_rate",
+        "sim_drop_rate",
+        "sim_violating",
+        "sim_worst_p99",
+        "simulation",
+    ]
+)
+
+
+def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
+    """Return the columns that the judge fills."""
+    found: Any = verdict.to_json()["violations"]
+    return {
+        "plan": plan_to_json(plan),
+        "plan_class": plan.plan_class,
+        "value": _finite(verdict.value),
+        "feasible": verdict.feasible,
+        "violations": len(verdict.violations),
+        "violation_details": _kept(found),
+        "gpus_used": verdict.gpus_used,
+        "cost_per_hour": _finite(verdict.cost_per_hour),
+        "throughput_rps": _finite(verdict.throughput_rps),
+        "goodput_rps": _finite(verdict.goodput_rps),
+        "fragments_pct": _finite(verdict.fragments_pct),
+        "utilisation_pct": _finite(verdict.utilisation_pct),
+        "over_capacity_pct": _finite(verdict.over_capacity_pct),
+    }
+
+
+def _kept(violations: list[JsonObject]) -> list[JsonObject]:
+    """Return the first violations in their order, where there are too many with one of every kind among them."""
+    kinds = [violation["kind"] for violation in violations]
+    first_of_kind = {kinds.index(kind) for kind in kinds}
+    by_need = sorted(range(len(kinds)), key=lambda position: position not in first_of_kind)
+    return [violations[position] for position in sorted(by_need[:VIOLATIONS_KEPT])]
+
+
+def _simulated_figures(found: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the columns that the simulation fills."""
+    names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
+    return {f"sim_{name}": None if found is None else found[name] for name in names} | {"simulation": found}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _row(record: Record, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
+    task, instance = record.task, record.task.instance
+    # Of the instance that the scheduler saw: where that is not the one its plan is judged by, it bounds nothing
+    bound = record.bound if task.trial.as_planned else None
+    assert record.termination is not None
+    if record.termination is Termination.INVALID_PLAN:
+        figures = _NO_PLAN | {"violation_details": []}
+    split = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
+    accounted_s = math.fsum(part for part in (record.import_s, record.warm_s, record.decision_s) if part is not None)
+    return Row(
+        key=task.key,
+        instance=instance.name,
+        instance_hash=instance.fingerprint,
+        scheduler=task.scheduler,
+        parameters=task.parameters,
+        seed=task.seed,
+        source=task.source,
+        headroom=task.trial.headroom,
+        truth=task.trial.reality,
+        status=record.status,
+        termination=record.termination,
+        reason=record.reason,
+        objective="throughput" if split else instance.objective.value,
+        throughput_of=instance.objective.value if split else None,
+        slo_rule=instance.slo_rule.value,
+        performance_model=instance.performance_model,
+        bound=None if bound is None else bound["value"],
+        bound_certified=None if bound is None else bound["certified"],
+        bound_scope=None
+        if bound is None
+        else {name: bound[name] for name in ("plan_class", "allowed_shares", "slots_per_gpulet", "max_batch")},
+        **figures,
+        scenarios=None,
+        decision_s=record.decision_s,
+        import_s=record.import_s,
+        warm_s=record.warm_s,
+        overhead_s=max(0.0, record.wall_s - accounted_s),
+        wall_s=record.wall_s,
+        overshoot_s=max(0.0, (record.decision_s or 0.0) - task.time_limit_s),
+        peak_memory_mb=record.peak_memory_mb,
+        time_limit_s=task.time_limit_s,
+        memory_limit_mb=task.memory_limit_mb,
+        threads=task.threads,
+        started_at=start.at,
+        statistics=record.statistics,
+        trajectory=points,
+        log_tail=record.log_tail if record.termination.failed else "",
+        provenance={**provenance(task, start.load_average), "limited_by": record.limited_by},
+    )

@@ -1,0 +1,364 @@
+"""Inside the worker process: one run, from loading the scheduler to reporting its outcome.
+
+Of a scenario set it decides a chunk whenever the parent orders one by the position of its first scenario.
+
+Everything is told to the parent as lines of JSON (``bench.runner.messages``), each with a ``type``:
+
+- ``phase``: what begins now, for the parent's message if it does not end;
+- ``clock``: the scheduler is warm and the clock runs (``at`` on the system-wide monotonic clock);
+- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after that;
+- ``done``: the outcome;
+- ``chunk``: the ``plans`` of consecutive scenarios (null where there is none) and the ``decision_s`` of each; the clock
+  of the next chunk begins with a ``clock`` of its own;
+- ``ended``: there is none; ``termination`` and ``reason`` say why.
+
+After the last message the worker waits to be killed: it runs none of the exit handlers that libraries leave behind.
+"""
+
+import os
+import pickle
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+from multiprocessing.connection import Connection
+
+from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
+from bench.ledger.row import Termination
+from bench.runner import enclosure
+from bench.runner.control_group import in_control_group
+from bench.runner.messages import MAX_BYTES, Message, encode
+from bench.schedulers import registry
+from bench.schedulers.parameters import instantiate
+from bench.task import Task
+from instances import Instance, Plan, PlanClass, ScenarioSet
+from instances.files import plan_to_json
+
+TRACEBACK_FRAMES = 8
+"""Innermost frames of an exception that go to the log."""
+
+CHUNK = 256
+"""Scenarios that are decided before they are handed over, at most."""
+
+CHUNK_PART = 0.5
+"""Of the time limit: a chunk that has taken so long is handed over with fewer scenarios."""
+
+_MEMORY_SIGNS = (
+    "bad_alloc",
+    "cannot allocate memory",
+    "can't allocate memory",
+    "out of memory",
+    "failed to map segment",
+    "unable to allocate",
+    "memoryerror",
+)
+
+
+class RefusedError(Exception):
+    """What a scheduler handed over is no plan, bound or outcome."""
+
+
+class SkippedError(Exception):
+    """The scheduler does not do what is asked."""
+
+
+def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
+    """Be a worker: receive one task, run it, report, wait to be killed."""
+    enclosure.leave_forkserver()
+    enclosure.adopt_orphans()
+    enclosure.redirect_output(log.fileno())
+    log.close()
+    try:
+        # Made by the bench, not by a scheduler: pickle keeps instances that no file could carry.
+        task: Task = pickle.loads(inbox.recv_bytes())  # noqa: S301
+    except EOFError:  # the bench is gone
+        return
+    enclosure.limit_threads(task.threads)
+    report = Report(outbox.fileno())
+    try:
+        # Where the runner has put this process into a control group, that is the limit.
+        enclosure.limit_memory(None if in_control_group() else task.memory_limit_mb)
+        if task.scenarios is None:
+            report.send(_run(task, report))
+        else:
+            _run_scenarios(task, task.scenarios, report, inbox)
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever a scheduler raises is a result
+        elapsed_s = report.elapsed_s
+        report.send(_ended(error, task) | {"decision_s": elapsed_s})
+    wait_to_be_killed(inbox)
+
+
+def wait_to_be_killed(inbox: Connection) -> None:
+    """Wait until the parent kills this process or is gone itself."""
+    try:
+        inbox.recv_bytes()
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+class Report:
+    """The way to the parent: the listener that schedulers report to, from any of their threads."""
+
+    def __init__(self, outbox: int) -> None:
+        self._outbox = outbox
+        self._process = os.getpid()
+        self._one_at_a_time = threading.Lock()
+        self._start: float | None = None
+        self.plan: Plan | None = None
+        self.refusal: str | None = None
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Seconds since the clock started, or ``None`` before."""
+        return None if self._start is None else time.monotonic() - self._start
+
+    def start_clock(self, import_s: float, warm_s: float) -> float:
+        """Tell the parent that the scheduler begins, and return when that is."""
+        self.send({"type": "clock", "at": time.monotonic(), "import_s": import_s, "warm_s": warm_s})
+        self._start = time.monotonic()
+        return self._start
+
+    def send(self, message: Message) -> None:
+        """Send a message, whole.
+
+        Raises
+        ------
+        RefusedError
+            If it holds something that JSON cannot, is too large, or comes from a fork of the worker.
+        """
+        if os.getpid() != self._process:
+            raise RefusedError("a process that the scheduler forked tried to report")
+        line = memoryview(_line(message | {"peak_memory_mb": enclosure.peak_memory_mb()}))
+        with self._one_at_a_time:
+            while line:
+                line = line[os.write(self._outbox, line) :]
+
+    def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
+        """Pass on an incumbent or a bound.
+
+        Raises
+        ------
+        RefusedError
+            If it is neither. A solver's callback may swallow that: the run ends as ``invalid_plan`` all the same.
+        """
+        try:
+            message = {"type": "report", "t_s": self.elapsed_s, **_result(plan, bound)}
+            if plan is not None or message["bound"] is not None:
+                self.send(message)
+        except RefusedError as error:
+            self.refusal = self.refusal or f"report: {error}"
+            raise
+        if plan is not None:
+            self.plan = plan
+
+
+def _prepared(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
+    """Return the schedulers, loaded and warm, and the seconds that took: importing, warming."""
+    begin = time.monotonic()
+    schedulers = []
+    for stage in task.stages:
+        report.send({"type": "phase", "phase": f"importing {stage.target}"})
+        found = registry.load(stage.target)
+        refused = refusal(found, task.instance)
+        if refused is not None:
+            raise SkippedError(f"{stage.name} {refused}")
+        schedulers.append(instantiate(found, stage.overrides, stage.name))
+    imported = time.monotonic()
+    for stage, scheduler in zip(task.stages, schedulers, strict=True):
+        report.send({"type": "phase", "phase": f"warming {stage.name}"})
+        warm = getattr(scheduler, "warm", None)
+        if warm is not None:
+            warm()
+    return schedulers, imported - begin, time.monotonic() - imported
+
+
+def _run(task: Task, report: Report) -> Message:
+    schedulers, import_s, warm_s = _prepared(task, report)
+    start = report.start_clock(import_s, warm_s)
+    outcome = _schedule(task, task.trial.planned(task.instance), schedulers, start, report)
+    decision_s = report.elapsed_s
+    enclosure.lift_memory_limit()
+    if report.refusal is not None:
+        raise RefusedError(report.refusal)
+    done = {
+        "type": "done",
+        "decision_s": decision_s,
+        "status": outcome.status.value,
+        "statistics": _statistics(outcome),
+        "reason": _shortened(str(outcome.reason or "")),
+        **_result(outcome.plan, outcome.bound),
+    }
+    _final_plan(outcome, report.plan)
+    return done
+
+
+def _final_plan(outcome: Outcome, reported: Plan | None) -> Plan | None:
+    """Return the plan that a scheduler ends with; a claim that there is none does not get an earlier one attached.
+
+    Raises
+    ------
+    RefusedError
+        If it claims one and never handed one over.
+    """
+    plan = outcome.plan or (None if outcome.status is Status.INFEASIBLE else reported)
+    if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and plan is None:
+        raise RefusedError(f'status is "{outcome.status}" but there is no plan')
+    return plan
+
+
+class _Latest:
+    """Keeps the newest plan that is reported."""
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+
+    def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
+        self.plan = plan or self.plan
+
+
+def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
+    """Decide the chunks that the parent orders, until it closes its side or kills this process."""
+    schedulers, import_s, warm_s = _prepared(task, report)
+    seen = replace(scenarios, base=task.trial.planned(task.instance))
+    while True:
+        try:
+            first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
+        except EOFError:
+            os._exit(0)
+        start = report.start_clock(import_s, warm_s)
+        handed_over_at = start + CHUNK_PART * task.time_limit_s
+        plans, decision_s = [], []
+        for index in range(first, min(first + CHUNK, len(scenarios))):
+            scenario, latest = seen.scenario(index), _Latest()
+            begin = time.monotonic()
+            try:
+                outcome = _schedule(task, scenario, schedulers, start, latest)
+                decision_s.append(time.monotonic() - begin)
+                plans.append(_result(_final_plan(outcome, latest.plan), None)["plan"])
+            except BaseException as error:
+                error.add_note(f"({scenario.name})")
+                raise
+            if time.monotonic() >= handed_over_at:
+                break
+        report.send({"type": "chunk", "elapsed_s": report.elapsed_s, "plans": plans, "decision_s": decision_s})
+
+
+def _schedule(
+    task: Task, instance: Instance, schedulers: Sequence[Scheduler], start: float, report: "Report | _Latest"
+) -> Outcome:
+    """Let the schedulers run one after the other, each from the plan before it."""
+    plan: Plan | None = None
+    for position, (stage, scheduler) in enumerate(zip(task.stages, schedulers, strict=True)):
+        run = Run(start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report)
+        outcome = _checked(scheduler.schedule(instance, run), stage.name)
+        if position + 1 < len(schedulers):
+            report(outcome.plan, outcome.bound)
+            plan = outcome.plan or report.plan
+    return outcome
+
+
+def _checked(outcome: object, name: str) -> Outcome:
+    if not isinstance(outcome, Outcome):
+        raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")
+    if not isinstance(outcome.status, Status):
+        raise RefusedError(f"{name}: status is a {type(outcome.status).__name__}; expected a Status")
+    return outcome
+
+
+def _result(plan: object, bound: object) -> Message:
+    """Return a plan and a bound as JSON values.
+
+    Raises
+    ------
+    RefusedError
+        If one of them is something else, or made of something else.
+    """
+    if plan is not None and not isinstance(plan, Plan):
+        raise RefusedError(f"a {type(plan).__name__} is no Plan")
+    if bound is not None and not isinstance(bound, Bound):
+        raise RefusedError(f"a {type(bound).__name__} is no Bound")
+    try:
+        return {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
+    except Exception as error:  # a plan made of anything can fail in any way
+        raise RefusedError(f"cannot be written down: {_one_line(error)}") from error
+
+
+def _line(message: Message) -> bytes:
+    try:
+        line = encode(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RefusedError(f"cannot be written down: {_one_line(error)}") from error
+    if len(line) > MAX_BYTES:
+        raise RefusedError(f"takes {len(line)} bytes as JSON; at most {MAX_BYTES} are accepted")
+    return line
+
+
+def _bound(bound: Bound | None) -> Message | None:
+    """Return a bound as JSON values; an infinite one says nothing and counts as none."""
+    if bound is None or not isfinite(bound.value):
+        return None
+    return {
+        "value": float(bound.value),
+        "certified": bool(bound.certified),
+        "plan_class": PlanClass(bound.plan_class).value,
+        "allowed_shares": None if bound.allowed_shares is None else [int(units) for units in bound.allowed_shares],
+        "slots_per_gpulet": int(bound.slots_per_gpulet),
+        "max_batch": None if bound.max_batch is None else int(bound.max_batch),
+    }
+
+
+def _statistics(outcome: Outcome) -> dict[str, float | None]:
+    try:
+        numbers = {str(name): float(value) for name, value in outcome.statistics.items()}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise RefusedError(f"statistics: {_one_line(error)}; expected numbers by name") from error
+    return {name: number if isfinite(number) else None for name, number in numbers.items()}
+
+
+def _ended(error: BaseException, task: Task) -> Message:
+    """Say how a run ended that ``error`` broke off."""
+    memory = _is_memory_failure(error, task.memory_limit_mb)
+    if memory or task.memory_limit_mb is not None:
+        enclosure.lift_memory_limit()
+    match error:
+        case RefusedError():
+            termination, reason = Termination.INVALID_PLAN, " ".join([str(error), *getattr(error, "__notes__", ())])
+        case SkippedError():
+            return {"type": "ended", "termination": Termination.SKIPPED, "reason": str(error)}
+        case _ if memory:
+            limit = "without a limit" if task.memory_limit_mb is None else f"limit {task.memory_limit_mb:g} MiB"
+            termination, reason = Termination.MEMORY_LIMIT, f"{limit}: {_one_line(error)}"
+        case _:
+            termination, reason = Termination.EXCEPTION, _one_line(error)
+    traceback.print_exception(error, limit=-TRACEBACK_FRAMES, file=sys.stderr)
+    return {"type": "ended", "termination": termination, "reason": reason}
+
+
+def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
+    """Whether memory was short: a ``MemoryError`` says so; other errors count only under a limit and if they say so."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (limit_mb is not None and tells_of_memory(_one_line(cause))):
+            return True
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return False
+
+
+def tells_of_memory(text: str) -> bool:
+    """Whether ``text`` is what allocators, loaders or runtimes print when memory is refused."""
+    lowered = text.lower()
+    return any(sign in lowered for sign in _MEMORY_SIGNS)
+
+
+def _one_line(error: BaseException) -> str:
+    """Return type and message of an exception on one line."""
+    return _shortened("".join(traceback.format_exception_only(error)))
+
+
+def _shortened(text: str) -> str:
+    """Return ``text`` on one line of at most 500 characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= 500 else line[:497] + "..."

@@ -1,0 +1,209 @@
+"""What registered schedulers can do and which parameters they have, found out without importing them into the bench."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from inspect import cleandoc
+from multiprocessing.connection import Connection, wait
+from pickle import loads
+from time import monotonic
+from typing import Any
+
+from bench.api import has_own_model, partitions
+from bench.runner import enclosure
+from bench.runner.isolation import Worker, start_forkserver, start_warden
+from bench.runner.messages import Message
+from bench.runner.warden import Warden
+from bench.runner.worker import Report, wait_to_be_killed
+from bench.schedulers import registry
+from bench.schedulers.parameters import Parameter, describe_parameters, instantiate
+from bench.schedulers.registry import Entry
+from bench.task import Stage
+from instances import InputError, Objective, Partition
+
+IMPORT_LIMIT_S = 120.0
+"""For importing one scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerInfo:
+    """A registered scheduler as it describes itself.
+
+    Attributes
+    ----------
+    entry
+        Where it is registered.
+    objectives
+        What it can solve.
+    parameters
+        With their values: the defaults, or what ``--param`` made of them.
+    overrides
+        The ``--param`` texts.
+    doc
+        First paragraph of its description.
+    error
+        Why it cannot be used, or an empty text.
+    partitions
+        How the GPUs may be divided that it plans.
+    class_name
+        What its class says its name is.
+    own_model
+        Whether it predicts latencies by a model of its own.
+    """
+
+    entry: Entry
+    objectives: frozenset[Objective] = frozenset()
+    parameters: tuple[Parameter, ...] = ()
+    overrides: Mapping[str, str] | None = None
+    doc: str = ""
+    error: str = ""
+    partitions: frozenset[Partition] = frozenset({Partition.SHARES})
+    class_name: str = ""
+    own_model: bool = False
+
+    @property
+    def stage(self) -> Stage:
+        """The scheduler as a stage of a task. One with an ``error`` may be run, too: its row says what is wrong."""
+        return Stage(
+            name=self.entry.name,
+            target=self.entry.target,
+            overrides=self.overrides or {},
+            parameters={parameter.name: parameter.value for parameter in self.parameters},
+            distribution=self.entry.distribution,
+            version=self.entry.version,
+        )
+
+
+def inspect_schedulers(
+    entries: Sequence[Entry],
+    overrides: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    import_limit_s: float = IMPORT_LIMIT_S,
+) -> dict[str, SchedulerInfo]:
+    """Import ``entries`` in a worker process and return what they are, by name.
+
+    A scheduler that cannot be imported, ends its process or takes too long has an ``error``; the others are unharmed.
+
+    Raises
+    ------
+    InputError
+        If ``overrides`` (see ``bench.schedulers.parameters``) do not suit a scheduler.
+    """
+    overrides = overrides or {}
+    asked = [(entry, overrides.get(entry.name, {})) for entry in entries]
+    return {info.entry.name: info for info in inspect_variants(asked, import_limit_s=import_limit_s)}
+
+
+def inspect_variants(
+    asked: Sequence[tuple[Entry, Mapping[str, str]]], *, import_limit_s: float = IMPORT_LIMIT_S
+) -> list[SchedulerInfo]:
+    """Do the same for schedulers that each come with overrides of their own, and return them in the order of asking.
+
+    Raises
+    ------
+    InputError
+        If overrides do not suit their scheduler.
+    """
+    found: list[SchedulerInfo] = []
+    waiting = list(asked)
+    if not waiting:
+        return found
+    start_forkserver()
+    warden = start_warden()
+    try:
+        while waiting:
+            answered, problem = _ask(waiting, warden, import_limit_s)
+            found += [_info(entry, given, answer) for (entry, given), answer in zip(waiting, answered, strict=False)]
+            waiting = waiting[len(answered) :]
+            if waiting:  # the next one ended the worker: go on behind it with another
+                entry, given = waiting.pop(0)
+                found.append(SchedulerInfo(entry, overrides=given, error=problem))
+    finally:
+        warden.close()
+    return found
+
+
+def _ask(
+    asked: Sequence[tuple[Entry, Mapping[str, str]]], warden: Warden, import_limit_s: float
+) -> tuple[list[Message], str]:
+    """Have a worker import the schedulers in turn; return its answers, and why there is none for the next one."""
+    worker = Worker(main, warden)
+    answers: list[Message] = []
+    problem = ""
+    try:
+        worker.order([(entry, dict(given)) for entry, given in asked])
+        due = monotonic() + import_limit_s
+        while len(answers) < len(asked):
+            died = worker.sentinel in wait([worker.sentinel, *worker.readable], max(0.0, due - monotonic()))
+            new = worker.messages()
+            answers += new
+            if new:
+                due = monotonic() + import_limit_s
+            elif died or worker.silent:
+                problem = f"importing it ended the process: {worker.log_tail.strip()[-500:] or 'without a word'}"
+                break
+            elif monotonic() >= due:
+                problem = f"importing it takes more than {import_limit_s:g} s"
+                break
+    finally:
+        worker.end()
+    return answers, problem
+
+
+def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> SchedulerInfo:
+    if answer["type"] == "misuse":
+        raise InputError(answer["where"], answer["problem"])
+    if answer["type"] == "broken":
+        return SchedulerInfo(entry, overrides=overrides, error=answer["error"])
+    return SchedulerInfo(
+        entry,
+        frozenset(Objective(name) for name in answer["objectives"]),
+        tuple(Parameter(**parameter) for parameter in answer["parameters"]),
+        overrides,
+        answer["doc"],
+        answer["error"],
+        frozenset(Partition(name) for name in answer["partitions"]),
+        answer["class_name"],
+        answer["own_model"],
+    )
+
+
+def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
+    """Be the worker: import one scheduler after the other and describe each."""
+    enclosure.leave_forkserver()
+    enclosure.adopt_orphans()
+    enclosure.redirect_output(log.fileno())
+    log.close()
+    try:
+        order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
+    except EOFError:
+        return
+    report = Report(outbox.fileno())
+    for entry, overrides in order:
+        report.send(_describe(entry, overrides))
+    wait_to_be_killed(inbox)
+
+
+def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
+    if entry.problem:
+        return {"type": "broken", "error": entry.problem}
+    try:
+        scheduler = registry.load(entry.target)
+        made, error = None, ""
+        try:
+            made = instantiate(scheduler, overrides, entry.name)
+        except InputError as refusal:
+            if overrides:
+                return {"type": "misuse", "where": refusal.where, "problem": refusal.problem}
+            error = str(refusal)  # it has to be told something first: worth listing
+        return {
+            "type": "description",
+            "objectives": sorted(Objective(objective).value for objective in scheduler.objectives),
+            "partitions": sorted(Partition(one).value for one in partitions(scheduler)),
+            "parameters": [asdict(parameter) for parameter in describe_parameters(scheduler, made)],
+            "class_name": str(scheduler.name),
+            "own_model": has_own_model(scheduler),
+            "doc": " ".join(cleandoc(scheduler.__doc__ or "").partition("\n\n")[0].split()),
+            "error": error,
+        }
+    except BaseException as failure:  # noqa: BLE001 - whatever a plugin's module raises concerns that plugin alone
+        return {"type": "broken", "error": " ".join(f"{type(failure).__name__}: {failure}".split())}

@@ -1,0 +1,254 @@
+"""``bench doctor``: what it says of versions, imports and the machine, and that runs refuse wrong answers."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.cli.app import main
+from bench.doctor import examination as doctor
+from bench.doctor import known_bad
+from bench.doctor.finding import Finding, Level
+from bench.doctor.known_bad import KNOWN_BAD, KnownBad, numbers
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Pretend that these versions are installed, and nothing else."""
+
+    def pretend(**versions: str) -> None:
+        for module in (known_bad, doctor):
+            monkeypatch.setattr(module, "distribution_version", versions.get)
+
+    return pretend
+
+
+def levels(findings: list[Finding]) -> set[Level]:
+    return {finding.level for finding in findings}
+
+
+# Versions
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [("1.13.1", (1, 13, 1)), ("1.14.0", (1, 14)), ("1.14.0rc1", (1, 14)), ("2.13.0+cpu", (2, 13)), ("10", (10,))],
+)
+def test_the_release_of_a_version(version: str, release: tuple[int, ...]) -> None:
+    assert numbers(version) == release
+
+
+@pytest.mark.parametrize(
+    ("versions", "trouble"),
+    [
+        ({"highspy": "1.13.1", "ortools": "9.15.6755"}, []),
+        ({"highspy": "1.14.0", "ortools": "9.15.6755"}, ["wrong optima"]),
+        ({"highspy": "1.14.0"}, ["wrong optima"]),
+        ({"highspy": "1.15.0", "ortools": "9.15.6755"}, ["cannot be loaded beside ortools"]),
+        ({"highspy": "2.0", "ortools": "9.15.6755"}, ["cannot be loaded beside ortools"]),
+        ({"highspy": "1.15.0"}, []),
+        ({}, []),
+    ],
+)
+def test_known_bad_versions(install: Install, versions: dict[str, str], trouble: list[str]) -> None:
+    install(**versions)
+
+    findings = doctor.known_bad_versions()
+
+    assert len(findings) == len(trouble)
+    for finding, words in zip(findings, trouble, strict=True):
+        assert finding.level is Level.ERROR
+        assert words in finding.found
+        assert finding.advice == 'pip install "highspy==1.13.1"'
+
+
+def test_what_is_advised_is_not_itself_known_to_be_bad() -> None:
+    for bad in KNOWN_BAD:
+        name, _, version = bad.install.partition("==")
+        assert not any(other.covers(version) for other in KNOWN_BAD if other.distribution == name)
+
+
+def test_a_solver_that_is_missing_is_an_error_unless_it_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "solver_versions", lambda: {"numpy": "2.0", "torch": None})
+    monkeypatch.setattr(doctor, "distribution_version", lambda _: None)
+
+    found = {finding.check: finding for finding in doctor.installed_versions()}
+
+    assert {name: finding.level for name, finding in found.items()} == {
+        "numpy": Level.OK,
+        "torch": Level.ERROR,
+        "pyscipopt": Level.OK,
+    }
+    assert "gpushare-bench[scip]" in found["pyscipopt"].advice
+
+
+# Imports
+
+
+def test_modules_that_load_together(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(a="1", b="1")
+    monkeypatch.setattr(doctor, "LOADED_TOGETHER", {"a": "json", "b": "csv"})
+
+    assert levels(doctor.import_clashes()) == {Level.OK}
+
+
+def test_modules_that_clash_in_one_order_only(
+    install: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "second.py").write_text("import sys\nif 'csv' in sys.modules: raise ImportError('undefined symbol')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    install(a="1", b="1")
+    monkeypatch.setattr(doctor, "LOADED_TOGETHER", {"a": "csv", "b": "second"})
+
+    (finding,) = doctor.import_clashes()
+
+    assert finding.level is Level.ERROR
+    assert finding.found == "a then b in one process: ImportError: undefined symbol"
+    assert finding.advice
+
+
+def test_one_that_crashes_or_hangs_is_found_out(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(a="1", b="1")
+    monkeypatch.setattr(doctor, "LOADED_TOGETHER", {"a": "json", "b": "os; os._exit(3)"})
+    assert [f.found.rpartition(": ")[2] for f in doctor.import_clashes()] == ["exit status 3"] * 2
+
+    monkeypatch.setattr(doctor, "IMPORT_LIMIT_S", 0.2)
+    monkeypatch.setattr(doctor, "LOADED_TOGETHER", {"a": "json", "b": "threading; threading.Event().wait()"})
+    assert [f.found.rpartition(": ")[2] for f in doctor.import_clashes()] == ["nothing after 0.2 s"] * 2
+
+
+def test_a_solver_alone_cannot_clash(install: Install) -> None:
+    install(highspy="1.13.1")
+
+    assert doctor.import_clashes() == []
+
+
+# The machine
+
+
+@pytest.mark.parametrize(("usable", "level"), [(1, Level.WARNING), (2, Level.OK)])
+def test_cores(usable: int, level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "usable_cores", lambda: usable)
+
+    assert levels(doctor.cores()) == {level}
+
+
+@pytest.mark.parametrize(("average", "expected"), [(None, set()), (0.5, {Level.OK}), (3.0, {Level.WARNING})])
+def test_load(average: float | None, expected: set[Level], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 4)
+    monkeypatch.setattr(doctor, "load_average", lambda: average)
+
+    assert levels(doctor.load()) == expected
+
+
+@pytest.mark.parametrize(
+    ("available", "expected", "advice"),
+    [
+        (None, [], ""),
+        (0.9, [Level.ERROR], "free 1.3 GB: a run's imports take that much"),
+        (4.0, [Level.WARNING], "use --jobs 3"),
+        (64.0, [Level.OK], ""),
+    ],
+)
+def test_memory(available: float | None, expected: list[Level], advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 8)
+    monkeypatch.setattr(doctor, "available_memory_gb", lambda: available)
+
+    findings = doctor.memory()
+
+    assert [finding.level for finding in findings] == expected
+    assert [finding.advice for finding in findings] == [advice] * len(expected)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+def test_available_memory_is_some() -> None:
+    available = doctor.available_memory_gb()
+
+    assert available is not None
+    assert available > 0.0
+
+
+@pytest.mark.parametrize(("free", "level"), [(2**29, Level.WARNING), (2**40, Level.OK)])
+def test_disk(free: int, level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: doctor.shutil._ntuple_diskusage(2**41, 0, free))
+
+    assert levels(doctor.disk()) == {level}
+
+
+# The command
+
+
+def pretend_checks(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
+    monkeypatch.setattr(doctor, "CHECKS", tuple(lambda each=each: [each] for each in findings))
+
+
+FINE = Finding("cores", Level.OK, "8 usable")
+BUSY = Finding("load", Level.WARNING, "7.10", "end other programs")
+WRONG = Finding("highspy", Level.ERROR, "1.14.0 reports wrong optima", 'pip install "highspy==1.13.1"')
+
+
+@pytest.mark.parametrize(("findings", "code"), [((FINE,), 0), ((FINE, BUSY), 0), ((WRONG, BUSY, FINE), 1)])
+def test_only_errors_make_it_fail(
+    findings: tuple[Finding, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretend_checks(monkeypatch, *findings)
+
+    assert main(["doctor"]) == code
+    shown = capsys.readouterr().out
+    assert all(finding.found in shown and finding.advice in shown for finding in findings)
+
+    assert main(["doctor", "--format", "json"]) == code
+    assert json.loads(capsys.readouterr().out) == [
+        {"check": f.check, "level": f.level, "found": f.found, "advice": f.advice} for f in findings
+    ]
+
+
+def test_this_environment_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--format", "json"])
+
+    about_solvers = {f["check"]: f["level"] for f in json.loads(capsys.readouterr().out)}
+    assert {about_solvers[name] for name in ("highspy", "ortools", "pyomo", "imports")} == {"ok"}
+
+
+# Runs
+
+
+@pytest.mark.parametrize("command", [["run", "--instances", "smoke"], ["figures", "igniter-fig14", "--quick"]])
+def test_runs_refuse_a_solver_that_gives_wrong_answers(
+    command: list[str],
+    install: Install,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    install(highspy="1.14.0")
+
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        "error: highspy 1.14.0: reports wrong optima of mixed-integer programs (presolve);"
+        ' install another: pip install "highspy==1.13.1"\n'
+    )
+    assert not list(tmp_path.rglob("*.sqlite"))
+
+
+def test_a_version_that_only_fails_to_load_does_not_keep_others_from_running(install: Install) -> None:
+    install(highspy="1.15.0", ortools="9.15.6755")
+
+    known_bad.refuse_wrong_answers()
+
+
+def test_a_list_entry_covers_what_it_says() -> None:
+    bad = KnownBad("x", (1, 2), (1, 4), "fails", "x==1.1")
+
+    assert [v for v in ("1.1.9", "1.2", "1.2.0", "1.3.7", "1.4", "1.4.0", "2.0") if bad.covers(v)] == [
+        "1.2",
+        "1.2.0",
+        "1.3.7",
+    ]

@@ -1,0 +1,140 @@
+"""What ``bench doctor`` says of a machine, from the files and programs of one that is made up."""
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.doctor import machine
+from bench.doctor.finding import Finding, Level
+
+Pretend = Callable[..., None]
+
+
+@pytest.fixture
+def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretend:
+    """Put files below a made-up root with ``/sys`` and ``/proc``."""
+    monkeypatch.setattr(machine, "SYSTEM", tmp_path / "sys")
+    monkeypatch.setattr(machine, "PROCESSES", tmp_path / "proc")
+    monkeypatch.setattr(machine, "usable_cores", lambda: 4)
+
+    def put(files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+
+    return put
+
+
+def levels(findings: list[Finding]) -> list[Level]:
+    return [finding.level for finding in findings]
+
+
+VERSION_2 = {"proc/self/cgroup": "0::/user/x\n"}
+VERSION_1 = {"proc/self/cgroup": "4:memory:/box\n1:cpu:/box\n"}
+
+
+def test_machine_that_tells_nothing(pretend: Pretend) -> None:
+    assert levels(machine.control_groups()) == [Level.OK]
+    assert machine.frequency() == machine.swap() == []
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {**VERSION_2, "sys/fs/cgroup/user/x/cpu.max": "150000 100000\n"},
+        {
+            **VERSION_1,
+            "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "150000",
+            "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
+        },
+        {**VERSION_2, "sys/fs/cgroup/cpu.max": "150000 100000"},  # as in a container
+    ],
+)
+def test_cpu_quota(files: dict[str, str], pretend: Pretend) -> None:
+    pretend(files)
+    (finding,) = machine.control_groups()
+    assert (finding.level, finding.found) == (Level.WARNING, "a quota of 1.5 cores, though 4 can be seen")
+    assert finding.advice == "use --jobs 1, or raise the quota"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {**VERSION_2, "sys/fs/cgroup/user/x/cpu.max": "max 100000\n", "sys/fs/cgroup/user/x/memory.max": "max"},
+        {**VERSION_1, "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "1"},
+        {**VERSION_1, "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "9223372036854771712"},
+    ],
+)
+def test_no_limits(files: dict[str, str], pretend: Pretend) -> None:
+    pretend(files)
+    (finding,) = machine.control_groups()
+    assert (finding.level, finding.found) == (Level.OK, "no limits")
+
+
+def test_memory_limit_and_throttling(pretend: Pretend) -> None:
+    group = "sys/fs/cgroup/user/x"
+    pretend({**VERSION_2, f"{group}/memory.max": str(2**28), f"{group}/cpu.stat": "nr_periods 9\nnr_throttled 7"})
+    assert [finding.found for finding in machine.control_groups()] == [
+        "throttled 7 times so far",
+        "memory limited to 0.2 GB",
+    ]
+
+
+def test_frequency(pretend: Pretend) -> None:
+    cpu = "sys/devices/system/cpu/cpu0"
+    pretend({f"{cpu}/cpufreq/scaling_governor": "performance\n"})
+    assert levels(machine.frequency()) == [Level.OK]
+    pretend({f"{cpu}/cpufreq/scaling_governor": "powersave\n", f"{cpu}/thermal_throttle/package_throttle_count": "3\n"})
+    assert levels(machine.frequency()) == [Level.WARNING, Level.WARNING]
+
+
+@pytest.mark.parametrize(("free", "level"), [(1000, Level.OK), (960, Level.OK), (500, Level.WARNING)])
+def test_swap(free: int, level: Level, pretend: Pretend) -> None:
+    pretend({"proc/meminfo": f"MemTotal: 5 kB\nSwapCached: 0 kB\nSwapTotal: 1000 kB\nSwapFree: {free} kB\n"})
+    assert levels(machine.swap()) == [level]
+
+
+# GPUs
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Make a program that is the only one there is."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def make(name: str, script: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(stat.S_IRWXU)
+
+    return make
+
+
+def test_no_gpu(program: Callable[[str, str], None]) -> None:
+    assert levels(machine.gpus()) == [Level.OK]
+    assert machine.mps() == []
+
+
+def test_gpus_and_their_modes(program: Callable[[str, str], None]) -> None:
+    program("nvidia-smi", "echo 'V100, 550.1, Default, 40'; echo 'V100, 550.1, Prohibited, 41'")
+    fine, prohibited = machine.gpus()
+    assert (fine.level, fine.found) == (Level.OK, "V100, driver 550.1, compute mode Default, 40 °C")
+    assert (prohibited.level, prohibited.advice) == (Level.WARNING, "nothing can be run on it: nvidia-smi -c DEFAULT")
+
+
+def test_driver_that_fails(program: Callable[[str, str], None]) -> None:
+    program("nvidia-smi", "exit 9")
+    assert levels(machine.gpus()) == [Level.WARNING]
+
+
+def test_mps(program: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    program("nvidia-smi", "")
+    assert levels(machine.mps()) == [Level.WARNING]
+    program("nvidia-cuda-mps-control", "")
+    assert machine.mps()[0].found.startswith("installed")
+    (tmp_path / "control").touch()
+    assert machine.mps()[0].found == "its daemon runs"

@@ -1,0 +1,335 @@
+"""The judge: every kind of violation by a plan made for it, every value by hand, and agreement with the model."""
+
+import json
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+
+from bench.judge.judging import Verdict, judge
+from instances import Gpulet, GpuPool, InputError, Objective, PlacedGpu, Plan, SloRule, spatial_gpu
+from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan
+from tests.instances.reference import TOY
+
+# --- A feasible plan ---
+
+
+def test_a_feasible_plan_worked_by_hand() -> None:
+    verdict = judge(plan(ROWS), instance())
+
+    assert verdict.feasible
+    assert verdict.violations == ()
+    a, b = verdict.slots
+    assert (a.gpu, a.workload, b.gpu, b.workload) == (0, "a", 0, "b")
+    assert (a.t_gpu_ms, b.t_gpu_ms) == pytest.approx((2.4, 11.6))
+    assert (a.t_inf_ms, b.t_inf_ms) == pytest.approx((2.55, 11.9))
+    assert (a.budget_ms, b.budget_ms) == pytest.approx((2.41, 11.8))
+    assert (a.throughput_rps, b.throughput_rps) == pytest.approx((1000 / 2.45, 2000 / 11.7))
+    assert (a.busy, b.busy) == pytest.approx((200 * 2.45 / 1000, 100 * 11.7 / 2000))
+    assert (verdict.gpus_used, verdict.cost_per_hour, verdict.value) == (1, 2.0, 2.0)
+    assert verdict.throughput_rps == pytest.approx(1000 / 2.45 + 2000 / 11.7)
+    assert verdict.goodput_rps == 300.0
+    assert verdict.fragments_pct == pytest.approx(20.0)
+    assert verdict.utilisation_pct == pytest.approx(40 * 0.49 + 40 * 0.585)
+
+
+def test_fragments_and_utilisation_are_means_over_the_gpus_that_run_something() -> None:
+    idle = PlacedGpu("toy", ())
+    two = replace(plan([ROWS[0]], [ROWS[1]]), gpus=(*plan([ROWS[0]], [ROWS[1]]).gpus, idle))
+
+    verdict = judge(two, instance())
+
+    # alone: a 2.1 ms, b 10.2 ms of GPU time
+    assert verdict.gpus_used == 2
+    assert verdict.cost_per_hour == 4.0
+    assert verdict.fragments_pct == pytest.approx((60 + 60) / 2)
+    assert verdict.utilisation_pct == pytest.approx((40 * 200 * 2.15 / 1000 + 40 * 100 * 10.3 / 2000) / 2)
+
+
+def test_parts_of_one_workload_on_one_gpu_count_each() -> None:
+    split = plan([("a", 3, 1, 150.0), ("a", 4, 1, 50.0)])
+
+    verdict = judge(split, instance(replace(A, slo_ms=20.0)))
+
+    # Beside each other: 30 % 2.333 ms with 6 % of L2 beside it, 40 % 2 ms with 1 + 10 / 2.333 %
+    slow, fast = 0.2 + 7 / 3 * 1.06, 0.2 + 2 * (1.01 + 0.1 / (7 / 3))
+    assert verdict.feasible
+    assert [slot.t_gpu_ms for slot in verdict.slots] == pytest.approx([slow, fast])
+    assert verdict.utilisation_pct == pytest.approx(30 * 150 * (slow + 0.05) / 1000 + 40 * 50 * (fast + 0.05) / 1000)
+
+
+def test_a_plan_without_gpus_costs_nothing_and_wastes_nothing() -> None:
+    verdict = judge(Plan("toys", ()), instance(objective=Objective.GOODPUT))
+
+    assert verdict == Verdict(True, (), 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, ())
+
+
+@pytest.mark.parametrize(
+    ("objective", "value"),
+    [
+        (Objective.COST, 2.0),
+        (Objective.CAPACITY, 1000 / 2.45 + 2000 / 11.7),
+        (Objective.GOODPUT, 300.0),
+        (Objective.SCALE, 1.0),
+    ],
+)
+def test_values_by_objective(objective: Objective, value: float) -> None:
+    verdict = judge(plan(ROWS), instance(objective=objective))
+
+    assert verdict.feasible
+    assert verdict.value == pytest.approx(value)
+    assert verdict.over_capacity_pct is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "scale"),
+    [
+        ([("a", 4, 1, 400.0), ("b", 4, 2, 150.0)], 1.5),
+        ([("a", 4, 1, 100.0), ("b", 4, 2, 100.0)], 0.5),
+        ([("b", 4, 2, 100.0)], 0.0),
+    ],
+    ids=["the least multiple counts", "below its own rate", "left out"],
+)
+def test_scale_is_the_least_multiple_of_any_rate(rows: list[tuple[str, int, int, float]], scale: float) -> None:
+    assert judge(plan(rows), instance(objective=Objective.SCALE)).value == pytest.approx(scale)
+
+
+def test_a_pool_of_two_types_is_priced_and_measured_by_type() -> None:
+    twin = replace(TOY, name="twin", price_per_hour=5.0, share_units=20)
+    problem = replace(instance(), gpus=(GpuPool(TOY), GpuPool(twin)))
+    both = Plan("toys", (spatial_gpu("toy", [ROWS[0]]), spatial_gpu("twin", [("b", 8, 2, 100.0)])))
+
+    verdict = judge(both, problem)
+
+    assert verdict.feasible
+    assert verdict.cost_per_hour == 7.0
+    assert verdict.fragments_pct == pytest.approx(60.0)
+    assert verdict.slots[1].t_gpu_ms == pytest.approx(10.2)  # 8 of 20 units are 40 % as well
+
+
+# --- Every kind of violation, one at a time ---
+
+
+def test_latency() -> None:
+    violation = only(judge(plan([("a", 3, 1, 200.0), ROWS[1]]), instance()))
+
+    t_gpu = 0.2 + 7 / 3 * 1.1
+    assert (violation.kind, violation.gpu, violation.workload) == ("latency", 0, "a")
+    assert (violation.actual, violation.limit) == pytest.approx((t_gpu, 2.41))
+    assert violation.message == (
+        "GPU 0, a: GPU time 2.767 ms exceeds its budget of 2.410 ms (batch 1, 200 req/s, SLO 5.12 ms)"
+    )
+
+
+def test_latency_when_the_frequency_falls_to_nothing() -> None:
+    hot = replace(TOY, hardware=replace(TOY.hardware, max_power_w=-1000.0))
+
+    verdict = judge(plan([ROWS[0]]), instance(A, gpu=hot))
+
+    violation = only(verdict)
+    assert (violation.kind, violation.workload, violation.actual) == ("latency", "a", inf)
+    assert (verdict.throughput_rps, verdict.goodput_rps) == (0.0, 0.0)
+
+
+def test_share() -> None:
+    violation = only(judge(plan([("a", 6, 1, 200.0), ("b", 5, 2, 100.0)]), instance()))
+
+    assert (violation.kind, violation.gpu, violation.workload) == ("share", 0, None)
+    assert (violation.actual, violation.limit) == (11, 10)
+    assert violation.message == "GPU 0: 11 share units allocated, 10 exist"
+
+
+def test_a_single_share_beyond_the_gpu_is_judged_as_all_of_it() -> None:
+    verdict = judge(plan([("a", 14, 1, 200.0)]), instance(A))
+
+    assert only(verdict).kind == "share"
+    assert verdict.slots[0].t_gpu_ms == pytest.approx(1.5)
+
+
+def test_allowed_share() -> None:
+    gapped = replace(TOY, allowed_shares=(2, 5))
+
+    violation = only(judge(plan([("a", 5, 1, 200.0), ("b", 4, 2, 100.0)]), instance(gpu=gapped)))
+
+    assert (violation.kind, violation.gpu, violation.actual) == ("allowed-share", 0, 4)
+    assert violation.message == "GPU 0: a share of 4 units is not permitted on toy"
+
+
+def test_memory() -> None:
+    small = replace(TOY, memory_mib=1299.0)  # 600 + 700 MiB are resident
+
+    violation = only(judge(plan(ROWS), instance(gpu=small)))
+
+    assert (violation.kind, violation.gpu, violation.workload) == ("memory", 0, None)
+    assert (violation.actual, violation.limit) == (1300.0, 1299.0)
+    assert violation.message == "GPU 0: 1300 MiB resident, 1299 MiB exist"
+    assert judge(plan(ROWS), instance(gpu=replace(TOY, memory_mib=1300.0))).feasible
+
+
+def test_batch() -> None:
+    verdict = judge(plan([("a", 4, 9, 200.0), ROWS[1]], [ROWS[0]]), instance())
+
+    violation = only(verdict)
+    assert (violation.kind, violation.gpu, violation.workload) == ("batch", 0, "a")
+    assert (violation.actual, violation.limit) == (9, 8)
+    assert violation.message == "GPU 0, a: batch 9, figures exist up to 8"
+    # Nothing is predicted for that GPU; the other one is judged as ever
+    assert [(slot.gpu, slot.workload) for slot in verdict.slots] == [(1, "a")]
+    assert verdict.utilisation_pct == pytest.approx(40 * 200 * 2.15 / 1000 / 2)
+
+
+def test_pool() -> None:
+    violation = only(judge(plan([ROWS[0]], [ROWS[1]]), instance(gpus=1)))
+
+    assert (violation.kind, violation.gpu, violation.workload) == ("pool", None, None)
+    assert (violation.actual, violation.limit) == (2, 1)
+    assert violation.message == "2 GPUs of type toy used, the pool has 1"
+
+
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY])
+@pytest.mark.parametrize(
+    ("rows", "workload", "actual", "message"),
+    [
+        ([ROWS[0]], "b", 0.0, "b: 0 req/s served of 100"),
+        ([("a", 4, 1, 150.0), ROWS[1]], "a", 150.0, "a: 150 req/s served of 200"),
+        ([("a", 4, 1, 199.999), ROWS[1]], "a", 199.999, "a: 199.999 req/s served of 200"),
+    ],
+    ids=["not at all", "in part", "nearly"],
+)
+def test_rate_where_everything_must_be_served(
+    objective: Objective, rows: list[tuple[str, int, int, float]], workload: str, actual: float, message: str
+) -> None:
+    violation = only(judge(plan(rows), instance(objective=objective)))
+
+    assert (violation.kind, violation.gpu, violation.workload) == ("rate", None, workload)
+    assert violation.actual == actual
+    assert violation.limit == {"a": 200.0, "b": 100.0}[workload]
+    assert violation.message == message
+
+
+def test_parts_may_add_up_to_the_rate_up_to_rounding() -> None:
+    third = 200.0 / 3
+    thirds = plan([("a", 3, 1, third)], [("a", 3, 1, third)], [("a", 3, 1, third - 1e-8)])
+
+    assert judge(thirds, instance(replace(A, slo_ms=20.0))).feasible
+
+
+@pytest.mark.parametrize("rate_rps", [190.0, 10.0, 200.0])
+def test_under_goodput_any_multiple_of_a_twentieth_will_do(rate_rps: float) -> None:
+    verdict = judge(plan([("a", 4, 1, rate_rps)]), instance(objective=Objective.GOODPUT))
+
+    assert verdict.feasible
+    assert verdict.value == verdict.goodput_rps == rate_rps
+
+
+def test_rate_off_the_goodput_grid() -> None:
+    violation = only(judge(plan([("a", 4, 1, 195.0)]), instance(objective=Objective.GOODPUT)))
+
+    assert (violation.kind, violation.gpu, violation.workload) == ("rate", 0, "a")
+    assert violation.actual == 195.0
+    assert violation.message == "GPU 0, a: 195 req/s is no multiple of 5 % of 200"
+
+
+def test_rate_beyond_what_arrives_under_goodput() -> None:
+    verdict = judge(plan([ROWS[0]], [("a", 4, 1, 10.0)]), instance(objective=Objective.GOODPUT))
+
+    violation = only(verdict)
+    assert (violation.kind, violation.gpu, violation.workload) == ("rate", None, "a")
+    assert (violation.actual, violation.limit) == (210.0, 200.0)
+    assert violation.message == "a: 210 req/s served, only 200 arrive"
+    assert verdict.goodput_rps == 200.0
+
+
+def test_more_than_arrives_is_no_violation_where_everything_must_be_served() -> None:
+    assert judge(plan([("a", 4, 1, 220.0), ROWS[1]]), instance()).feasible
+
+
+def test_planning_for_more_than_arrives_does_not_fill_batches_any_faster() -> None:
+    """InSS, equation 3: at 100 req/s the first of two waits 10 ms for the second, whatever the plan says."""
+    assembly = replace(instance(), slo_rule=SloRule.ASSEMBLY)
+    honest, boastful = (plan([("b", 4, 2, rate)], [ROWS[0]]) for rate in (100.0, 150.0))
+
+    (first, _), (second, _) = (judge(answer, assembly).slots for answer in (honest, boastful))
+
+    # Alone 10.2 + 0.3 ms; 24.2 - 10 ms may be taken at the rate that arrives, 2000 / 150 ms at the one promised
+    assert first.budget_ms == pytest.approx(24.2 - 10.0 - 0.3)
+    assert second.budget_ms == pytest.approx(2000.0 / 150.0 - 0.3)
+    slow = plan([("b", 4, 3, 150.0)], [ROWS[0]])
+    assert judge(slow, assembly).slots[0].budget_ms == pytest.approx(24.2 - 20.0 - 0.3 * 1.5)
+
+
+def test_goodput_counts_only_slots_that_keep_their_promise() -> None:
+    late_and_fine = plan([("a", 3, 1, 200.0), ROWS[1]])
+    overfull = plan([("a", 6, 1, 200.0), ("b", 5, 2, 100.0)])
+
+    assert judge(late_and_fine, instance()).goodput_rps == 100.0
+    assert judge(overfull, instance()).goodput_rps == 0.0
+
+
+def test_violations_add_up() -> None:
+    broken = plan([("a", 1, 1, 200.0), ("b", 10, 2, 50.0)], [])
+
+    verdict = judge(broken, instance(gpu=replace(TOY, memory_mib=1000.0)))
+
+    assert [(v.kind, v.workload) for v in verdict.violations] == [
+        ("share", None),
+        ("memory", None),
+        ("latency", "a"),
+        ("rate", "b"),
+    ]
+
+
+# --- What is no answer to the instance at all ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Plan("others", ()), 'plan: instance: made for "others", judged against "toys"'),
+        (
+            plan([("a", 4, 1, 200.0), ("bb", 4, 2, 100.0)]),
+            'plan: gpus[0].gpulets[1].slots[0].workload: unknown workload "bb"; did you mean "b"?',
+        ),
+        (
+            Plan("toys", (spatial_gpu("toyy", ROWS),)),
+            'plan: gpus[0].type: unknown GPU type "toyy"; did you mean "toy"?',
+        ),
+        (plan(ROWS, [("a", 0, 1, 1.0)]), "plan: gpus[1].gpulets[0]: a gpulet has at least one share unit and one slot"),
+        (of(Gpulet(3, ())), "plan: gpus[0].gpulets[0]: a gpulet has at least one share unit and one slot"),
+        (
+            of(replace(TURNS, duty_cycle_ms=None)),
+            "plan: gpus[0].gpulets[0]: slots that take turns need a duty_cycle_ms",
+        ),
+        *(
+            (
+                of(replace(TURNS, duty_cycle_ms=cycle)),
+                f"plan: gpus[0].gpulets[0].duty_cycle_ms: {cycle} is no positive time",
+            )
+            for cycle in (0.0, -1.0, inf, nan)
+        ),
+        *(
+            (plan([("a", 4, batch, rate)]), "plan: gpus[0].gpulets[0].slots[0]: batch and rate_rps are positive")
+            for batch, rate in ((0, 1.0), (-1, 1.0), (1, 0.0), (1, -1.0), (1, inf), (1, nan))
+        ),
+    ],
+)
+def test_what_is_no_answer_is_refused(answer: Plan, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        judge(answer, instance())
+
+    assert str(caught.value) == message
+
+
+# --- Verdicts as JSON ---
+
+
+def test_a_verdict_survives_as_json_even_where_times_are_infinite() -> None:
+    hot = replace(TOY, hardware=replace(TOY.hardware, max_power_w=-1000.0))
+
+    text = json.dumps(judge(plan(ROWS), instance(gpu=hot)).to_json(), allow_nan=False)
+
+    content = json.loads(text)
+    assert content["feasible"] is False
+    assert [violation["kind"] for violation in content["violations"]] == ["latency", "latency"]
+    assert content["slots"][0]["t_gpu_ms"] is None
+    assert content["slots"][0]["budget_ms"] == pytest.approx(2.41)

@@ -1,0 +1,279 @@
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from bench.ledger.reach import Reach
+from bench.ledger.row import Row, Termination, columns
+from bench.ledger.store import DIGEST, REACH, SCHEMA_VERSION, Ledger
+from instances import InputError, Instance, PlanClass
+
+MakeRow = Callable[..., Row]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "results" / "deep" / "ledger.sqlite"
+
+
+@pytest.fixture
+def full_row(make_row: MakeRow, instance: Instance) -> Row:
+    """A row with something in every column."""
+    return make_row(
+        key="ab" * 32,
+        instance_hash=instance.fingerprint,
+        throughput_of="capacity",
+        plan_class=PlanClass.SPLIT,
+        value=0.1 + 0.2,
+        bound=1e-300,
+        bound_certified=False,
+        bound_scope={"allowed_shares": [4, 8]},
+        gpus_used=3,
+        cost_per_hour=9.18,
+        throughput_rps=1.0,
+        goodput_rps=2.0,
+        fragments_pct=3.0,
+        utilisation_pct=4.0,
+        over_capacity_pct=5.0,
+        feasible=True,
+        violations=1,
+        violation_details=[{"kind": "latency", "gpu": None, "message": 'ü "quoted" \n'}],
+        scenarios={"count": 3, "served_bits": "eJw="},
+        decision_s=0.25,
+        import_s=0.5,
+        warm_s=0.125,
+        peak_memory_mb=88.5,
+        memory_limit_mb=4096.0,
+        trajectory=[{"t_s": 0.5, "value": None}],
+        headroom=1.1,
+        truth="hybrid",
+        sim_goodput_rps=90.5,
+        sim_violation_rate=0.095,
+        sim_drop_rate=0.05,
+        sim_violating=2,
+        sim_worst_p99=1.5,
+        simulation={"requests": 3000},
+        log_tail="it's over\n",
+        plan={"version": 1, "gpus": []},
+    )
+
+
+def test_chunks_are_kept_until_their_row_is_there(path: Path, full_row: Row, instance: Instance) -> None:
+    first, second = {"first": 0, "accepted": [True]}, {"first": 1, "accepted": [False]}
+    with Ledger(path, create=True) as ledger:
+        for chunk in (second, first, {"first": 0, "accepted": [False]}):
+            ledger.add_chunk(full_row.key, chunk)
+        ledger.add_chunk("another", first)
+    with Ledger(path, create=True) as ledger:
+        assert ledger.chunks(full_row.key) == [first, second]
+        ledger.add(full_row, instance)
+        assert ledger.chunks(full_row.key) == []
+        assert ledger.chunks("another") == [first]
+
+
+def test_row_comes_back_as_it_was(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        assert ledger.add(full_row, instance)
+    with Ledger(path) as ledger:
+        (found,) = ledger.rows()
+    assert found == full_row
+    assert {column.name for column in columns() if getattr(found, column.name) is None} == set()
+    for column in columns():
+        assert type(getattr(found, column.name)) is type(getattr(full_row, column.name)), column.name
+
+
+def test_empty_columns_come_back_empty(path: Path, make_row: MakeRow, instance: Instance) -> None:
+    row = make_row(termination=Termination.CRASHED)
+    with Ledger(path, create=True) as ledger:
+        ledger.add(row, instance)
+        assert ledger.rows() == [row]
+
+
+def test_columns_are_the_rows_fields(path: Path) -> None:
+    Ledger(path, create=True).close()
+    database = sqlite3.connect(path)
+    listed = [name for _, name, *_ in database.execute("PRAGMA table_info(runs)")]
+    (mode,) = database.execute("PRAGMA journal_mode").fetchone()
+    database.close()
+    assert sorted(listed) == sorted([*(field.name for field in fields(Row)), DIGEST, REACH])
+    assert listed[-2:] == ["plan", "simulation"]  # whatever stands behind them takes longer to read
+    assert mode == "wal"
+
+
+def test_json_form_round_trips_through_text(full_row: Row) -> None:
+    text = json.dumps(full_row.to_json(), allow_nan=False)
+    assert Row.from_json(json.loads(text)) == full_row
+    assert list(full_row.to_json()) == [field.name for field in fields(Row)]
+
+
+def test_one_row_per_key(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        assert ledger.add(full_row, instance)
+        assert not ledger.add(replace(full_row, value=7.0), instance)
+        assert [row.value for row in ledger.rows()] == [full_row.value]
+        assert ledger.keys() == {full_row.key}
+
+
+def test_row_and_instance_are_stored_together_or_not_at_all(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        database = sqlite3.connect(path)
+        database.execute("CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'no more'); END")
+        with pytest.raises(InputError, match="no more"):
+            ledger.add(full_row, instance)
+        with pytest.raises(InputError, match="has no instance"):
+            ledger.instance(instance.fingerprint)
+        database.execute("DROP TRIGGER full")
+        database.close()
+        assert ledger.add(full_row, instance)
+
+
+def test_number_that_json_lacks_is_not_stored(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        with pytest.raises(ValueError, match="JSON"):
+            ledger.add(replace(full_row, statistics={"nodes": float("nan")}), instance)
+        assert ledger.keys() == set()
+
+
+def test_rows_are_filtered(path: Path, full_row: Row, make_instance: Callable[..., Instance]) -> None:
+    mix, other = make_instance(), make_instance("other")
+    with Ledger(path, create=True) as ledger:
+        ledger.add(full_row, mix)
+        ledger.add(replace(full_row, key="cd", instance="other", scheduler="t", seed=1, bound_certified=True), other)
+        assert [row.key for row in ledger.rows(scheduler="t")] == ["cd"]
+        assert [row.key for row in ledger.rows(instance="mix", seed=0)] == [full_row.key]
+        assert [row.key for row in ledger.rows(bound_certified=True)] == ["cd"]
+        assert [row.key for row in ledger.rows(instance="mix", seed=1)] == []
+        assert [row.key for row in ledger.rows(instance=None)] == [full_row.key, "cd"]
+        with pytest.raises(InputError, match='did you mean "scheduler"'):
+            ledger.rows(schedular="t")
+
+
+def test_row_by_the_start_of_its_key(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        for key in ("abc1", "abc2", "f%_0"):
+            ledger.add(replace(full_row, key=key), instance)
+        assert ledger.row("ABC2").key == "abc2"
+        assert ledger.row("f%").key == "f%_0"
+        with pytest.raises(InputError, match="2 runs have a key"):
+            ledger.row("abc")
+        for absent in ("abd", "%", ""):
+            with pytest.raises(InputError, match="no run has a key"):
+                ledger.row(absent)
+
+
+def test_instance_comes_back_equal(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        ledger.add(full_row, instance)
+        assert ledger.instance(instance.fingerprint) == instance
+
+
+def test_instance_of_another_catalogue_is_refused(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        ledger.add(full_row, instance)
+    database = sqlite3.connect(path)
+    database.execute("UPDATE instances SET hash = 'f00'")
+    database.commit()
+    database.close()
+    with Ledger(path) as ledger, pytest.raises(InputError, match="another catalogue"):
+        ledger.instance("f00")
+
+
+def test_reading_an_absent_ledger_is_refused_and_makes_nothing(path: Path) -> None:
+    with pytest.raises(InputError, match="no such ledger"):
+        Ledger(path)
+    assert not path.parent.exists()
+
+
+def test_ledger_in_a_folder_that_cannot_be_written_is_read(
+    path: Path, full_row: Row, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(path, create=True) as ledger:
+        ledger.add(full_row, instance)
+    monkeypatch.setattr(os, "access", lambda folder, mode: (folder, mode) != (path.parent, os.W_OK))
+    with Ledger(path) as ledger:
+        assert ledger.rows() == [full_row]
+        assert list(path.parent.iterdir()) == [path]  # nothing was written beside it
+        with pytest.raises(InputError, match="readonly"):
+            ledger.add(replace(full_row, key="cd"), instance)
+
+
+def test_ledger_of_an_older_bench_gets_the_columns_it_lacks(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        ledger.add(full_row, instance)
+    database = sqlite3.connect(path)
+    for column in ("over_capacity_pct", REACH, DIGEST):
+        database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+    database.execute("PRAGMA user_version = 1")
+    database.close()
+    newer = replace(full_row, key="cd")
+    for _ in range(2):
+        with Ledger(path) as ledger:
+            ledger.add(newer, instance)
+            assert ledger.rows() == [replace(full_row, over_capacity_pct=None), newer]
+            assert ledger.reaches() == {row.key: Reach.of(row.plan) for row in (full_row, newer) if row.plan}
+
+
+def test_newer_ledger_is_refused(path: Path) -> None:
+    Ledger(path, create=True).close()
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.close()
+    for create in (False, True):
+        with pytest.raises(InputError, match="newer than this bench reads"):
+            Ledger(path, create=create)
+
+
+def _text(path: Path) -> None:
+    path.write_text("not a database at all, and long enough to be taken for one" * 20)
+
+
+def _empty(path: Path) -> None:
+    path.touch()
+
+
+def _other_database(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE recipes (name TEXT)")
+    database.close()
+
+
+@pytest.mark.parametrize("make", [_text, _empty, _other_database])
+def test_what_is_no_ledger_is_refused_in_one_line(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "file"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(InputError) as refused:
+        Ledger(path)
+    assert str(refused.value).startswith(f"{path}: is no ledger")
+    assert "\n" not in str(refused.value)
+    if make is not _empty:  # an empty file is where a ledger may begin
+        with pytest.raises(InputError):
+            Ledger(path, create=True)
+    assert path.read_bytes() == before
+
+
+def test_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=str(tmp_path)):
+        Ledger(tmp_path, create=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be used as a ledger"):
+        Ledger(tmp_path / "file" / "ledger", create=True)
+
+
+def test_many_benches_share_a_ledger(path: Path, full_row: Row, instance: Instance) -> None:
+    """Eight at a time create and fill the same file: every key is added by exactly one of them."""
+
+    def bench(_: int) -> int:
+        with Ledger(path, create=True) as ledger:
+            return sum(ledger.add(replace(full_row, key=f"{number:064x}"), instance) for number in range(20))
+
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(bench, range(8)))
+    assert sum(added) == 20
+    with Ledger(path) as ledger:
+        assert len(ledger.rows()) == 20

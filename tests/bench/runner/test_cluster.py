@@ -1,0 +1,179 @@
+"""Runs on a real Dask cluster of two worker processes: their rows, nodes that die or differ, Ctrl-C."""
+
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from conftest import TaskFactory
+from processes import alive, survivors, until
+
+from bench.cli.app import main
+from bench.ledger.row import Row, Termination
+from bench.ledger.store import Ledger
+from bench.runner.running import Listener, run_tasks
+from bench.task import Task
+from instances import InputError
+
+distributed = pytest.importorskip("distributed")
+
+from bench.runner import cluster as bench_cluster  # noqa: E402 - needs what may be missing
+from bench.runner import node  # noqa: E402
+from bench.runner.cluster import Cluster  # noqa: E402
+
+# What Dask warns of while it comes and goes is no concern of the bench.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator["distributed.LocalCluster"]:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(dask: "distributed.LocalCluster") -> Iterator[Cluster]:
+    with Cluster(dask.scheduler_address) as connected:
+        yield connected
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite", create=True) as opened:
+        yield opened
+
+
+def starts(folder: Path) -> list[tuple[int, int]]:
+    """(process, seed) of every gated run that began."""
+    log = folder / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [(int(pid), int(seed)) for pid, seed in (line.split() for line in lines if line.count(" ") == 1)]
+
+
+def gated(make_task: TaskFactory, folder: Path, seeds: Sequence[int]) -> list[Task]:
+    """Runs of which those with seeds from 3 on wait until the gate is there."""
+    parameters = {"log": folder / "log", "gate": folder / "gate"}
+    return [make_task("Gated", parameters=parameters, seed=seed, time_limit_s=120.0) for seed in seeds]
+
+
+def test_rows_are_those_of_a_run_at_home(cluster: Cluster, make_task: TaskFactory, ledger: Ledger) -> None:
+    tasks = [make_task("Honest", seed=seed) for seed in range(4)] + [make_task("Raiser"), make_task("Crasher")]
+    rows = cluster.run(tasks, ledger)
+    assert sorted(ledger.rows(), key=lambda row: row.key) == sorted(rows, key=lambda row: row.key)
+    assert [row.key for row in rows] == [task.key for task in tasks]
+    assert Counter(row.termination for row in rows) == {"finished": 4, "exception": 1, "crashed": 1}
+    (home,) = run_tasks([tasks[0]], None)
+    for field in ("plan", "value", "feasible", "bound", "status", "parameters", "statistics"):
+        assert getattr(rows[0], field) == getattr(home, field)
+
+
+def test_what_the_ledger_has_is_not_run_again(cluster: Cluster, make_task: TaskFactory, ledger: Ledger) -> None:
+    class Notes(Listener):
+        told: list[tuple[str, int]]
+
+        def __init__(self) -> None:
+            self.told = []
+
+        def skipped(self, task: Task, row: Row) -> None:
+            self.told.append(("skipped", task.seed))
+
+        def finished(self, task: Task, row: Row) -> None:
+            self.told.append(("finished", task.seed))
+
+    run_tasks([make_task("Honest", seed=1)], ledger)
+    notes = Notes()
+    cluster.run([make_task("Honest", seed=seed) for seed in (1, 2)], ledger, notes)
+    assert notes.told == [("skipped", 1), ("finished", 2)]
+
+
+def test_node_that_is_killed_costs_no_row_and_doubles_none(
+    dask: "distributed.LocalCluster", cluster: Cluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
+) -> None:
+    tasks = gated(make_task, tmp_path, range(6))
+    rows: list[Row] = []
+    bench = threading.Thread(target=lambda: rows.extend(cluster.run(tasks, None)))
+    bench.start()
+    assert until(lambda: sum(alive(pid) for pid, seed in starts(tmp_path) if seed >= 3) == 2)
+    victim = dask.workers[0].pid
+    os.kill(victim, signal.SIGKILL)
+    # Its run goes with it, and begins once more on another node.
+    assert until(lambda: len(starts(tmp_path)) == len({seed for _, seed in starts(tmp_path)}) + 1)
+    (tmp_path / "gate").touch()
+    bench.join(60)
+    for row, task in zip(rows, tasks, strict=True):
+        assert ledger.add(row, task.instance)
+    assert [row.seed for row in ledger.rows()] == list(range(6))
+    assert {row.termination for row in rows} == {Termination.FINISHED}
+    assert len(starts(tmp_path)) == 7
+    assert survivors(pid for pid, _ in starts(tmp_path)) == []
+
+
+def test_interruption_stops_the_nodes_and_loses_nothing(
+    cluster: Cluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
+) -> None:
+    tasks = gated(make_task, tmp_path, range(6))
+
+    def interrupt() -> None:
+        until(lambda: len(ledger_seeds(tmp_path)) == 3 and len(starts(tmp_path)) == 5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        cluster.run(tasks, ledger)
+    assert survivors(pid for pid, _ in starts(tmp_path)) == []
+    assert ledger_seeds(tmp_path) == [0, 1, 2]
+    (tmp_path / "gate").touch()
+    cluster.run(tasks, ledger)
+    assert ledger_seeds(tmp_path) == list(range(6))
+    again = Counter(seed for _, seed in starts(tmp_path))
+    assert ([again[seed] for seed in range(3)], again.total()) == ([1, 1, 1], 8)  # the two that were stopped
+
+
+def ledger_seeds(folder: Path) -> list[int]:
+    with Ledger(folder / "ledger.sqlite") as ledger:
+        return sorted(row.seed for row in ledger.rows())
+
+
+def test_node_with_other_versions_is_refused_before_anything_runs(
+    cluster: Cluster, make_task: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {**node.solver_versions(), "highspy": "0.1"}
+    monkeypatch.setattr(node, "solver_versions", lambda: here)  # in this process, not on the nodes
+    with pytest.raises(InputError, match=r"--cluster tcp://.*: has highspy .*, here it is 0.1; install the same"):
+        cluster.run(gated(make_task, tmp_path, range(2)), None)
+    assert starts(tmp_path) == []
+
+
+def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: Cluster, make_task: TaskFactory) -> None:
+    with pytest.raises(InputError, match=r"has 1 threads; a run has 2"):
+        cluster.run([make_task("Honest", threads=2)], None)
+
+
+def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_cluster, "CONNECT_S", 0.5)
+    with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: cannot be reached"):
+        Cluster("tcp://127.0.0.1:9")
+    with pytest.raises(InputError, match="--cluster no such thing"):
+        Cluster("no such thing")
+
+
+def test_command(
+    dask: "distributed.LocalCluster",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = ["run", "--instances", "igniter-3,igniter-12", "--schedulers", "igniter,ffd+", "--cluster"]
+    assert main([*line, dask.scheduler_address, "--format", "json"]) == 0
+    found = {(row["instance"], row["scheduler"]): row for row in json.loads(capsys.readouterr().out)}
+    assert len(found) == 4
+    assert all(row["termination"] == "finished" for row in found.values())
+    assert main([*line, "tcp://127.0.0.1:9"]) == 2
+    assert capsys.readouterr().err.startswith("error: --cluster tcp://127.0.0.1:9: cannot be reached")

@@ -1,0 +1,117 @@
+"""Control groups of runs, in a folder that looks like the kernel's."""
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import TaskFactory
+
+from bench.ledger.row import Termination
+from bench.runner import control_group as groups
+from bench.runner import running as runner
+from bench.runner.control_group import ControlGroup, control_group, in_control_group
+from bench.runner.record import Record
+from bench.runner.running import run_tasks
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A scope of a user's session, whose parent hands memory and CPU on."""
+    monkeypatch.setattr(groups, "ROOTS", (tmp_path / "sys",))
+    monkeypatch.setattr(groups, "MEMBERSHIP", tmp_path / "membership")
+    (tmp_path / "membership").write_text("0::/app.slice/run-7.scope\n")
+    (tmp_path / "sys/app.slice/run-7.scope").mkdir(parents=True)
+    (tmp_path / "sys/app.slice/run-7.scope/cgroup.subtree_control").write_text("\n")
+    (tmp_path / "sys/app.slice/cgroup.subtree_control").write_text("cpu memory pids\n")
+    return tmp_path / "sys"
+
+
+def test_group_is_made_beside_ours_with_its_limits(kernel: Path) -> None:
+    group = control_group(9, 512.0, 2)
+    assert group is not None
+    folder = kernel / f"app.slice/gpushare-bench-{os.getpid()}-9"
+    assert {file.name: file.read_text() for file in folder.iterdir()} == {
+        "memory.max": str(512 * 2**20),
+        "memory.swap.max": "0",
+        "memory.oom.group": "1",
+        "cpu.max": "200000 100000",
+        "cgroup.procs": "9",
+    }
+
+
+def test_group_below_ours_goes_first(kernel: Path) -> None:
+    own = kernel / "app.slice/run-7.scope"
+    (own / "cgroup.subtree_control").write_text("memory\n")
+    assert control_group(9, 512.0, 2) is not None
+    assert len(list(own.glob("gpushare-bench-*"))) == 1
+
+
+@pytest.mark.parametrize("membership", ["", "4:memory:/x\n", "0::/\n", "0::/elsewhere\n"])
+def test_there_is_none_where_none_can_be_made(kernel: Path, membership: str) -> None:
+    groups.MEMBERSHIP.write_text(membership)
+    assert control_group(9, 512.0, 2) is None
+
+
+def test_there_is_none_without_a_limit(kernel: Path) -> None:
+    assert control_group(9, None, 1) is None
+
+
+def test_group_that_refuses_its_limit_is_removed(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: ControlGroup, file: str, value: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(ControlGroup, "_write", refuse)
+    assert control_group(9, 512.0, 1) is None
+    assert not list(kernel.rglob("gpushare-bench-*"))
+
+
+def test_process_knows_whether_it_is_held(kernel: Path) -> None:
+    assert not in_control_group()
+    groups.MEMBERSHIP.write_text("0::/app.slice/gpushare-bench-5-9\n")
+    assert in_control_group()
+
+
+def test_kernel_that_kills_for_memory_is_believed(kernel: Path, make_task: TaskFactory) -> None:
+    group = control_group(9, 512.0, 2)
+    assert group is not None
+    events = next(kernel.rglob("memory.max")).with_name("memory.events")
+    events.write_text("low 0\noom 1\noom_kill 0\n")
+    assert not group.ran_out_of_memory()
+    events.write_text("low 0\noom 1\noom_kill 3\n")
+    assert group.ran_out_of_memory()
+    record = Record(make_task("Honest", memory_limit_mb=512.0), grace_s=1.0)
+    record.end_by_itself(-9, "", 1.0, short_of_memory=True)
+    assert (record.termination, record.reason) == (
+        Termination.MEMORY_LIMIT,
+        "limit 512 MiB: died of SIGKILL while starting",
+    )
+
+
+def test_every_run_is_held_and_its_group_removed(make_task: TaskFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int]] = []
+
+    class Fake:
+        def __init__(self, process: int, memory_mb: float | None, threads: int) -> None:
+            assert (memory_mb, threads) == (4096.0, 1)
+            self.process = process
+            told.append(("hold", process))
+
+        def ran_out_of_memory(self) -> bool:
+            return True
+
+        def remove(self) -> None:
+            told.append(("remove", self.process))
+
+    monkeypatch.setattr(runner, "control_group", Fake)
+    honest, killed = run_tasks(
+        [
+            make_task("Honest", memory_limit_mb=4096.0),
+            make_task("Crasher", memory_limit_mb=4096.0, parameters={"how": "kill"}),
+        ],
+        None,
+        1,
+    )
+    assert (honest.termination, killed.termination) == (Termination.FINISHED, Termination.MEMORY_LIMIT)
+    assert {row.provenance["limited_by"] for row in (honest, killed)} == {"control group"}
+    (first, second) = (process for what, process in told if what == "hold")
+    assert told == [("hold", first), ("remove", first), ("hold", second), ("remove", second)]

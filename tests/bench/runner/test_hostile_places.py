@@ -1,0 +1,143 @@
+"""A full disk, a folder that cannot be written, a ledger that somebody holds, a clock that goes backwards."""
+
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Timer
+
+import pytest
+from conftest import TaskFactory
+
+from bench.cli.app import main
+from bench.ledger import store as ledger_module
+from bench.ledger.row import Termination
+from bench.ledger.store import Ledger
+from bench.runner import running as runner
+from bench.runner.running import run_tasks
+from instances import InputError
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+# A full disk
+
+
+def test_full_disk_loses_nothing_that_was_stored(make_task: TaskFactory, path: Path) -> None:
+    tasks = [make_task("Honest", seed=seed) for seed in range(6)]
+    with Ledger(path, create=True) as ledger:
+        (first,) = run_tasks(tasks[:1], ledger)
+        (pages,) = ledger._database.execute("PRAGMA page_count").fetchone()
+        ledger._database.execute(f"PRAGMA max_page_count = {pages + 1}")
+        with pytest.raises(InputError, match=r"cannot be used as a ledger: database or disk is full"):
+            run_tasks(tasks, ledger, 2)
+    with Ledger(path, create=True) as ledger:
+        stored = ledger.rows()
+        assert stored[0] == first
+        assert len(stored) < len(tasks)
+        rows = run_tasks(tasks, ledger, 2)
+        assert [row for row in rows if row in stored] == stored
+        assert sorted(row.seed for row in ledger.rows()) == [0, 1, 2, 3, 4, 5]
+
+
+def test_command_says_in_one_line_that_files_cannot_grow(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))
+
+    command = [sys.executable, "-c", "import sys; from bench.cli import main; sys.exit(main())", "run"]
+    options = ["--instances", "igniter-12", "--schedulers", "igniter,ffd+,ffd++,gpu-lets+,gslice+", "--jobs", "1"]
+    done = subprocess.run(
+        [*command, *options], cwd=tmp_path, preexec_fn=limit, capture_output=True, text=True, check=False
+    )
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, done.stdout) == (2, "")
+    assert last.startswith("error: results/ledger.sqlite: cannot be used as a ledger: "), done.stderr
+    assert "Traceback" not in done.stderr
+    with Ledger(tmp_path / "results/ledger.sqlite", create=True) as ledger:
+        assert all(row.termination is Termination.FINISHED for row in ledger.rows())
+
+
+# Folders that cannot be written
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that not even root can write into")
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [(["--ledger", "/proc/x/l.sqlite"], "/proc/x/l.sqlite"), (["--plans", "/proc/x"], "--plans /proc/x")],
+)
+def test_folder_that_cannot_be_written_is_refused_before_anything_runs(
+    options: list[str], where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--instances", "smoke", "--schedulers", "igniter", *options]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"error: {where}: cannot be ")
+    assert printed.err.count("\n") == 1
+    assert not list(tmp_path.rglob("*.sqlite"))
+
+
+# A second bench
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[sqlite3.Connection]:
+    """Somebody else who has the ledger locked."""
+    Ledger(path, create=True).close()
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    database.execute("BEGIN IMMEDIATE")
+    yield database
+    database.close()
+
+
+def test_ledger_that_stays_locked_is_told_in_one_line(
+    make_task: TaskFactory, path: Path, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "BUSY_TIMEOUT_S", 0.1)
+    with Ledger(path, create=True) as ledger:
+        with pytest.raises(InputError, match="cannot be used as a ledger: database is locked"):
+            run_tasks([make_task("Honest")], ledger)
+        other.execute("COMMIT")
+        (row,) = run_tasks([make_task("Honest")], ledger)
+        assert ledger.rows() == [row]
+
+
+def test_ledger_that_is_locked_for_a_while_is_waited_for(
+    make_task: TaskFactory, path: Path, other: sqlite3.Connection
+) -> None:
+    with Ledger(path, create=True) as ledger:
+        release = Timer(1.0, other.execute, ["COMMIT"])
+        release.start()
+        (row,) = run_tasks([make_task("Honest")], ledger)
+        release.join()
+        assert ledger.rows() == [row]
+
+
+# The clock
+
+
+def test_clock_that_is_set_back_changes_no_time_and_no_order(
+    make_task: TaskFactory, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Backwards(datetime):
+        now_is = datetime(2030, 1, 1, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            cls.now_is -= timedelta(hours=1)
+            return cls.now_is
+
+    monkeypatch.setattr(runner, "datetime", Backwards)
+    with Ledger(path, create=True) as ledger:
+        rows = run_tasks([make_task("Honest", seed=seed) for seed in range(3)], ledger, 1)
+        assert ledger.rows() == rows
+    assert [row.started_at for row in rows] == sorted((row.started_at for row in rows), reverse=True)
+    for row in rows:
+        assert row.decision_s is not None
+        assert 0.0 <= row.decision_s <= row.wall_s < 60.0

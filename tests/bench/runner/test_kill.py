@@ -1,0 +1,134 @@
+"""The bench itself is killed: nothing survives it, nothing finished is lost, nothing is run twice."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import alive, group, mapped, survivors, until
+
+from bench.ledger.store import Ledger
+
+SCRIPT = Path(__file__).parents[1] / "killable_bench.py"
+
+
+class Bench:
+    """A bench in a process group of its own, as a terminal gives every command."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.folder = folder
+        self.errors = folder / "errors"
+        command = [sys.executable, "-W", "error", SCRIPT, kind, folder]
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(command, process_group=0, stderr=errors)
+
+    @property
+    def starts(self) -> list[tuple[int, int]]:
+        """(process, seed) of every run that began."""
+        log = self.folder / "log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [(int(pid), int(seed)) for pid, seed in (line.split() for line in lines if line.count(" ") == 1)]
+
+    @property
+    def stored(self) -> list[int]:
+        """The seeds of the rows in the ledger."""
+        ledger = self.folder / "ledger.sqlite"
+        if not ledger.exists():
+            return []
+        with Ledger(ledger, create=True) as opened:
+            return sorted(row.seed for row in opened.rows())
+
+    def wait_until_mid_run(self) -> None:
+        """Three runs are stored, two wait at the gate, two have not begun."""
+        assert until(lambda: sorted(seed for _, seed in self.starts) == [0, 1, 2, 3, 4] and self.stored == [0, 1, 2])
+        assert sum(alive(pid) for pid, _ in self.starts) >= 2
+
+
+@pytest.fixture
+def benches() -> Iterator[list[Bench]]:
+    """Started by a test; none stays."""
+    started: list[Bench] = []
+    yield started
+    for bench in started:
+        bench.process.kill()
+        bench.process.wait()
+
+
+def check_resumed(benches: list[Bench], folder: Path) -> None:
+    """Run the bench again to its end: every run is there once, and those that were there were not run again."""
+    (folder / "gate").touch()
+    bench = Bench("gated", folder)
+    benches.append(bench)
+    seen: set[int] = set()
+
+    def ended() -> bool:
+        seen.update(group(bench.process.pid))
+        return bench.process.poll() is not None
+
+    assert until(ended)
+    assert bench.process.returncode == 0
+    assert bench.stored == list(range(7))
+    assert Counter(seed for _, seed in bench.starts) == {0: 1, 1: 1, 2: 1, 3: 2, 4: 2, 5: 1, 6: 1}
+    with Ledger(folder / "ledger.sqlite") as ledger:
+        assert {row.termination for row in ledger.rows()} == {"finished"}
+    assert len(seen) >= 3  # the bench, its forkserver, its resource tracker
+    assert survivors(seen) == []
+
+
+def test_killed_bench_leaves_no_worker_and_resumes(benches: list[Bench], tmp_path: Path) -> None:
+    bench = Bench("gated", tmp_path)
+    benches.append(bench)
+    bench.wait_until_mid_run()
+    bench.process.kill()
+    assert bench.process.wait(10) == -signal.SIGKILL
+    assert survivors(pid for pid, _ in bench.starts) == []
+    check_resumed(benches, tmp_path)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_bench_can_be_resumed(benches: list[Bench], tmp_path: Path, signum: signal.Signals) -> None:
+    bench = Bench("gated", tmp_path)
+    benches.append(bench)
+    bench.wait_until_mid_run()
+    # As a terminal or `timeout` does: the forkserver gets it as well.
+    os.killpg(bench.process.pid, signum)
+    assert bench.process.wait(30) == 130
+    assert survivors(pid for pid, _ in bench.starts) == []
+    assert bench.stored == [0, 1, 2]
+    assert bench.errors.read_text() == ""
+    if signum == signal.SIGINT:
+        check_resumed(benches, tmp_path)
+
+
+def test_bench_can_be_interrupted_while_it_starts(benches: list[Bench], tmp_path: Path) -> None:
+    bench = Bench("gated", tmp_path)
+    benches.append(bench)
+    assert until(lambda: any("numpy" in mapped(pid) for pid in group(bench.process.pid) - {bench.process.pid}))
+    # The forkserver is importing.
+    os.killpg(bench.process.pid, signal.SIGINT)
+    assert bench.process.wait(30) == 130
+    assert bench.starts == []
+    assert bench.errors.read_text() == ""  # not a word from the processes behind it
+
+
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_workers_that_hold_the_lock_or_have_children_vanish_with_the_bench(
+    benches: list[Bench], tmp_path: Path, whole_group: bool
+) -> None:
+    bench = Bench("stubborn", tmp_path)
+    benches.append(bench)
+    notes = [tmp_path / "log", tmp_path / "log.hogger"]
+    assert until(lambda: all(note.exists() and note.read_text() for note in notes))
+    workers = [int(pid) for note in notes for pid in note.read_text().split()]
+    assert len(workers) == 5
+    assert all(map(alive, workers))
+    if whole_group:
+        os.killpg(bench.process.pid, signal.SIGKILL)
+    else:
+        bench.process.kill()
+    bench.process.wait(10)
+    assert survivors(workers) == []

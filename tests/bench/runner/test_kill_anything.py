@@ -1,0 +1,100 @@
+"""Workers and the bench itself are killed at random moments: the ledger stays whole, and the rest is run in the end."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from processes import alive, survivors
+
+from bench.ledger.row import Row, Termination
+from bench.ledger.store import Ledger
+from bench.runner.process_tree import _descendants
+
+SCRIPT = Path(__file__).parents[1] / "killable_bench.py"
+
+
+def kill_at_random(runs: int, folder: Path, dice: random.Random, bench_kills: int) -> Counter[str]:
+    """Have ``runs`` run to their end while workers are killed now and then, and the bench ``bench_kills`` times.
+
+    Returns how many of each were killed, after checking that no row was lost or changed by it.
+    """
+    killed: Counter[str] = Counter()
+    seen: set[int] = set()
+    before: dict[str, Row] = {}
+    while True:
+        with (folder / "errors").open("wb") as errors:
+            bench = subprocess.Popen([sys.executable, "-W", "error", SCRIPT, str(runs), folder], stderr=errors)
+        # Once there is something to kill, within the time that the runs that are left will take.
+        first, lives_s = len(starts(folder)), dice.uniform(0.0, 0.06 * runs / bench_kills)
+        while bench.poll() is None and len(starts(folder)) == first:
+            time.sleep(0.01)
+        begin = time.monotonic()
+        while bench.poll() is None:
+            time.sleep(dice.uniform(0.0, 0.15))
+            seen |= _descendants(bench.pid)
+            if killed["bench"] < bench_kills and time.monotonic() - begin > lives_s:
+                bench.kill()
+                killed["bench"] += 1
+                break
+            process = starts(folder)[-1][0]
+            if dice.random() < 0.3 and alive(process):
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+                    killed["workers"] += 1
+        code = bench.wait()
+        assert survivors(seen) == []
+        stored = rows(folder)
+        assert {key: stored.get(key) for key in before} == before
+        before = stored
+        if code != -signal.SIGKILL:
+            assert (code, (folder / "errors").read_text()) == (0, "")
+            return killed
+
+
+def starts(folder: Path) -> list[tuple[int, int]]:
+    """(process, seed) of every run that began."""
+    log = folder / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [(int(pid), int(seed)) for pid, seed in map(str.split, lines)]
+
+
+def rows(folder: Path) -> dict[str, Row]:
+    """Return what is in the ledger, which must be whole, by key."""
+    path = folder / "ledger.sqlite"
+    if not path.exists():
+        return {}
+    with Ledger(path, create=True) as ledger:  # as the next bench opens it
+        found = ledger.rows()
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()
+    return {row.key: row for row in found}
+
+
+def check(runs: int, folder: Path, bench_kills: int, seed: int) -> None:
+    killed = kill_at_random(runs, folder, random.Random(seed), bench_kills)
+    ends = Counter(row.termination for row in rows(folder).values())
+    assert sorted(row.seed for row in rows(folder).values()) == list(range(runs))
+    assert set(ends) <= {Termination.FINISHED, Termination.CRASHED}
+    assert ends[Termination.CRASHED] <= killed["workers"]
+    assert killed["bench"] == bench_kills
+    # A killed worker's run has its row. Of a killed bench two may have been running and two waiting for the judge.
+    assert runs <= len(starts(folder)) <= runs + 4 * bench_kills
+    print(f"{runs} runs, killed {dict(killed)}, rows {dict(ends)}, starts {len(starts(folder))}", file=sys.__stderr__)
+
+
+def test_a_few_runs_are_killed(tmp_path: Path) -> None:
+    check(20, tmp_path, bench_kills=1, seed=1)
+
+
+@pytest.mark.soak
+def test_a_thousand_runs_are_killed(tmp_path: Path) -> None:
+    check(1000, tmp_path, bench_kills=20, seed=2)

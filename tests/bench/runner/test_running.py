@@ -1,0 +1,328 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TaskFactory
+
+from bench.ledger.row import Row, Termination
+from bench.ledger.store import Ledger
+from bench.runner import scoring
+from bench.runner.record import Incumbent, Record
+from bench.runner.running import Listener, run_tasks
+from bench.task import Task
+from instances import InputError, Instance, Plan
+
+
+class Notes(Listener):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, int]] = []
+        self.rows: list[Row] = []
+
+    def started(self, task: Task) -> None:
+        self.events.append(("started", task.scheduler, task.seed))
+
+    def incumbent(self, task: Task, incumbent: Incumbent) -> None:
+        self.events.append(("incumbent", task.scheduler, task.seed))
+
+    def finished(self, task: Task, row: Row) -> None:
+        self.events.append(("finished", task.scheduler, task.seed))
+        self.rows.append(row)
+
+    def skipped(self, task: Task, row: Row) -> None:
+        self.events.append(("skipped", task.scheduler, task.seed))
+
+    def interrupted(self, tasks: Sequence[Task]) -> None:
+        self.events += [("interrupted", task.scheduler, task.seed) for task in tasks]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite", create=True) as opened:
+        yield opened
+
+
+def test_rows_come_in_the_order_of_tasks_and_are_stored_as_they_end(
+    make_task: TaskFactory, ledger: Ledger, tmp_path: Path
+) -> None:
+    class OpensTheGate(Notes):
+        def finished(self, task: Task, row: Row) -> None:
+            super().finished(task, row)
+            if task.seed == 1:
+                gate.touch()
+
+    gate = tmp_path / "gate"
+    tasks = [make_task("Gated", parameters={"gate": gate}, seed=seed) for seed in (3, 0, 1)]
+    notes = OpensTheGate()
+    rows = run_tasks(tasks, ledger, 2, notes)
+    assert [row.seed for row in rows] == [3, 0, 1]
+    assert [row.key for row in rows] == [task.key for task in tasks]
+    assert [row.seed for row in ledger.rows()] == [0, 1, 3]
+    assert notes.rows == ledger.rows() == [rows[1], rows[2], rows[0]]
+    assert [event for event in notes.events if event[0] == "started"] == [("started", "Gated", s) for s in (3, 0, 1)]
+
+
+def test_rows_in_the_ledger_are_not_run_again(make_task: TaskFactory, ledger: Ledger) -> None:
+    first, second = make_task("Honest", seed=1), make_task("Honest", seed=2)
+    (before,) = run_tasks([first], ledger)
+    notes = Notes()
+    rows = run_tasks([second, first], ledger, 1, notes)
+    assert rows[1] == before
+    assert notes.events[0] == ("skipped", "Honest", 1)
+    assert [event for event in notes.events if event[0] == "started"] == [("started", "Honest", 2)]
+    assert ledger.keys() == {first.key, second.key}
+
+
+def test_equal_tasks_are_run_once(make_task: TaskFactory, ledger: Ledger) -> None:
+    notes = Notes()
+    rows = run_tasks([make_task("Honest"), make_task("Honest")], ledger, 2, notes)
+    assert rows[0] == rows[1]
+    assert [event[0] for event in notes.events].count("started") == 1
+
+
+def test_start_is_handed_over_and_its_time_counts(make_task: TaskFactory) -> None:
+    row, alone = run_tasks([make_task("EchoStart@Honest", seed=5, threads=2), make_task("EchoStart")], None)
+    assert row.scheduler == "EchoStart@Honest"
+    assert (row.status, row.value, row.statistics["started"]) == ("feasible", 6.12, 1.0)
+    assert row.bound == 6.0  # of the start: nothing newer came
+    times = [point["t_s"] for point in row.trajectory]
+    assert len(times) == 4  # two reports of the start, its result, the end
+    assert row.decision_s == times[-1] > times[2]
+    assert (alone.status, alone.plan, alone.statistics["started"]) == ("unknown", None, 0.0)
+
+
+def test_terms_of_the_run_reach_the_scheduler_and_its_libraries(make_task: TaskFactory) -> None:
+    one, two = run_tasks([make_task("EchoStart", threads=threads, seed=7) for threads in (1, 2)], None)
+    for row, threads in ((one, 1.0), (two, 2.0)):
+        told = [row.statistics[name] for name in ("threads", "openmp_threads", "numba_threads")]
+        assert told == [threads] * 3
+        assert row.statistics["seed"] == 7.0
+        assert 10.0 < row.statistics["remaining_s"] <= 20.0
+
+
+def test_surroundings_do_not_reach_the_workers(tmp_path: Path) -> None:
+    """Neither folders that are called as our packages are, nor the program that uses the bench."""
+    script = tmp_path / "scripts" / "run.py"
+    script.parent.mkdir()
+    for name in ("instances", "bench", "numpy"):
+        (tmp_path / "work" / name).mkdir(parents=True)
+        (tmp_path / "work" / name / "__init__.py").write_text("raise RuntimeError('not this one')")
+    script.write_text(f"""
+import sys
+sys.path.append({str(Path(__file__).parents[1])!r})
+from conftest import _instance
+from bench.runner.running import run_tasks
+from bench.task import Stage, Task
+print("program")
+(row,) = run_tasks([Task(_instance(), (Stage("Honest", "rogue_schedulers:Honest"),))], None)
+print(row.termination, row.reason)
+""")
+    done = subprocess.run([sys.executable, script], cwd=tmp_path / "work", capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("program\nfinished \n", "")
+
+
+def test_start_is_kept_when_what_follows_is_killed(make_task: TaskFactory) -> None:
+    (row,) = run_tasks([make_task("Garbage@Sleeper", time_limit_s=0.2)], None, grace_s=0.1)
+    assert (row.termination, row.status, row.value) == (Termination.WALL_LIMIT, "feasible", 6.12)
+
+
+def test_objective_that_is_not_solved_is_skipped_with_a_reason(
+    make_task: TaskFactory, make_instance: Callable[..., Instance], ledger: Ledger
+) -> None:
+    goodput = make_instance("good", objective="throughput", throughput_of="goodput")
+    rows = run_tasks([make_task("Honest", goodput), make_task("EchoStart@Honest", goodput)], ledger)
+    assert {row.termination for row in rows} == {Termination.SKIPPED}
+    assert rows[0].reason == "Honest does not solve goodput; it solves cost"
+    assert (rows[0].objective, rows[0].throughput_of) == ("throughput", "goodput")
+    assert (rows[0].status, rows[0].failed) == ("unknown", False)
+    assert len(ledger.keys()) == 2
+
+
+def test_flood_of_reports_is_thinned_evenly(make_task: TaskFactory) -> None:
+    (row,) = run_tasks([make_task("Flood", parameters={"reports": 3000})], None)
+    assert row.termination is Termination.FINISHED
+    assert row.bound == 2999.0
+    incumbents = [point["t_s"] for point in row.trajectory[:-1] if point["value"] is not None]
+    bounds = [point["bound"] for point in row.trajectory[:-1] if point["bound"] is not None]
+    assert len(incumbents) == len(bounds) == 50
+    assert (bounds[0], bounds[-1]) == (0.0, 2999.0)
+    steps = [after - before for before, after in pairwise(bounds)]
+    assert max(steps) < 2 * 3000 / 50
+
+
+def test_odd_message_can_be_stored(make_task: TaskFactory, ledger: Ledger) -> None:
+    (row,) = run_tasks([make_task("Raiser", parameters={"odd": True})], ledger)
+    assert row.reason.startswith("LookupError: half a pair: ? and so on and")
+    assert len(row.reason) == 500
+    assert ledger.rows() == [row]
+
+
+def test_bug_in_the_judge_costs_one_row(
+    make_task: TaskFactory, make_instance: Callable[..., Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = scoring.judge
+
+    def judge(plan: Plan, instance: Instance) -> Any:
+        if instance.name == "cursed":
+            raise ZeroDivisionError("no shares")
+        return real(plan, instance)
+
+    monkeypatch.setattr(scoring, "judge", judge)
+    cursed, fine = run_tasks([make_task("Honest", make_instance("cursed")), make_task("Honest")], None)
+    assert (cursed.termination, cursed.status) == (Termination.EXCEPTION, "optimal")
+    assert cursed.reason == "judge: ZeroDivisionError: no shares"
+    assert (fine.termination, fine.value) == (Termination.FINISHED, 6.12)
+
+
+def test_infeasible_plan_keeps_its_value_and_its_violations(
+    make_task: TaskFactory, make_instance: Callable[..., Instance], ledger: Ledger
+) -> None:
+    w = {"id": "w1", "model": "vgg19", "slo_ms": 15, "rate_rps": 900}
+    task = make_task("Honest", make_instance(workloads=[w, {**w, "id": "w2"}]), parameters={"units": 2})
+    (row,) = run_tasks([task], ledger)
+    assert (row.termination, row.status, row.feasible, row.value) == (Termination.FINISHED, "optimal", False, 6.12)
+    assert row.violations == len(row.violation_details) == 2
+    assert {violation["kind"] for violation in row.violation_details} == {"latency"}
+    assert ledger.rows() == [row]
+
+
+def test_instance_that_no_ledger_can_hold_is_refused_before_anything_runs(
+    make_task: TaskFactory, instance: Instance, ledger: Ledger
+) -> None:
+    pool = instance.gpus[0]
+    changed = replace(instance, gpus=(replace(pool, type=replace(pool.type, price_per_hour=1.0)),))
+    notes = Notes()
+    with pytest.raises(InputError, match="not as in the catalogue"):
+        run_tasks([make_task("Honest"), make_task("Honest", changed)], ledger, 1, notes)
+    assert notes.events == []
+    (row,) = run_tasks([make_task("Honest", changed)], None)
+    assert row.value == 2.0
+
+
+class InterruptsWhenStarted(Notes):
+    """Sends a signal to the bench as soon as the second run is under way."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__()
+        self.signum = signum
+
+    def incumbent(self, task: Task, incumbent: Incumbent) -> None:
+        if task.scheduler == "Sleeper":
+            os.kill(os.getpid(), self.signum)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_interruption_keeps_what_had_finished(make_task: TaskFactory, ledger: Ledger, signum: int) -> None:
+    handlers = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    tasks = [make_task("Honest"), make_task("Sleeper"), make_task("Honest", seed=9)]
+    notes = InterruptsWhenStarted(signum)
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(tasks, ledger, 1, notes)
+    assert ledger.keys() == {tasks[0].key}
+    assert notes.events[-1] == ("interrupted", "Sleeper", 0)
+    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_failing_listener_stops_the_bench_but_leaves_no_worker(make_task: TaskFactory, tmp_path: Path) -> None:
+    class Broken(Listener):
+        def incumbent(self, task: Task, incumbent: Incumbent) -> None:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run_tasks([make_task("Sleeper"), make_task("Sleeper", seed=1)], None, 2, Broken())
+    (row,) = run_tasks([make_task("Honest")], None)
+    assert row.value == 6.12
+
+
+def test_key_changes_with_everything_that_can_change_the_row(
+    make_task: TaskFactory, make_instance: Callable[..., Instance]
+) -> None:
+    tasks = [
+        make_task("Honest"),
+        make_task("Honest", seed=1),
+        make_task("Honest", time_limit_s=21.0),
+        make_task("Honest", memory_limit_mb=4096.0),
+        make_task("Honest", threads=2),
+        make_task("Honest", source="replay"),
+        make_task("Honest", parameters={"units": 3}),
+        make_task("Honest", make_instance(latency_buffer=1.1)),
+        make_task("Honest@Honest"),
+        make_task("Raiser"),
+    ]
+    assert len({task.key for task in tasks}) == len(tasks)
+    assert make_task("Honest").key == tasks[0].key
+
+
+def test_key_follows_the_schedulers_code(
+    make_task: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench import code_version
+
+    package = tmp_path / "plugin"
+    (package / "__pycache__").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def version() -> str:
+        code_version._package_hash.cache_clear()
+        return code_version.sources_hash(["plugin", "plugin"])
+
+    (package / "__init__.py").write_text("width = 1")
+    first = version()
+    (package / "__pycache__" / "x.pyc").write_text("changes all the time")
+    assert version() == first
+    (package / "__init__.py").write_text("width = 2")
+    second = version()
+    (package / "weights.bin").write_text("0.5")
+    assert len({first, second, version()}) == 3
+
+
+@pytest.mark.parametrize(
+    "terms", [{"time_limit_s": 0.0}, {"time_limit_s": float("nan")}, {"memory_limit_mb": -1.0}, {"threads": 0}]
+)
+def test_impossible_limits_are_refused(make_task: TaskFactory, terms: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        make_task("Honest", **terms)
+
+
+def late(make_task: TaskFactory, message: dict[str, object]) -> Record:
+    record = Record(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
+    record.take({"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 1.0})
+    record.take({"type": "report", "t_s": 1.4, "plan": {"first": 1}, "bound": None, "peak_memory_mb": 2.0})
+    record.take({"peak_memory_mb": 3.0, **message})
+    return record
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "report", "t_s": 1.6, "plan": {"second": 2}, "bound": None},
+        {"type": "done", "decision_s": 1.6, "plan": {"second": 2}, "bound": None, "status": "optimal"},
+        {"type": "ended", "decision_s": 1.6, "termination": "exception", "reason": "too late"},
+    ],
+)
+def test_what_comes_after_the_moment_of_the_kill_does_not_count(
+    make_task: TaskFactory, message: dict[str, object]
+) -> None:
+    """A bench that is busy kills late; that must not help the run."""
+    record = late(make_task, message)
+    assert (record.termination, record.status, record.plan) == (Termination.WALL_LIMIT, "feasible", {"first": 1})
+    assert record.decision_s == 1.6
+
+
+def test_provenance_tells_versions_but_not_where(make_task: TaskFactory) -> None:
+    (row,) = run_tasks([make_task("Honest")], None)
+    assert row.provenance["packages"]["numpy"]
+    assert row.provenance["python"].startswith("3.")
+    assert row.provenance["cores"] == os.cpu_count()
+    text = str(row.to_json())
+    assert os.uname().nodename not in text.split()
+    assert str(Path.cwd()) not in text
+    assert str(Path.home()) not in text

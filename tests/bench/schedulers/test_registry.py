@@ -1,0 +1,224 @@
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from bench.schedulers.inspection import inspect_schedulers
+from bench.schedulers.parameters import describe_parameters, instantiate, parse_overrides, parse_value
+from bench.schedulers.registry import Entry, entries, load, parse_spec
+from instances import InputError, Objective
+
+KNOWN = {name: Entry(name, f"somewhere:{name}") for name in ("igniter", "ts", "local-search")}
+
+
+def register(folder: Path, distribution: str, *points: str) -> None:
+    """Put what an installed distribution leaves behind into ``folder``."""
+    info = folder / f"{distribution.replace('-', '_')}-1.5.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.5\n")
+    (info / "entry_points.txt").write_text("\n".join(["[bench.schedulers]", *points, ""]))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    return tmp_path
+
+
+def test_built_ins_are_listed_with_what_they_came_with() -> None:
+    found = entries()
+    assert found["igniter"] == Entry(
+        "igniter", "heuristics.igniter:IGniter", "gpushare-bench", found["igniter"].version
+    )
+    assert list(found) == sorted(found)
+
+
+def test_listing_imports_no_scheduler() -> None:
+    script = """
+import sys
+import bench.schedulers.registry
+assert len(bench.schedulers.registry.entries()) > 0
+heavy = {"heuristics", "formulations", "rl", "torch", "ortools", "pyomo", "highspy", "scipy"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_third_party_is_found(site: Path) -> None:
+    register(site, "their-schedulers", "theirs = their_module.deep:Outer.Inner")
+    assert entries()["theirs"] == Entry("theirs", "their_module.deep:Outer.Inner", "their-schedulers", "1.5")
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("no_colon", "InputError: no_colon: is no place of a class; expected MODULE:CLASS"),
+        ("!!:??", "InputError: !!:??: is no place of a class; expected MODULE:CLASS"),
+        ("rogue_schedulers : Honest [extra]", ""),
+    ],
+)
+def test_an_entry_point_that_names_no_class_concerns_that_scheduler_alone(site: Path, value: str, error: str) -> None:
+    register(site, "their-schedulers", f"theirs = {value}")
+    found = inspect_schedulers([entries()["theirs"], entries()["igniter"]])
+    assert (found["theirs"].error, found["igniter"].error) == (error, "")
+
+
+def test_a_name_that_nobody_can_write_is_reported(site: Path) -> None:
+    register(site, "their-schedulers", "one@two = rogue_schedulers:Honest")
+    (info,) = inspect_schedulers([entries()["one@two"]]).values()
+    assert "the command line needs for itself" in info.error
+
+
+def test_name_registered_twice_names_both_distributions(site: Path) -> None:
+    register(site, "one-dist", "same = one:A")
+    register(site, "other-dist", "same = other:B")
+    known = entries()
+    with pytest.raises(InputError) as refused:
+        parse_spec("same", known)
+    assert "one-dist 1.5 (one:A)" in str(refused.value)
+    assert "other-dist 1.5 (other:B)" in str(refused.value)
+    found = inspect_schedulers([known["same"], known["igniter"]])
+    assert found["same"].error == known["same"].problem
+    assert found["igniter"].error == ""
+
+
+def test_spec_lists_the_start_first() -> None:
+    assert [entry.name for entry in parse_spec("local-search@ts@igniter", KNOWN)] == ["igniter", "ts", "local-search"]
+    assert [entry.name for entry in parse_spec("ts", KNOWN)] == ["ts"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("ignitr", 'unknown scheduler "ignitr"; did you mean "igniter"?'),
+        ("ts@ignitr", 'did you mean "igniter"?'),
+        ("ts@", '"ts@" lacks a name'),
+        ("", '"" lacks a name'),
+    ],
+)
+def test_bad_spec_is_refused(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=r"^--schedulers: ") as refused:
+        parse_spec(spec, KNOWN)
+    assert message in str(refused.value)
+
+
+def test_load_returns_the_class() -> None:
+    assert load("rogue_schedulers:Honest").__name__ == "Honest"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("rogue_schedulers:Absent", 'has no "Absent"'),
+        ("rogue_schedulers:good_plan", "is a function"),
+        ("rogue_schedulers:Plan", "without name, objectives, schedule"),
+    ],
+)
+def test_load_refuses_what_is_no_scheduler(target: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        load(target)
+    assert message in str(refused.value)
+
+
+def test_load_lets_a_modules_own_error_through(site: Path) -> None:
+    (site / "broken_inside.py").write_text("import sys\nsys.no_such_thing\n")
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        load("broken_inside:Anything")
+
+
+def test_overrides_are_split_at_the_last_dot_and_the_first_equals_sign() -> None:
+    texts = ["ts.width=4", "ts.mode=a=b.c", "igniter.width = 1", "ts.width=5"]
+    assert parse_overrides(texts, list(KNOWN)) == {"ts": {"width": "5", "mode": "a=b.c"}, "igniter": {"width": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("width=4", "not of the form SCHEDULER.PARAMETER=VALUE"),
+        ("ts.width", "not of the form"),
+        (".width=3", "not of the form"),
+        ("tss.width=3", 'did you mean "ts"?'),
+    ],
+)
+def test_bad_override_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=r"^--param: ") as refused:
+        parse_overrides([text], list(KNOWN))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "value"),
+    [
+        ("3", int, 3),
+        ("3", float, 3.0),
+        ("1e-3", float, 0.001),
+        ("inf", float, float("inf")),
+        ("TRUE", bool, True),
+        ("off", bool, False),
+        ("3", str, "3"),
+        ("none", int | None, None),
+        ("4", int | None, 4),
+        ("none", str, "none"),
+        ("2.5", int | float, 2.5),
+        ("wide", Literal["wide", "deep"], "wide"),
+        ("cost", Objective, Objective.COST),
+    ],
+)
+def test_value_is_read_as_the_fields_type(text: str, hint: object, value: object) -> None:
+    read = parse_value(text, hint, "here")
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "message"),
+    [
+        ("3.5", int, 'here: "3.5" is no whole number'),
+        ("nan", float, '"nan" is no number'),
+        ("perhaps", bool, '"perhaps" is no true or false'),
+        ("x", int | None, '"x" is no whole number'),
+        ("x", int | float, '"x" is no int | float'),
+        ("wid", Literal["wide", "deep"], 'did you mean "wide"?'),
+        ("1,2", tuple[int, ...], "cannot be set from the command line"),
+    ],
+)
+def test_value_of_another_type_is_refused(text: str, hint: object, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_value(text, hint, "here")
+    assert message in str(refused.value)
+
+
+def test_scheduler_is_made_with_its_parameters() -> None:
+    made = instantiate(load("rogue_schedulers:Honest"), {"units": "7", "quick": "yes", "scale": "0.5"}, "honest")
+    assert (made.units, made.quick, made.scale, made.mode) == (7, True, 0.5, "plain")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("target", "overrides", "message"),
+    [
+        ("Honest", {"unit": "7"}, '--param honest.unit: unknown parameter "unit"; did you mean "units"?'),
+        ("Honest", {"units": "many"}, '--param honest.units=many: "many" is no whole number'),
+        ("Honest", {"units": "0"}, "--param honest: units=0: units is 0; expected at least 1"),
+        ("Needy", {}, "--param honest.size: honest cannot run without it"),
+    ],
+)
+def test_parameters_that_do_not_suit_are_refused(target: str, overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        instantiate(load(f"rogue_schedulers:{target}"), overrides, "honest")
+    assert message in str(refused.value)
+
+
+@dataclass(frozen=True)
+class Wide:
+    limit: float = float("inf")
+    shares: tuple[int, ...] = (4, 8)
+    objective: Objective = Objective.COST
+
+
+def test_parameters_are_described_as_json() -> None:
+    described = describe_parameters(Wide, Wide())  # type: ignore[arg-type]
+    assert [(p.name, p.value) for p in described] == [("limit", "inf"), ("shares", [4, 8]), ("objective", "cost")]

@@ -1,0 +1,104 @@
+"""Several values for a parameter: which runs that makes, and how their rows are told apart."""
+
+import json
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from bench.cli.tasks import Limits, Order, plan_orders, plan_tasks
+from bench.labels import labels
+from bench.schedulers.inspection import SchedulerInfo, inspect_variants
+from bench.schedulers.parameters import MOST_VARIANTS, variants
+from bench.schedulers.registry import Entry
+from instances import InputError, Instance
+
+LIMITS = Limits(5.0, 8.0, 1)
+
+
+def test_variants_are_the_cross_product_each_once() -> None:
+    assert variants({"a": "1, 2,1", "b": "x"}, "s") == [{"a": "1", "b": "x"}, {"a": "2", "b": "x"}]
+    assert len(variants({"a": "1,2", "b": "1,2,3"}, "s")) == 6
+
+
+def test_nothing_given_is_one_variant_and_nothing_is_a_value() -> None:
+    assert variants({}, "s") == [{}]
+    assert variants({"limit": ""}, "s") == [{"limit": ""}]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"a": "1,,2"}, "--param s.a=1,,2: has an empty value"),
+        ({"a": "1,"}, "has an empty value"),
+        ({f"p{n}": "1,2,3,4,5,6,7,8,9,10" for n in range(20)}, f"at most {MOST_VARIANTS}"),
+    ],
+)
+def test_bad_sweeps_are_refused(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        variants(overrides, "s")
+    assert message in str(refused.value)
+
+
+def test_every_stage_is_swept(instance: Instance) -> None:
+    parameters = ["igniter.spend_spare=yes,no", "local-search.rounds=1,2,3"]
+    tasks, _ = plan_tasks(Order([instance], ["igniter", "local-search@igniter"], parameters, [0, 1], LIMITS))
+    assert len(tasks) == (2 + 2 * 3) * 2
+    assert len({task.key for task in tasks}) == len(tasks)
+    names = labels(tasks)
+    assert names[tasks[0].key] == "igniter[spend_spare=true]"
+    assert names[tasks[-1].key] == "local-search[rounds=3]@igniter[spend_spare=false]"
+
+
+def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = [
+        Order([instance], ["igniter", "local-search"], ["local-search.rounds=1,2"], [0], LIMITS),
+        Order([instance], ["local-search@igniter"], ["local-search.rounds=2"], [0, 1], LIMITS),
+        Order([instance], ["igniter"], [], [3], LIMITS),
+    ]
+    alone = [plan_tasks(order) for order in orders]
+    looks: list[list[str]] = []
+
+    def counted(asked: Sequence[tuple[Entry, Mapping[str, str]]]) -> list[SchedulerInfo]:
+        looks.append([entry.name for entry, _ in asked])
+        return inspect_variants(asked)
+
+    monkeypatch.setattr("bench.cli.tasks.inspect_variants", counted)
+    assert plan_orders(orders) == alone
+    assert looks == [["igniter", "local-search", "local-search"]]
+
+
+def test_a_mistyped_value_is_found_before_anything_runs(instance: Instance) -> None:
+    with pytest.raises(InputError, match='rounds=many: "many" is no whole number'):
+        plan_tasks(Order([instance], ["local-search"], ["local-search.rounds=1,many"], [0], LIMITS))
+
+
+def run(key: str, scheduler: str, **parameters: object) -> SimpleNamespace:
+    return SimpleNamespace(key=key, scheduler=scheduler, parameters={scheduler: parameters})
+
+
+def test_only_what_differs_among_runs_of_one_scheduler_is_named() -> None:
+    runs = [run("1", "a", x=1, y=True), run("2", "a", x=None, y=True), run("3", "b", x=3, y=False)]
+    assert labels(runs) == {"1": "a[x=1]", "2": "a[x=null]", "3": "b"}
+
+
+def test_a_run_that_lacks_a_parameter_is_not_named_by_it() -> None:
+    """Its scheduler could not be loaded, or was of a version without it."""
+    assert labels([run("1", "a", x=1), run("2", "a", x=2), run("3", "a")]) == {"1": "a[x=1]", "2": "a[x=2]", "3": "a"}
+
+
+def test_a_sweep_from_the_command_line(
+    tmp_path: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.cli.app import main
+
+    monkeypatch.chdir(str(tmp_path))
+    line = "run --instances igniter-3 --schedulers igniter,random --param random.draws=1,2 --simulate off"
+    assert main(line.split()) == 0
+    shown = capsys.readouterr().out
+    assert [name in shown for name in (" igniter ", "random[draws=1]", "random[draws=2]")] == [True] * 3
+    assert main([*line.split(), "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["parameters"].get("random") for row in rows] == [None, {"draws": 1}, {"draws": 2}]

@@ -7,17 +7,44 @@ the same machine and with the same number of threads. ``policy.pt``, written wit
 
 import csv
 import io
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
-import torch
-
 from instances import InputError
-from rl.weights import load_weights
+from instances.files import write_bytes
+from rl.weights import in_a_line, load_weights, save_weights
 
 Scalars = dict[str, float]
+
+_NOT_LASTING = ("episodes", "save_every")
+
+
+class Means:
+    """Means over the steps of an episode; a scalar need not be there in every step."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, list[float]] = {}
+
+    def add(self, scalars: Scalars) -> None:
+        """Take those of a step into account."""
+        for name, value in scalars.items():
+            self._told.setdefault(name, []).append(value)
+
+    def scalars(self) -> Scalars:
+        """Return the mean of each."""
+        return {name: fmean(values) for name, values in self._told.items()}
+
+
+def lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that must be the same when training goes on: all but how long, and how often it is saved."""
+    return {name: value for name, value in settings.items() if name not in _NOT_LASTING}
+
+
+def faded(number: int, halve_every: float) -> float:
+    """Return how much of the exploration is left in the episode of a number, from 1."""
+    return 0.5 ** ((number - 1) / halve_every)
 
 
 class Resumable(Protocol):
@@ -70,14 +97,13 @@ def run_episodes(
     told = _resume(folder / "checkpoint.pt", terms, parts)
     for number in range(len(told) + 1, episodes + 1):
         told.append(episode(number))
-        _write(folder / "scalars.csv", _as_csv(told).encode())
+        write_bytes(folder / "scalars.csv", _as_csv(told).encode())
         tell(number, told[-1])
         if number % save_every == 0 or number == episodes:
             # The checkpoint last: whatever is interrupted before is done again.
-            save(number, folder / "policy.pt.new")
-            (folder / "policy.pt.new").replace(folder / "policy.pt")
+            save(number, folder / "policy.pt")
             states = {name: part.state_dict() for name, part in parts.items()}
-            _write(folder / "checkpoint.pt", _packed({"terms": terms, "told": told, **states}))
+            save_weights({"terms": terms, "told": told, **states}, folder / "checkpoint.pt")
 
 
 def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]) -> list[Scalars]:
@@ -94,8 +120,7 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
     except InputError:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        what = " ".join(str(error).split())[:100]
-        raise InputError(str(path), f"is no checkpoint of this training: {type(error).__name__} {what}") from None
+        raise InputError(str(path), f"is no checkpoint of this training: {in_a_line(error)}") from None
     return told
 
 
@@ -107,16 +132,3 @@ def _as_csv(told: list[Scalars]) -> str:
     for number, scalars in enumerate(told, start=1):
         writer.writerow([number, *(repr(scalars[name]) if name in scalars else "" for name in names)])
     return text.getvalue()
-
-
-def _packed(everything: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(dict(everything), buffer)
-    return buffer.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Replace a file at once, so that an interruption leaves the old one."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_bytes(content)
-    os.replace(beside, path)  # noqa: PTH105  # Path.replace does the same

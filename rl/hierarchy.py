@@ -33,8 +33,9 @@ from rl.environment import Process, compressed, let_in, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.planning import several
 from rl.policy import Policy
-from rl.sac_discrete import PerAction, SacDiscrete, SacSettings
+from rl.sac_discrete import PerAction, SacDiscrete, SacSettings, perturbed
 from rl.two_stage import TwoStage
+from rl.weights import in_a_line
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -126,8 +127,7 @@ class TopLayer:
             parts = np.broadcast_to(own[:, :, None], shape)[..., None], np.broadcast_to(given, (*shape, places))
             states.append(np.concatenate(parts, axis=3).reshape(clusters, groups, -1))
             score = self.sac.actor.one(p, torch.from_numpy(states[p].reshape(clusters * groups, -1)))
-            noise = torch.empty_like(score).exponential_(generator=self.random).clamp_min(1e-30).log()
-            preference = (score - spread * noise).numpy().reshape(shape)
+            preference = perturbed(score, spread, self.random).numpy().reshape(shape)
             free = np.ones((clusters, groups), dtype=np.bool_)
             for turn in range(groups):
                 safe[:, p, turn] = free
@@ -250,6 +250,5 @@ def top_layer(policy: Policy, groups: int) -> TopLayer:
         layer = TopLayer(policy, groups, SacSettings(hidden=weights["weights.0"].shape[-1], buffer=1), 0)
         layer.sac.actor.load_state_dict(weights)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
-        what = " ".join(str(error).split())[:100]
-        raise InputError(f"policy: weights.{TOP}", f"do not fit: {type(error).__name__} {what}") from None
+        raise InputError(f"policy: weights.{TOP}", f"do not fit: {in_a_line(error)}") from None
     return layer

@@ -5,8 +5,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-import torch
-
 from instances import InputError, Instance
 from instances.errors import unknown_name
 from instances.files.problems import printable
@@ -15,7 +13,7 @@ from rl.environment import Process
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
 from rl.two_stage import TwoStage
-from rl.weights import load_weights
+from rl.weights import in_a_line, load_weights, save_weights
 
 _MOST = 10_000
 """Neurons of a layer, and GPUs: weights and tables have a row for each."""
@@ -99,14 +97,13 @@ class Policy:
         try:
             made.load_policy(self.weights)
         except (AttributeError, KeyError, RuntimeError, TypeError) as error:
-            what = " ".join(str(error).split())[:100]
-            raise InputError("policy: weights", f"do not fit its networks: {type(error).__name__} {what}") from None
+            raise InputError("policy: weights", f"do not fit its networks: {in_a_line(error)}") from None
         return made
 
 
 def save_policy(policy: Policy, path: Path) -> None:
-    """Write ``policy`` to a file."""
-    torch.save(asdict(policy), path)
+    """Write ``policy`` to a file; see ``save_weights``."""
+    save_weights(asdict(policy), path)
 
 
 def load_policy(path: Path) -> Policy:

@@ -108,6 +108,11 @@ class PerAction(Stack):
         return x.reshape(*x.shape[:-2], x.shape[-2] * self._actions, -1)
 
 
+def perturbed(score: Tensor, spread: float | Tensor, random: torch.Generator) -> Tensor:
+    """Return scores with Gumbel's noise: the largest is drawn with the probabilities of logits ``score / spread``."""
+    return score - spread * torch.empty_like(score).exponential_(generator=random).clamp_min(1e-30).log()
+
+
 def masked_log_probabilities(logits: Tensor, safe: Tensor) -> Tensor:
     """Return log probabilities over the safe actions; finite, and of no weight, for the others."""
     return functional.log_softmax(logits.masked_fill(~safe, -1e9), dim=-1)
@@ -188,9 +193,7 @@ class SacDiscrete:
             (states, 1).
         """
         log_p = masked_log_probabilities(self.actor.one(agent, state.to(self._device)), safe.to(self._device)).cpu()
-        # Gumbel's way to draw: the largest of logits with this noise
-        noise = torch.empty_like(log_p).exponential_(generator=self._random).clamp_min(1e-30).log()
-        return (log_p - spread * noise).argmax(dim=-1)
+        return perturbed(log_p, spread, self._random).argmax(dim=-1)
 
     def update(self) -> dict[str, float]:
         """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses."""

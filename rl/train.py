@@ -4,13 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from instances import InputError, Instance
-from rl.checkpoint import Resumable, Scalars, run_episodes
+from rl.checkpoint import Means, Resumable, Scalars, faded, lasting, run_episodes
 from rl.cluster import Cluster
 from rl.environment import Environments, Process
 from rl.policy import Policy, save_policy
@@ -142,10 +141,10 @@ class Training:
         cluster = Cluster.of(instance, self.interference)
         agent = self.agent(cluster, seed)
         there = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
-        terms = {**_without_episodes(self), "instance": instance.fingerprint, "seed": seed}
+        terms = {**lasting(asdict(self)), "instance": instance.fingerprint, "seed": seed}
 
         def episode(number: int) -> Scalars:
-            agent.explore(0.5 ** ((number - 1) / self.halve_every))
+            agent.explore(faded(number, self.halve_every))
             return _episode(agent, there, self.warm_up if number == 1 else 0)
 
         def save(number: int, path: Path) -> None:
@@ -159,7 +158,7 @@ class Training:
 def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
     """Run and learn from one episode; return means over its steps, clusters and updates."""
     there.reset()
-    sums: dict[str, list[float]] = {}
+    means = Means()
     decision = agent.decide(there.rates_rps, there.queued)
     for step in range(there.process.steps):
         feedback = there.step(decision.gpu, decision.units, decision.batch)
@@ -173,11 +172,5 @@ def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
         }
         if step >= warm_up:
             scalars |= agent.update()
-        for name, value in scalars.items():
-            sums.setdefault(name, []).append(value)
-    return {name: float(np.mean(values)) for name, values in sums.items()}
-
-
-def _without_episodes(training: Training) -> dict[str, Any]:
-    """Return what must be the same when training goes on: everything but how long and how often it is saved."""
-    return {name: value for name, value in asdict(training).items() if name not in ("episodes", "save_every")}
+        means.add(scalars)
+    return means.scalars()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from instances import InputError, Instance, Objective
-from rl.checkpoint import Scalars, run_episodes
+from rl.checkpoint import Means, Scalars, faded, lasting, run_episodes
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import TOP, TopLayer, outcomes
 from rl.planning import agent_for, fitting_pool
@@ -108,12 +108,11 @@ class HierarchyTraining:
         )
         agent = agent_for(below, pool.type)
         layer = TopLayer(below, groups, settings, seed)
-        lasting = {name: value for name, value in asdict(self).items() if name not in ("episodes", "save_every")}
-        terms = {**lasting, "instance": instance.fingerprint, "seed": seed}
+        terms = {**lasting(asdict(self)), "instance": instance.fingerprint, "seed": seed}
 
         def episode(number: int) -> Scalars:
             agent.reseed(number)
-            layer.sac.exploration = 0.5 ** ((number - 1) / self.halve_every)
+            layer.sac.exploration = faded(number, self.halve_every)
             return self._episode(layer, below, agent, self.warm_up if number == 1 else 0)
 
         def save(number: int, path: Path) -> None:
@@ -128,7 +127,7 @@ class HierarchyTraining:
         rates_rps = np.array(below.rate_rps)
         shape = self.clusters, layer.groups, len(rates_rps)
         own = np.arange(len(rates_rps))
-        sums: dict[str, list[float]] = {}
+        means = Means()
         for step in range(self.steps):
             uniform = torch.rand(shape, generator=layer.random, dtype=torch.float64).numpy()
             drawn = below.lowest + (below.highest - below.lowest) * uniform
@@ -148,6 +147,5 @@ class HierarchyTraining:
             }
             if step >= warm_up:
                 scalars |= layer.sac.update()
-            for name, value in scalars.items():
-                sums.setdefault(name, []).append(value)
-        return {name: float(np.mean(values)) for name, values in sums.items()}
+            means.add(scalars)
+        return means.scalars()

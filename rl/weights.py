@@ -1,14 +1,35 @@
-"""Files that torch writes, read without running what is in them."""
+"""Files that torch writes: written whole or not at all, read without running what is in them."""
 
+import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from instances import InputError
+from instances.files import write_bytes
 
 MAX_BYTES = 2**28
 """Larger files are refused unread; the policies that are shipped have less than a hundredth of that."""
+
+
+def save_weights(content: Mapping[str, Any], path: Path) -> None:
+    """Write what ``load_weights`` reads, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    buffer = io.BytesIO()
+    torch.save(dict(content), buffer)
+    write_bytes(path, buffer.getvalue())
+
+
+def in_a_line(error: Exception) -> str:
+    """Return what torch says of content that does not fit: its kind, and the beginning of what may be many lines."""
+    return f"{type(error).__name__} {' '.join(str(error).split())[:100]}".rstrip()
 
 
 def load_weights(path: Path) -> dict[str, Any]:
@@ -29,8 +50,7 @@ def load_weights(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except Exception as error:  # noqa: BLE001 - torch fails in as many ways as there are damaged files
-        what = " ".join(str(error).split())[:100]
-        raise InputError(str(path), f"is no file of weights: {type(error).__name__} {what}".rstrip()) from None
+        raise InputError(str(path), f"is no file of weights: {in_a_line(error)}") from None
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):
         raise InputError(str(path), "is no file of weights: expected a dictionary by name")
     return loaded

@@ -40,10 +40,10 @@ def export(
     Texts are written as they are, also those that a spreadsheet would take for formulas. Plans, trajectories and
     simulations in full are in `bench show KEY --format json`.
     """
-    from bench.cli.files import write_bytes
     from bench.cli.terminal import emit, say
     from bench.ledger.store import Ledger
     from instances import InputError
+    from instances.files import write_bytes
     from reports.tidy import documentation, like_formulas, table, to_csv, to_parquet
 
     if columns:

@@ -15,30 +15,16 @@ _NAME_LENGTH = 60
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``: see ``write_bytes``."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path``, creating the folder where needed.
+    """Write ``text`` to ``path``, whole or not at all, creating the folder where needed.
 
     Raises
     ------
     InputError
         If it cannot be written.
     """
-    temporary = path.parent / f".{token_hex(8)}.tmp"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from None
-    except ValueError:
-        raise InputError(str(path), "cannot be written: no file can have this name") from None
+    from instances.files import write_bytes
+
+    write_bytes(path, text.encode())
 
 
 def make_folder(folder: Path, option: str) -> None:

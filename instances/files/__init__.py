@@ -6,7 +6,7 @@ The one place that uses pydantic; import it only where files are read or written
 from instances.files.instance import instance_from_json, instance_to_json, read_instance
 from instances.files.models import VERSION, schemas
 from instances.files.plan import embedded_instance, plan_from_json, plan_to_json, read_plan
-from instances.files.text import MAX_BYTES, read_json, read_text, read_toml, write_json
+from instances.files.text import MAX_BYTES, read_json, read_text, read_toml, write_bytes, write_json
 
 __all__ = [
     "MAX_BYTES",
@@ -22,5 +22,6 @@ __all__ = [
     "read_text",
     "read_toml",
     "schemas",
+    "write_bytes",
     "write_json",
 ]

@@ -1,4 +1,4 @@
-"""Text, JSON and TOML from disk, guarded; JSON to disk, atomic and readable."""
+"""Text, JSON and TOML from disk, guarded; files to disk, whole or not at all; JSON that people can read."""
 
 import json
 import os
@@ -142,11 +142,22 @@ def write_json(path: Path, data: object) -> None:
     InputError
         If ``data`` holds a number that is not finite or text that is not Unicode, or ``path`` cannot be written.
     """
-    where = printable(str(path))
     try:
         content = (_laid_out(data, 0, _WIDTH) + "\n").encode()
     except ValueError as error:
-        raise InputError(where, printable(f"cannot be written as JSON: {error}")) from None
+        raise InputError(printable(str(path)), printable(f"cannot be written as JSON: {error}")) from None
+    write_bytes(path, content)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path``, whole or not at all, creating the folder where needed.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    where = printable(str(path))
     temporary = path.parent / f".{token_hex(8)}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

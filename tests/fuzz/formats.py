@@ -20,6 +20,8 @@ from instances.catalogue import gpu_type, gpu_type_to_toml, read_gpu_type
 from instances.files import instance_from_json, read_instance, read_json, read_plan
 from instances.files.models import INSTANCE_EXAMPLE, PLAN_EXAMPLE
 from instances.measurements import read_pairs, read_solo
+from tests.instances.file_parts import APPLICATION, W2
+from tests.instances.light_profile import light_profile
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,10 @@ class Format:
     """That reads ``FILE``; none where it takes a run to read it."""
 
 
-JOB = {
-    "id": "j1",
-    "model": "resnet50",
-    "batches": [4, 8],
-    "batch_weights": [1, 3],
-    "interarrival_ms": [0, 20.5],
-    "interarrival_weights": [0.5, 0.5],
-}
 WORKLOADS = [
     {"id": "w1", "model": "alexnet", "slo_ms": 15, "rate_rps": 500},
-    {"id": "w2", "model": "vgg19", "slo_ms": 40, "rate_rps": 10, "arrivals": "azure"},
+    {**W2, "arrivals": "azure"},
 ]
-APPLICATION = {"id": "a1", "stages": ["w1", "w2"], "edges": [["w1", "w2"]], "slo_ms": 100}
 
 
 def _instance() -> bytes:
@@ -62,46 +55,7 @@ def _plan() -> bytes:
 
 
 def _profile() -> bytes:
-    """Three batches of one model on a GPU of four share units."""
-    batches, shares = [1, 2, 4], [25, 50, 100]
-    active = [[(2.0 * b + 10.0) / (s + 5.0) + 0.5 for s in shares] for b in batches]
-    return json.dumps(
-        {
-            "gpu": {
-                "name": "toy",
-                "max_frequency_mhz": 1000,
-                "max_power_w": 300,
-                "idle_power_w": 50,
-                "pcie_bytes_per_ms": 1e7,
-                "share_unit_pct": 25,
-                "identical_alexnet_colocated_1_to_5": {
-                    "power_w": [100, 180, 260, 300, 300],
-                    "frequency_mhz": [1000, 1000, 1000, 960, 880],
-                    "scheduling_delay_ms_per_kernel": [0.001, 0.002, 0.004, 0.006, 0.008],
-                },
-            },
-            "profiled_batches": batches,
-            "profiled_shares_pct": shares,
-            "models": {
-                "alexnet": {
-                    "input_bytes": 600000,
-                    "output_bytes": 4000,
-                    "kernels": 20,
-                    "scheduling_delay_alone_ms": 0.1,
-                    "gpu_latency_ms[batch][share]": [[a + 0.1 for a in row] for row in active],
-                    "power_w[batch][share]": [[70 + 10 / a for a in row] for row in active],
-                    "frequency_mhz[batch][share]": [[1000.0] * 3] * 3,
-                    "l2_util_pct_at_diagonal": [5.0, 8.0, 9.0],
-                    "two_identical_colocated": {
-                        "active_time_ms_alone": 1.0,
-                        "active_time_ms_colocated": 1.1,
-                        "frequency_mhz_colocated": 1000.0,
-                        "l2_util_pct_of_corunner": 10.0,
-                    },
-                }
-            },
-        }
-    ).encode()
+    return json.dumps(light_profile()).encode()
 
 
 def _catalogue() -> bytes:

@@ -36,6 +36,7 @@ from instances.files import (
     schemas,
     write_json,
 )
+from tests.instances.file_parts import APPLICATION, JOB, W2
 
 names = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=20)
 positive = st.floats(0, exclude_min=True, allow_nan=False, allow_infinity=False)
@@ -130,16 +131,6 @@ anything = st.recursive(
 INSTANCE: Any = schemas()["instance"]
 PLAN: Any = schemas()["plan"]
 MIX, PLACED = INSTANCE["examples"][0], PLAN["examples"][0]
-W2 = {"id": "w2", "model": "vgg19", "slo_ms": 40, "rate_rps": 10}
-APPLICATION = {"id": "a1", "stages": ["w1", "w2"], "edges": [["w1", "w2"]], "slo_ms": 100}
-JOB = {
-    "id": "j1",
-    "model": "resnet50",
-    "batches": [4, 8],
-    "batch_weights": [1, 3],
-    "interarrival_ms": [0, 20.5],
-    "interarrival_weights": [0.5, 0.5],
-}
 VALID = [
     MIX,
     MIX

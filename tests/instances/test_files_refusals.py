@@ -8,19 +8,10 @@ import pytest
 
 from instances import InputError
 from instances.files import instance_from_json, plan_from_json, schemas
+from tests.instances.file_parts import APPLICATION, JOB, W2
 
 ABSENT = object()
 BOTH = [("instance", instance_from_json), ("plan", plan_from_json)]
-JOB = {
-    "id": "j1",
-    "model": "resnet50",
-    "batches": [4, 8],
-    "batch_weights": [1, 3],
-    "interarrival_ms": [0, 20.5],
-    "interarrival_weights": [0.5, 0.5],
-}
-APPLICATION = {"id": "a1", "stages": ["w1", "w2"], "edges": [["w1", "w2"]], "slo_ms": 100}
-W2 = {"id": "w2", "model": "vgg19", "slo_ms": 40, "rate_rps": 10}
 
 
 def example(kind: str = "instance") -> Any:

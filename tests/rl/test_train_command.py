@@ -61,13 +61,11 @@ def test_an_interruption_loses_nothing(tmp_path, capsys, monkeypatch):
 
 
 def test_whatever_has_a_checkpoint_has_its_policy(tmp_path, monkeypatch):
-    def interrupted(path, content):
-        if path.name == "checkpoint.pt":
-            raise KeyboardInterrupt
-        path.write_bytes(content)
+    def interrupted(content, path):
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("rl.checkpoint._write", interrupted)
+        patch.setattr("rl.checkpoint.save_weights", interrupted)
         assert train(tmp_path) == 130
     assert load_policy(tmp_path / "policy.pt").training["episodes"] == 2
     assert train(tmp_path) == 0

@@ -95,7 +95,7 @@ def test_what_the_ledger_has_is_not_run_again(cluster: Cluster, make_task: TaskF
 def test_node_that_is_killed_costs_no_row_and_doubles_none(
     dask: "distributed.LocalCluster", cluster: Cluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
-    tasks = gated(make_task, tmp_path, range(6))
+    tasks = gated(make_task, tmp_path, range(5))  # with seeds 3 and 4 both nodes are busy, and nothing else waits
     rows: list[Row] = []
     bench = threading.Thread(target=lambda: rows.extend(cluster.run(tasks, None)))
     bench.start()
@@ -108,9 +108,9 @@ def test_node_that_is_killed_costs_no_row_and_doubles_none(
     bench.join(60)
     for row, task in zip(rows, tasks, strict=True):
         assert ledger.add(row, task.instance)
-    assert [row.seed for row in ledger.rows()] == list(range(6))
+    assert [row.seed for row in ledger.rows()] == list(range(5))
     assert {row.termination for row in rows} == {Termination.FINISHED}
-    assert len(starts(tmp_path)) == 7
+    assert len(starts(tmp_path)) == 6
     assert survivors(pid for pid, _ in starts(tmp_path)) == []
 
 

@@ -16,9 +16,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from instances import InputError
-from instances.errors import unknown_name
+from instances.errors import printable, unknown_name
 from instances.files import read_toml
-from instances.files.problems import printable
 
 SUFFIX = ".toml"
 

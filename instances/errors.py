@@ -30,3 +30,8 @@ def unknown_name(where: str, kind: str, name: str, known: list[str], listed: lis
     listed = known if listed is None else listed
     hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(listed)) or 'none'}"
     return InputError(where, f'unknown {kind} "{name}"; {hint}')
+
+
+def printable(text: str) -> str:
+    """Return ``text`` on one line, with whatever a terminal cannot show escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from instances import InputError, Instance
-from instances.errors import unknown_name
-from instances.files.problems import printable
+from instances.errors import printable, unknown_name
 from rl.cluster import OBJECTIVES, Cluster
 from rl.environment import Process
 from rl.sac_discrete import SacSettings

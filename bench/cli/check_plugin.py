@@ -51,7 +51,7 @@ def check_plugin(
     from bench.cli.terminal import print_json, say, show
     from bench.conformance import HURRIED_S, Finding, Terms, check
     from bench.doctor.known_bad import refuse_wrong_answers
-    from bench.schedulers.inspection import inspect_schedulers
+    from bench.runner.inspection import inspect_schedulers
     from bench.schedulers.parameters import parse_overrides
     from bench.schedulers.registry import entries
     from instances import InputError, Instance

@@ -163,7 +163,7 @@ def _gpus() -> Entries:
 
 
 def _schedulers() -> Entries:
-    from bench.schedulers.inspection import inspect_schedulers
+    from bench.runner.inspection import inspect_schedulers
     from bench.schedulers.registry import entries
 
     return [

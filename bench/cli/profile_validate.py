@@ -75,7 +75,8 @@ def find_gpu(name: str) -> "GpuType":
     InputError
         If there is neither.
     """
-    from instances.catalogue import gpu_type, read_gpu_type
+    from instances.catalogue import gpu_type
+    from instances.files import read_gpu_type
 
     return read_gpu_type(Path(name)) if name.endswith(".toml") else gpu_type(name, "--gpu")
 

@@ -7,7 +7,7 @@ from itertools import product
 
 from bench.api import refusal
 from bench.provenance import usable_cores
-from bench.schedulers.inspection import SchedulerInfo, inspect_variants
+from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import parse_overrides, variants
 from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.task import Task

@@ -8,8 +8,8 @@ from bench.api import Status, refusal
 from bench.conformance.cases import Case, cases, impossible, large
 from bench.conformance.witness import CHANGED, DIFFERS
 from bench.ledger.row import Row, Termination
+from bench.runner.inspection import SchedulerInfo
 from bench.runner.running import GRACE_S, run_tasks
-from bench.schedulers.inspection import SchedulerInfo
 from bench.task import Stage, Task
 from bench.trial import Trial
 from instances import Instance, Objective, Partition
@@ -70,7 +70,7 @@ def check(info: SchedulerInfo, terms: Terms | None = None, own: Sequence[Instanc
     Parameters
     ----------
     info
-        Of ``bench.schedulers.inspection``.
+        Of ``bench.runner.inspection``.
     terms
         Of the runs.
     own

@@ -14,9 +14,8 @@ from typing import Any, Self
 from bench.ledger.reach import Reach
 from bench.ledger.row import Column, JsonObject, Row, columns
 from instances import InputError, Instance
-from instances.errors import unknown_name
+from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json
-from instances.files.problems import printable
 
 SCHEMA_VERSION = 4
 """Stored in the file; raised when columns or tables are added. Rows that are older have nothing there, so that every

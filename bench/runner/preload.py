@@ -11,7 +11,7 @@ if os.environ.get("PYTHONSAFEPATH") == SAFE_PATH_MARK:
 # No library may start threads before the fork: they would be missing in every worker. NumPy reads this when imported.
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
-import bench.schedulers.inspection  # noqa: F401 - brings bench.runner.worker with it: what workers run
+import bench.runner.inspection  # noqa: F401 - brings bench.runner.worker with it: what workers run
 from instances.one_gpu import warm_kernels
 
 warm_kernels()

@@ -27,8 +27,8 @@ from bench.runner.messages import Message
 from bench.runner.record import Incumbent, Record
 from bench.runner.scoring import Start, judge_chunk, score
 from bench.runner.warden import Warden
+from bench.runner.warm import warm_simulation
 from bench.scenarios import Tally
-from bench.simulation.warm import warm_simulation
 from bench.task import Task
 from instances import InputError
 from instances.files import instance_to_json

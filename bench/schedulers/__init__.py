@@ -1,1 +1,1 @@
-"""Schedulers by name: where they are registered, what they can do, and their parameters."""
+"""Schedulers by name: where they are registered, and their parameters."""

@@ -4,17 +4,16 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from instances.catalogue.table import Table
 from instances.catalogue.writing import gpu_type_to_toml
-from instances.errors import InputError, unknown_name
+from instances.errors import InputError, printable, unknown_name
 from instances.gpu import ISOLATED, DnnModel, GpuType, Hardware, Provenance
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 from instances.profile import Company, PairFactor, SoloProfile
 
-__all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml", "read_gpu_type"]
+__all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml"]
 
 _MOST_UNITS = 10_000
 """Of shares and of batches: tables of times have an entry for each."""
@@ -50,19 +49,6 @@ def _load(name: str) -> GpuType:
     return gpu_type_from_toml(tomllib.loads(text), f"{name}.toml")
 
 
-def read_gpu_type(path: Path) -> GpuType:
-    """Return the GPU type in the catalogue file at ``path``.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is no catalogue file; names the file, the field and what would be right.
-    """
-    from instances.files import read_toml  # which knows the catalogue
-
-    return gpu_type_from_toml(read_toml(path), str(path))
-
-
 def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
     """Build a GPU type from the content of a catalogue file.
 
@@ -74,8 +60,6 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
     try:
         return _gpu_type(Table(entry, where))
     except InputError as error:
-        from instances.files.problems import printable  # which knows the catalogue
-
         raise InputError(printable(error.where), printable(error.problem)) from None  # keys may hold any character
 
 

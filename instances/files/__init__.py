@@ -1,8 +1,9 @@
-"""Instance and plan files: JSON in and out, checked at this border so that nothing behind it needs to.
+"""Instance, plan and catalogue files: in and out, checked at this border so that nothing behind it needs to.
 
 The one place that uses pydantic; import it only where files are read or written.
 """
 
+from instances.files.gpu_type import read_gpu_type
 from instances.files.instance import instance_from_json, instance_to_json, read_instance
 from instances.files.models import VERSION, schemas
 from instances.files.plan import embedded_instance, plan_from_json, plan_to_json, read_plan
@@ -16,6 +17,7 @@ __all__ = [
     "instance_to_json",
     "plan_from_json",
     "plan_to_json",
+    "read_gpu_type",
     "read_instance",
     "read_json",
     "read_plan",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from instances.errors import InputError, unknown_name
+from instances.errors import InputError, printable, unknown_name
 from instances.files.models import EMBEDDED, NAMED, VERSION, schema_of
 from instances.performance import performance_model
 
@@ -42,11 +42,6 @@ def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> Inp
     more = f" (and {others} more)" if others else ""
     path = _path(location)
     return InputError(f"{printable(where)}: {path}" if path else printable(where), printable(text + more))
-
-
-def printable(text: str) -> str:
-    """Return ``text`` on one line, with whatever a terminal cannot show escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Problem]:

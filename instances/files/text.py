@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 
-from instances.errors import InputError
-from instances.files.problems import Location, input_error, printable
+from instances.errors import InputError, printable
+from instances.files.problems import Location, input_error
 
 MAX_BYTES = 64 * 2**20
 """Larger files are refused unread."""

@@ -15,7 +15,7 @@ from bench.conformance import Finding, Terms, check
 from bench.conformance.cases import Case, cases, impossible, large
 from bench.conformance.checks import _lost, _Suite
 from bench.ledger.row import Row
-from bench.schedulers.inspection import SchedulerInfo, inspect_schedulers
+from bench.runner.inspection import SchedulerInfo, inspect_schedulers
 from bench.schedulers.registry import Entry, entries
 from instances import Instance, Objective, Partition, spatial_gpu
 from instances.files import plan_to_json

@@ -16,8 +16,8 @@ from bench.experiment import read_experiment
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
 from bench.simulation.trace import read_trace
-from instances.catalogue import gpu_type, gpu_type_to_toml, read_gpu_type
-from instances.files import instance_from_json, read_instance, read_json, read_plan
+from instances.catalogue import gpu_type, gpu_type_to_toml
+from instances.files import instance_from_json, read_gpu_type, read_instance, read_json, read_plan
 from instances.files.models import INSTANCE_EXAMPLE, PLAN_EXAMPLE
 from instances.measurements import read_pairs, read_solo
 from tests.instances.file_parts import APPLICATION, W2

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from bench.schedulers.inspection import inspect_schedulers
+from bench.runner.inspection import inspect_schedulers
 from bench.schedulers.parameters import describe_parameters, instantiate, parse_overrides, parse_value
 from bench.schedulers.registry import Entry, entries, load, parse_spec
 from instances import InputError, Objective

@@ -8,7 +8,7 @@ import pytest
 
 from bench.cli.tasks import Limits, Order, plan_orders, plan_tasks
 from bench.labels import labels
-from bench.schedulers.inspection import SchedulerInfo, inspect_variants
+from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import MOST_VARIANTS, variants
 from bench.schedulers.registry import Entry
 from instances import InputError, Instance

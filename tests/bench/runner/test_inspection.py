@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.schedulers.inspection import inspect_schedulers
+from bench.runner.inspection import inspect_schedulers
 from bench.schedulers.registry import Entry
 from instances import InputError, Objective
 

@@ -13,6 +13,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
+BENCH = (
+    ("api", "code_version", "experiment", "judge", "simulation"),
+    ("ledger", "schedulers", "simulate"),
+    ("labels", "scenarios", "trial"),
+    ("task", "online"),
+    ("max_rate", "provenance"),
+    ("runner",),
+    ("conformance", "replay"),
+    ("doctor",),
+    ("cli",),
+)
+"""The floors inside ``bench``, the lowest first."""
+
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
@@ -94,6 +107,35 @@ def test_a_file_imports_only_from_its_folder_or_a_lower_floor(path: Path) -> Non
     reasons = [f"line {i.line}: {i.module}: {why}" for i in imports(path) if (why := forbidden(path, i))]
 
     assert reasons == []
+
+
+def floor_of(module: str) -> int:
+    """The floor inside ``bench`` of a module, named with dots."""
+    (floor,) = (number for number, rooms in enumerate(BENCH) if module.split(".")[1] in rooms)
+    return floor
+
+
+@pytest.mark.parametrize("room", [room for rooms in BENCH for room in rooms])
+def test_inside_bench_imports_go_down(room: str) -> None:
+    files = [path for path in FILES if path.relative_to(ROOT).with_suffix("").parts[:2] == ("bench", room)]
+    others = [
+        (path.name, each)
+        for path in files
+        for each in imports(path)
+        if each.module.startswith("bench.") and each.module.split(".")[1] != room
+    ]
+
+    assert files
+    assert [
+        f"{name}:{i.line}: {i.module}" for name, i in others if floor_of(i.module) >= floor_of(f"bench.{room}")
+    ] == []
+
+
+def test_every_room_of_bench_has_a_floor() -> None:
+    parts = [path.relative_to(ROOT).with_suffix("").parts for path in FILES]
+    assert {each[1] for each in parts if each[0] == "bench"} - {"__init__"} == {
+        room for rooms in BENCH for room in rooms
+    }
 
 
 def test_the_tree_is_there() -> None:

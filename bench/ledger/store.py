@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from bench.ledger.reach import Reach
 from bench.ledger.row import Column, JsonObject, Row, columns
+from bench.ledger.shapes import wrong_inside
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json
@@ -338,7 +339,7 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
             read[column.name] = value
             continue
         try:
-            read[column.name] = None if column.name in without else _from_sql(column, value, at)
+            read[column.name] = None if column.name in without else _from_sql(column, value, at, values["source"])
         except ValueError as error:
             problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {SALVAGE}"
             raise InputError(f"{at}: {column.name}", problem) from None
@@ -373,13 +374,16 @@ def _to_sql(column: Column, value: Any) -> Any:
     return None if number != number else number  # SQLite has no NaN
 
 
-def _from_sql(column: Column, value: Any, where: str) -> Any:
+def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
     if value is None:
         if column.required:
             raise ValueError("nothing in the place of a value")
         return None
     if column.type is object:
-        return _parsed(value, column.json_type, where)
+        found = _parsed(value, column.json_type, where)
+        if (wrong := wrong_inside(column.name, source, found)) is not None:
+            raise ValueError(wrong)
+        return found
     stored = _STORED.get(column.type, str)
     if not isinstance(value, stored):
         raise ValueError(f"{type(value).__name__} in the place of {stored.__name__}")

@@ -40,7 +40,7 @@ def full(make_row):
         feasible=True,
         plan_class="spatial",
         plan={"version": 1, "instance": "smoke-cost", "gpus": []},
-        simulation={"arrivals": "gamma:3", "seconds": 30.0, "workloads": []},
+        simulation={"arrivals": "gamma:3", "seconds": 30.0, "workloads": [], "applications": []},
         decision_s=1e-05,
         overhead_s=0.1,
         wall_s=0.2,

@@ -1,0 +1,161 @@
+"""What the JSON columns of a row must look like inside, so that whoever reads one need not ask again.
+
+A ledger may come from anybody, and its digests say that it is whole, not that a bench wrote it. Only what is read
+somewhere is listed; whatever else there is stays as it is.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,  # pydantic reads those of the standard library from 3.12 on
+)
+
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class _Slot(TypedDict):
+    workload: str
+    batch: Annotated[int, Field(ge=1, lt=2**31)]
+    rate_rps: _Finite
+
+
+class _Gpulet(TypedDict):
+    share_units: Annotated[int, Field(ge=1, lt=2**31)]
+    duty_cycle_ms: NotRequired[_Finite | None]
+    start: NotRequired[_Count | None]
+    processes: NotRequired[_Count | None]
+    slots: list[_Slot]
+
+
+class _PlacedGpu(TypedDict):
+    type: str
+    gpulets: list[_Gpulet]
+
+
+class _Plan(TypedDict):
+    gpus: list[_PlacedGpu]
+
+
+class _Scope(TypedDict):
+    plan_class: Literal["spatial", "split", "spatio-temporal"]
+    allowed_shares: list[int] | None
+    slots_per_gpulet: _Count
+    max_batch: _Count | None
+
+
+class _Point(TypedDict):
+    t_s: _NotNegative
+    value: _Finite | None
+    feasible: bool | None
+    bound: _Finite | None
+    bound_certified: bool | None
+
+
+class _Violation(TypedDict):
+    kind: str
+    gpu: int | None
+    workload: str | None
+    message: str
+
+
+class _Histogram(TypedDict):
+    lower_ms: list[Annotated[float, Field(gt=0.0, allow_inf_nan=False)]]
+    requests: list[_Count]
+
+
+class _Served(TypedDict):
+    id: str
+    slo_ms: _NotNegative
+    requests: _Count
+    violation_rate: _NotNegative
+    p99_ms: _NotNegative | None
+    max_ms: _NotNegative | None
+    histogram: _Histogram
+
+
+class _Simulation(TypedDict):
+    arrivals: str
+    seconds: _NotNegative
+    workloads: list[_Served]
+    applications: list[_Served]
+
+
+class _Predicted(TypedDict):
+    p99_ms: _NotNegative | None
+
+
+class _Measured(TypedDict):
+    id: str
+    p99_ms: _NotNegative | None
+    predicted: NotRequired[_Predicted | None]
+
+
+class _Replay(TypedDict):
+    arrivals: str
+    seconds: _NotNegative
+    workloads: list[_Measured]
+    invalid_reason: NotRequired[str | None]
+
+
+class _Counts(TypedDict):
+    count: _Count
+    decided: _Count
+    accepted: _Count
+    served: _Count
+    decision_median_s: _NotNegative | None
+    decision_max_s: _NotNegative | None
+    accepted_bits: str
+    served_bits: str
+
+
+_SHAPES: dict[str, Any] = {
+    "parameters": dict[str, dict[str, Any]],
+    "bound_scope": _Scope,
+    "simulation": _Simulation,
+    "violation_details": list[_Violation],
+    "scenarios": _Counts,
+    "trajectory": list[_Point],
+    "plan": _Plan,
+}
+
+
+def wrong_inside(column: str, source: object, value: object) -> str | None:
+    """Return where the value of a JSON column is none of a run, and why; ``None`` if it is one.
+
+    Parameters
+    ----------
+    column
+        Of the ledger.
+    source
+        Of the row: what a replay measured has another shape than what was simulated.
+    value
+        Of the right kind on the outside: an object or a list.
+    """
+    adapter = _adapter("replay" if column == "simulation" and source != "plan" else column)
+    if adapter is None:
+        return None
+    try:
+        adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{_place(first['loc'])}: {first['msg']}"
+    return None
+
+
+@cache
+def _adapter(shape: str) -> TypeAdapter[Any] | None:
+    found = _Replay if shape == "replay" else _SHAPES.get(shape)
+    return None if found is None else TypeAdapter(found)
+
+
+def _place(location: Sequence[int | str]) -> str:
+    words = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
+    return "".join(words).lstrip(".")

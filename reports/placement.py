@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from instances.errors import InputError
 from instances.instance import Instance, Objective
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ def pieces(row: "Row", instance: Instance) -> list[Piece]:
 
     A violation that the judge ascribes to a whole GPU, or to a workload wherever it runs, marks all its pieces. Jobs,
     each of which has the whole of its GPU (``colocation``), are drawn as equal parts of it.
+
+    Raises
+    ------
+    InputError
+        If the plan places what ``instance`` does not have: a ledger may come from anybody.
     """
     broken = {(detail["gpu"], detail["workload"]) for detail in row.violation_details} - {(None, None)}
     found = []
@@ -51,6 +57,8 @@ def pieces(row: "Row", instance: Instance) -> list[Piece]:
         for start_pct, share_pct, gpulet in _stretches(gpu, instance):
             for turn, slot in enumerate(gpulet["slots"]):
                 workload = slot["workload"]
+                if workload not in instance.model_of:
+                    raise InputError(f"run {row.key[:12]}: plan", f'places "{workload}", which {instance.name} lacks')
                 marks = {(position, workload), (position, None), (None, workload)}
                 piece = Piece(
                     position,

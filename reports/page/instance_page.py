@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _MANY_GPUS = 24
 """From here stacks are narrow and their labels are left to the hover."""
 
+_MOST_PROVEN = 1000
+"""GPUs that are proven to be needed and are drawn; more are a number."""
+
 _VIOLATIONS_TOLD = 20
 
 
@@ -147,12 +150,18 @@ def _cards(case: Case, full: dict[str, Row]) -> list[Card]:
             None if row.value is None or not most else (_of(row.value, most), _of(bound, most)),
             drawn,
             max([100.0, *(stack.allocated_pct for stack in drawn)]),
-            None if bound is None or not case.minimised or price is None else round(bound / price),
+            _proven_gpus(bound, price) if case.minimised else None,
             told,
             (row.violations or 0) - len(told),
         )
         cards.append(card)
     return cards
+
+
+def _proven_gpus(bound: float | None, price: float | None) -> int | None:
+    """Return how many GPUs of one ``price`` a ``bound`` on their cost means, where they can be drawn."""
+    gpus = None if bound is None or price is None else bound / price
+    return None if gpus is None or gpus > _MOST_PROVEN else round(gpus)
 
 
 def _of(value: float | None, most: float) -> Any:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from instances import InputError
 from instances.suites import suite
 from reports.placement import pieces
 
@@ -25,6 +26,12 @@ def test_every_slot_is_a_piece(make_row, plan):
         (1, 0.0, 10.0, 0, 1, "W5", "resnet50", 2),
         (1, 10.0, 20.0, 0, 1, "W1", "alexnet", 6),
     ]
+
+
+def test_a_plan_for_another_instance_is_refused_in_one_line(make_row, make_plan):
+    stray = make_row(key="ab" * 32, plan=make_plan([(10, ("W99", 4))]))
+    with pytest.raises(InputError, match='plan: places "W99", which igniter-12 lacks'):
+        pieces(stray, INSTANCE)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+"""What is inside the JSON columns of a row, whoever wrote it."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli.app import main
+from bench.ledger.row import Row
+from bench.ledger.shapes import wrong_inside
+from bench.ledger.store import DIGEST, Ledger, digest
+from bench.runner.running import run_tasks
+
+SERVED = {
+    "id": "w1",
+    "slo_ms": 15.0,
+    "requests": 3,
+    "violation_rate": 0.0,
+    "p99_ms": 4.0,
+    "max_ms": 4.0,
+    "histogram": {"lower_ms": [2.0, 4.0], "requests": [1, 2]},
+}
+GOOD: dict[str, Any] = {
+    "parameters": {"igniter": {"spend_spare": True}},
+    "bound_scope": {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None},
+    "simulation": {"arrivals": "poisson", "seconds": 30.0, "workloads": [SERVED], "applications": []},
+    "violation_details": [{"kind": "latency", "gpu": 0, "workload": None, "message": "GPU 0: too late", "limit": 3.0}],
+    "trajectory": [{"t_s": 0.5, "value": 3.06, "feasible": True, "bound": None, "bound_certified": None}],
+    "plan": {
+        "version": 1,
+        "gpus": [
+            {
+                "type": "v100",
+                "gpulets": [{"share_units": 4, "slots": [{"workload": "w1", "batch": 4, "rate_rps": 500}]}],
+            }
+        ],
+    },
+    "statistics": {"anything": [None]},
+}
+
+
+@pytest.mark.parametrize("column", GOOD)
+def test_what_a_bench_writes_is_right(column: str) -> None:
+    assert wrong_inside(column, "plan", GOOD[column]) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "path", "value", "told"),
+    [
+        ("parameters", ["igniter"], 3, "igniter: "),
+        ("bound_scope", ["plan_class"], "best", "plan_class: "),
+        ("bound_scope", ["slots_per_gpulet"], 1.5, "slots_per_gpulet: "),
+        ("simulation", ["workloads", 0, "histogram"], None, "workloads[0].histogram: "),
+        ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 0.0, "workloads[0].histogram.lower_ms[1]: "),
+        ("simulation", ["workloads", 0, "slo_ms"], "15", "workloads[0].slo_ms: "),
+        ("violation_details", [0], "late", "[0]: "),
+        ("violation_details", [0, "message"], 4, "[0].message: "),
+        ("trajectory", [0, "t_s"], float("inf"), "[0].t_s: "),
+        ("trajectory", [0, "feasible"], "yes", "[0].feasible: "),
+        ("plan", ["gpus", 0, "gpulets", 0, "share_units"], 0, "gpus[0].gpulets[0].share_units: "),
+        ("plan", ["gpus", 0, "gpulets", 0, "slots", 0, "batch"], True, "gpus[0].gpulets[0].slots[0].batch: "),
+    ],
+)
+def test_what_is_none_of_a_run_is_named(column: str, path: list[Any], value: object, told: str) -> None:
+    wrong = deepcopy(GOOD[column])
+    inner = wrong
+    for part in path[:-1]:
+        inner = inner[part]
+    inner[path[-1]] = value
+    assert (wrong_inside(column, "plan", wrong) or "").startswith(told)
+
+
+def test_what_was_measured_has_no_histograms() -> None:
+    measured = {"arrivals": "poisson", "seconds": 30.0, "workloads": [{"id": "w1", "p99_ms": None}]}
+    assert wrong_inside("simulation", "replay", measured) is None
+    assert wrong_inside("simulation", "plan", measured) is not None
+
+
+def test_a_forged_row_is_one_line_whatever_its_digest_says(
+    tmp_path: Path, make_task: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "l.sqlite"
+    with Ledger(file, create=True) as ledger:
+        (row,) = run_tasks([make_task("Honest")], ledger)
+    forge(file, row, "parameters", [])
+    forge(file, row, "parameters", {"honest": []})
+    for command in ("show --ledger", "report", "export", "compare"):
+        ledgers = [str(file)] * (2 if command == "compare" else 1)
+        assert main([*command.split(), *ledgers, *(["-o", str(tmp_path / "out")] if command == "report" else [])]) == 2
+        told = capsys.readouterr().err.strip()
+        assert "parameters: is damaged: honest: " in told
+        assert "\n" not in told
+    assert {path.name for path in tmp_path.iterdir()} <= {"l.sqlite", "l.sqlite-wal", "l.sqlite-shm"}
+
+
+def forge(file: Path, row: Row, column: str, value: object) -> None:
+    """Put ``value`` into a row, and the digest that fits."""
+    database = sqlite3.connect(file)
+    database.row_factory = sqlite3.Row
+    stored = dict(database.execute("SELECT * FROM runs WHERE key = ?", [row.key]).fetchone())
+    stored[column] = json.dumps(value)
+    told = [stored[column], digest(stored), row.key]
+    database.execute(f'UPDATE runs SET "{column}" = ?, {DIGEST} = ? WHERE key = ?', told)
+    database.commit()
+    database.close()

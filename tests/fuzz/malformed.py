@@ -60,8 +60,8 @@ def malformed(form: Format) -> st.SearchStrategy[bytes]:
     """Files of a kind, most of them wrong in one place or two."""
     good = form.good()
     structured: dict[str, Callable[[bytes], st.SearchStrategy[bytes]]] = {
-        "json": lambda good: _trees(json.loads(good)).map(_as_json),
-        "toml": lambda good: _trees(tomllib.loads(good.decode())).map(_as_toml),
+        "json": lambda good: trees(json.loads(good)).map(_as_json),
+        "toml": lambda good: trees(tomllib.loads(good.decode())).map(_as_toml),
         "csv": _lines,
         "csv.gz": lambda good: _lines(gzip.decompress(good)).map(gzip.compress),
         "ledger": _ledgers,
@@ -105,7 +105,8 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @st.composite
-def _trees(draw: st.DrawFn, good: Any) -> Any:
+def trees(draw: st.DrawFn, good: Any) -> Any:
+    """JSON values or TOML tables, wrong in up to three places."""
     tree = copy.deepcopy(good)
     for _ in range(draw(st.integers(1, 3))):
         places = list(_places(tree))

@@ -1,6 +1,6 @@
 """Rows of real plans, judged and simulated, without the processes that a bench would run them in."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
 
@@ -9,6 +9,9 @@ from bench.judge.judging import judge
 from bench.ledger.row import Row, columns
 from bench.simulation.arrivals import Arrivals
 from bench.trial import Trial
+from heuristics.elastic_partitioning import ElasticPartitioning
+from heuristics.first_fit import FfdPlus, FfdPlusPlus
+from heuristics.igniter import IGniter
 from instances import Instance
 from instances.files import plan_to_json
 from instances.suites import suite
@@ -84,3 +87,53 @@ def row_of(scheduler: str, instance: Instance, /, **given: Any) -> Row:
     values = blank | given
     told = [instance.fingerprint, scheduler, *map(str, (values["parameters"], values["seed"], values["source"]))]
     return Row.from_json({**values, "key": sha256(repr(told).encode()).hexdigest()})
+
+
+def runs_of_every_kind() -> list[tuple[Row, Instance]]:
+    """Return rows and their instances: something of everything."""
+    igniter = run_of(IGniter(), TWELVE, **BOUND)
+    mixes = suite("igniter-scaling").build()[:3]
+    hostile = hostile_instance()
+    return [
+        (igniter, TWELVE),
+        (run_of(FfdPlus(), TWELVE), TWELVE),
+        (run_of(FfdPlusPlus(), TWELVE), TWELVE),
+        (row_of("cpsat", TWELVE, termination="crashed", reason=f"signal 11\u2028{HOSTILE}"), TWELVE),
+        (replay_of(igniter), TWELVE),
+        *((run_of(scheduler, mix), mix) for mix in mixes for scheduler in (IGniter(), FfdPlusPlus())),
+        (run_of(ElasticPartitioning(), GAME), GAME),
+        (run_of(IGniter(), hostile, scheduler=HOSTILE, parameters={HOSTILE: {"a": HOSTILE}}), hostile),
+        (scenarios(), TWELVE),
+    ]
+
+
+def replay_of(row: Row) -> Row:
+    """A replay of the plan of ``row`` on which everything took a tenth longer, as ``bench replay`` keeps it."""
+    assert row.simulation is not None
+    workloads = [
+        {key: value for key, value in one.items() if key != "histogram"}
+        | {"p99_ms": 1.1 * one["p99_ms"], "predicted": {"p99_ms": one["p99_ms"]}}
+        for one in row.simulation["workloads"]
+    ]
+    values = {**row.simulation, "workloads": workloads, "valid": True, "invalid_reason": None}
+    return replace(
+        row,
+        key="ab" * 32,
+        scheduler="replay",
+        source="replay",
+        parameters={"replay": {"backend": "cpu", "plan": row.plan}},
+        simulation=values,
+    )
+
+
+def scenarios() -> Row:
+    times, bits = {"decision_median_s": 0.001, "decision_max_s": 0.002}, {"accepted_bits": "", "served_bits": ""}
+    counts = {"count": 1023, "decided": 1023, "accepted": 900, "served": 890, **times, **bits}
+    return row_of(
+        "sbp", TWELVE, instance="gpulet-1023", instance_hash="cd" * 32, objective="scenarios", scenarios=counts
+    )
+
+
+def hostile_instance() -> Instance:
+    workloads = tuple(replace(one, id=f"{one.id}{HOSTILE}") for one in TWELVE.workloads[:3])
+    return replace(TWELVE, name=HOSTILE, workloads=workloads)

@@ -86,7 +86,7 @@ def _move(source: Path, names: Sequence[str], ledger: Ledger) -> Salvaged:
                     try:
                         row = row_from_sql(_by_name(record, names), str(source))
                         values = row_to_sql(row)
-                    except (InputError, KeyError, TypeError):  # the last two: what should be a plan is none
+                    except ValueError:  # also of a number that is too large to be written again
                         damaged[key] = None
                         continue
                     found.runs += ledger.insert("runs", {"rowid": record.rowid, **values})

@@ -4,18 +4,26 @@ A ledger may come from anybody, and its digests say that it is whole, not that a
 somewhere is listed; whatever else there is stays as it is.
 """
 
+import math
 from collections.abc import Sequence
 from functools import cache
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,  # pydantic reads those of the standard library from 3.12 on
-)
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic takes those of the standard library from 3.12 on
 
+
+def _written_as_json(value: object) -> object:
+    """Refuse numbers that JSON cannot say: 1e400 is read as an infinite one."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+        if isinstance(inner, float) and not math.isfinite(inner):
+            raise ValueError("a number that is too large")
+        if isinstance(inner, dict | list):
+            _written_as_json(inner)
+    return value
+
+
+_Json = Annotated[Any, AfterValidator(_written_as_json)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -116,14 +124,24 @@ class _Counts(TypedDict):
     served_bits: str
 
 
+class _Reach(TypedDict):
+    shares: list[_Count]
+    slots_per_gpulet: _Count
+    max_batch: _Count
+    gpulets_per_gpu: _Count
+
+
 _SHAPES: dict[str, Any] = {
-    "parameters": dict[str, dict[str, Any]],
+    "parameters": dict[str, dict[str, _Json]],
     "bound_scope": _Scope,
     "simulation": _Simulation,
     "violation_details": list[_Violation],
     "scenarios": _Counts,
+    "statistics": dict[str, _Json],
     "trajectory": list[_Point],
+    "provenance": dict[str, _Json],
     "plan": _Plan,
+    "plan_reach": _Reach,
 }
 
 
@@ -146,7 +164,7 @@ def wrong_inside(column: str, source: object, value: object) -> str | None:
         adapter.validate_python(value, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{_place(first['loc'])}: {first['msg']}"
+        return f"{_place(first['loc'])}: {first['msg'].removeprefix('Value error, ')}"
     return None
 
 

@@ -52,6 +52,8 @@ def test_what_a_bench_writes_is_right(column: str) -> None:
     ("column", "path", "value", "told"),
     [
         ("parameters", ["igniter"], 3, "igniter: "),
+        ("parameters", ["igniter", "spend_spare"], [1.0, {"deep": float("inf")}], "igniter.spend_spare: "),
+        ("statistics", ["anything"], float("inf"), "anything: "),
         ("bound_scope", ["plan_class"], "best", "plan_class: "),
         ("bound_scope", ["slots_per_gpulet"], 1.5, "slots_per_gpulet: "),
         ("simulation", ["workloads", 0, "histogram"], None, "workloads[0].histogram: "),

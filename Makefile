@@ -16,8 +16,11 @@ demo: .venv/installed
 	$(BIN)/bench report results/demo.sqlite --output results/site
 	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"
 
+# What computes runs on several cores; what starts, times and kills processes has the machine to itself.
+PROCESSES := tests/bench tests/benchmarks
 test: .venv/installed
-	$(BIN)/pytest -m "not soak"
+	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 $(addprefix --ignore=,$(PROCESSES))
+	$(BIN)/pytest -m "not soak" $(PROCESSES)
 
 soak: .venv/installed
 	$(BIN)/pytest -m soak

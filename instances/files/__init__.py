@@ -1,6 +1,6 @@
 """Instance, plan and catalogue files: in and out, checked at this border so that nothing behind it needs to.
 
-The one place that uses pydantic; import it only where files are read or written.
+Like the ledger it uses pydantic; import it only where files are read or written.
 """
 
 from instances.files.gpu_type import read_gpu_type

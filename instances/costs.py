@@ -30,6 +30,8 @@ def next_cost(bound: float, instance: Instance) -> float:
     ``bound`` itself if even the whole pool costs less, since then no plan exists, and where it is that of so many GPUs
     that one more or less makes no difference.
     """
+    if not math.isfinite(bound):
+        return bound
     target = bound * (1.0 - ROUNDING)
     if target <= 0.0:
         return 0.0

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.errors import InputError
+from instances.errors import InputError, printable
 from instances.instance import Instance, Objective
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def pieces(row: "Row", instance: Instance) -> list[Piece]:
             for turn, slot in enumerate(gpulet["slots"]):
                 workload = slot["workload"]
                 if workload not in instance.model_of:
-                    raise InputError(f"run {row.key[:12]}: plan", f'places "{workload}", which {instance.name} lacks')
+                    raise InputError(
+                        f"run {row.key[:12]}: plan", printable(f'places "{workload}", which {instance.name} lacks')
+                    )
                 marks = {(position, workload), (position, None), (None, workload)}
                 piece = Piece(
                     position,

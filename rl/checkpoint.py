@@ -9,8 +9,9 @@ import csv
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Protocol
+
+import numpy as np
 
 from instances import InputError
 from instances.files import write_bytes
@@ -34,7 +35,7 @@ class Means:
 
     def scalars(self) -> Scalars:
         """Return the mean of each."""
-        return {name: fmean(values) for name, values in self._told.items()}
+        return {name: float(np.mean(values)) for name, values in self._told.items()}
 
 
 def lasting(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
+from bench.ledger.row import columns
 from bench.ledger.sqlite_pages import Record, Value, records
-from bench.ledger.store import Ledger, row_from_sql, row_to_sql, sql_columns
+from bench.ledger.store import DIGEST, REACH, Ledger, row_from_sql, row_to_sql, sql_columns
 from instances import InputError
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -51,11 +53,11 @@ def salvage(source: Path, target: Path) -> Salvaged:
     """
     if target.exists():
         raise InputError(str(target), "exists already; name a new file")
-    names = _column_names(source)
+    orders = _column_orders(source)
     temporary = target.parent / f".{token_hex(8)}.tmp"
     try:
         with Ledger(temporary, create=True) as ledger:
-            found = _move(source, names, ledger)
+            found = _move(source, orders, ledger)
         if found.runs == 0 and found.instances == 0:
             raise InputError(str(source), "holds nothing of a ledger that is whole")
         temporary.replace(target)
@@ -67,7 +69,7 @@ def salvage(source: Path, target: Path) -> Salvaged:
     return found
 
 
-def _move(source: Path, names: Sequence[str], ledger: Ledger) -> Salvaged:
+def _move(source: Path, orders: Sequence[Sequence[str]], ledger: Ledger) -> Salvaged:
     """Copy whatever is whole; a record may be met twice, where pages were freed or moved."""
     found = Salvaged()
     damaged: dict[str, None] = {}
@@ -83,14 +85,12 @@ def _move(source: Path, names: Sequence[str], ledger: Ledger) -> Salvaged:
                 case [str(key), int(first), str(text)] if _is_hash(key) and _is_object(text):
                     chunks.append({"key": key, "first": first, "json": text})
                 case [str(key), *rest] if _is_hash(key) and len(rest) >= _FEWEST_COLUMNS:
-                    try:
-                        row = row_from_sql(_by_name(record, names), str(source))
-                        values = row_to_sql(row)
-                    except ValueError:  # also of a number that is too large to be written again
+                    values = _whole(record, orders, str(source))
+                    if values is None:
                         damaged[key] = None
                         continue
                     found.runs += ledger.insert("runs", {"rowid": record.rowid, **values})
-                    needed[row.instance_hash] = None
+                    needed[values["instance_hash"]] = None
         kept = ledger.keys()
         found.chunks = sum(ledger.insert("chunks", chunk) for chunk in chunks if chunk["key"] not in kept)
     found.instances = len(instances)
@@ -99,13 +99,30 @@ def _move(source: Path, names: Sequence[str], ledger: Ledger) -> Salvaged:
     return found
 
 
-def _column_names(source: Path) -> list[str]:
-    """Return the columns of the table of runs in their order in the file; this bench's where the file does not tell."""
+def _whole(record: Record, orders: Sequence[Sequence[str]], where: str) -> dict[str, Any] | None:
+    """Return what is stored of a run in columns of one of these ``orders``; ``None`` if it is whole in none.
+
+    Where there are several only a digest can tell which it is.
+    """
+    for names in orders:
+        values = _by_name(record, names)
+        if len(orders) > 1 and values[DIGEST] is None:
+            continue
+        try:
+            return row_to_sql(row_from_sql(values, where))
+        except ValueError:  # also of a number that is too large to be written again
+            continue
+    return None
+
+
+def _column_orders(source: Path) -> list[Sequence[str]]:
+    """Return the columns of the table of runs in the order of the file; where it does not tell, in all there were."""
     for record in records(source):
         match record.values:
             case ["table", "runs", "runs", int(), str(statement)]:
-                return _COLUMN.findall(statement)
-    return list(sql_columns())
+                return [_COLUMN.findall(statement)]
+    of_version_3 = [*(column.name for column in columns()), DIGEST]
+    return [list(sql_columns()), [*of_version_3, REACH]]  # a record of version 3 ends before the last
 
 
 def _by_name(record: Record, names: Sequence[str]) -> dict[str, Value]:

@@ -4,26 +4,40 @@ A ledger may come from anybody, and its digests say that it is whole, not that a
 somewhere is listed; whatever else there is stays as it is.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic takes those of the standard library from 3.12 on
 
 
-def _written_as_json(value: object) -> object:
-    """Refuse numbers that JSON cannot say: 1e400 is read as an infinite one."""
+def _written_as_json(value: object, levels: int = 50) -> object:
+    """Refuse numbers that JSON cannot say, since 1e400 is read as an infinite one, and nests that nobody makes."""
+    if levels == 0:
+        raise ValueError("nested too deeply")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
         if isinstance(inner, float) and not math.isfinite(inner):
             raise ValueError("a number that is too large")
         if isinstance(inner, dict | list):
-            _written_as_json(inner)
+            _written_as_json(inner, levels - 1)
     return value
 
 
-_Json = Annotated[Any, AfterValidator(_written_as_json)]
+def _json(value: object) -> object:
+    return _written_as_json(value)
+
+
+def _encodable(value: object) -> object:
+    """Refuse half a surrogate pair, which a bench writes of no machine and no file can hold."""
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+_Json = Annotated[Any, AfterValidator(_json)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -67,6 +81,10 @@ class _Point(TypedDict):
     bound_certified: bool | None
 
 
+class _Untimed(TypedDict):
+    t_s: None
+
+
 class _Violation(TypedDict):
     kind: str
     gpu: int | None
@@ -74,9 +92,20 @@ class _Violation(TypedDict):
     message: str
 
 
-class _Histogram(TypedDict):
+class _Bins(TypedDict):
     lower_ms: list[Annotated[float, Field(gt=0.0, allow_inf_nan=False)]]
     requests: list[_Count]
+
+
+def _ascending(bins: _Bins) -> _Bins:
+    if len(bins["lower_ms"]) != len(bins["requests"]):
+        raise ValueError("lower_ms and requests are not of the same length")
+    if any(low >= high for low, high in pairwise(bins["lower_ms"])):
+        raise ValueError("lower_ms do not ascend")
+    return bins
+
+
+_Histogram = Annotated[_Bins, AfterValidator(_ascending)]
 
 
 class _Served(TypedDict):
@@ -124,6 +153,13 @@ class _Counts(TypedDict):
     served_bits: str
 
 
+class _Chunk(TypedDict):
+    first: _Count
+    accepted: list[bool]
+    served: list[bool]
+    decision_s: list[_NotNegative]
+
+
 class _Reach(TypedDict):
     shares: list[_Count]
     slots_per_gpulet: _Count
@@ -139,10 +175,15 @@ _SHAPES: dict[str, Any] = {
     "scenarios": _Counts,
     "statistics": dict[str, _Json],
     "trajectory": list[_Point],
-    "provenance": dict[str, _Json],
+    "provenance": Annotated[dict[str, _Json], AfterValidator(_encodable)],
     "plan": _Plan,
     "plan_reach": _Reach,
+    "chunks": _Chunk,
 }
+"""Of columns, and of the table of chunks."""
+
+_SHAPES_OF_REPLAYS: dict[str, Any] = {"simulation": _Replay, "trajectory": list[_Point | _Untimed]}
+"""Where they are others: a replay is measured, and decides nothing that could be timed."""
 
 
 def wrong_inside(column: str, source: object, value: object) -> str | None:
@@ -157,7 +198,7 @@ def wrong_inside(column: str, source: object, value: object) -> str | None:
     value
         Of the right kind on the outside: an object or a list.
     """
-    adapter = _adapter("replay" if column == "simulation" and source != "plan" else column)
+    adapter = _adapter(column, source != "plan")
     if adapter is None:
         return None
     try:
@@ -169,9 +210,9 @@ def wrong_inside(column: str, source: object, value: object) -> str | None:
 
 
 @cache
-def _adapter(shape: str) -> TypeAdapter[Any] | None:
-    found = _Replay if shape == "replay" else _SHAPES.get(shape)
-    return None if found is None else TypeAdapter(found)
+def _adapter(column: str, of_replay: bool) -> TypeAdapter[Any] | None:
+    shapes = _SHAPES | _SHAPES_OF_REPLAYS if of_replay else _SHAPES
+    return TypeAdapter(shapes[column]) if column in shapes else None
 
 
 def _place(location: Sequence[int | str]) -> str:

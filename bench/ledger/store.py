@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
@@ -182,7 +183,8 @@ class Ledger:
         """Return the chunks that are kept of the run with this key."""
         with self._explained():
             found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
-            return [_parsed(text, dict, f"{self.path}: a chunk of run {key[:12]}") for (text,) in found]
+            at = f"{self.path}: a chunk of run {key[:12]}"
+            return [_shaped("chunks", _parsed(text, dict, at), at) for (text,) in found]
 
     def keys(self) -> set[str]:
         """Return the keys of all rows."""
@@ -216,7 +218,7 @@ class Ledger:
                 if text is None:
                     found[key] = Reach.of(_shaped("plan", _parsed(plan, dict, at), f"{at}: plan"))
                 else:
-                    found[key] = Reach.from_json(_shaped(REACH, _parsed(text, dict, at), f"{at}: {REACH}"))
+                    found[key] = _reach(text, at)
         return found
 
     def row(self, key_prefix: str) -> Row:
@@ -313,7 +315,17 @@ def _no_collection() -> Iterator[None]:
 
 
 def row_to_sql(row: Row) -> dict[str, Any]:
-    """Return ``row`` as it is stored, by column, its digest among them."""
+    """Return ``row`` as it is stored, by column, its digest among them.
+
+    Raises
+    ------
+    InputError
+        If it could not be read again.
+    """
+    for column in columns():
+        value = getattr(row, column.name)
+        if column.type is object and value is not None and (wrong := wrong_inside(column.name, row.source, value)):
+            raise InputError(f"run {row.key[:12]}: {column.name}", f"is nothing that could be read again: {wrong}")
     values = {column.name: _to_sql(column, getattr(row, column.name)) for column in columns()}
     values[REACH] = None if row.plan is None else json.dumps(Reach.of(row.plan).to_json())
     return values | {DIGEST: digest(values)}
@@ -335,15 +347,18 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
     read: dict[str, Any] = {}
     for column in columns():
         value = None if column.name in without else values[column.name]
-        if type(value) is column.type:  # as most are: a large ledger has half a million values
-            read[column.name] = value
+        if type(value) is column.type and not (isinstance(value, float) and not math.isfinite(value)):
+            read[column.name] = value  # as most are: a large ledger has half a million of them
             continue
         try:
             read[column.name] = None if column.name in without else _from_sql(column, value, at, values["source"])
         except ValueError as error:
             problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {SALVAGE}"
             raise InputError(f"{at}: {column.name}", problem) from None
-    return Row(**read)
+    row, told = Row(**read), values.get(REACH)
+    if row.plan is not None and told is not None and _reach(told, at) != Reach.of(row.plan):
+        raise InputError(f"{at}: {REACH}", f"is damaged: not that of the plan; {SALVAGE}")
+    return row
 
 
 def digest(values: Mapping[str, Any]) -> str:
@@ -371,7 +386,7 @@ def _to_sql(column: Column, value: Any) -> Any:
     if issubclass(column.type, str):
         return str(value)
     number = float(value) if column.type is float else int(value)
-    return None if number != number else number  # SQLite has no NaN
+    return number if math.isfinite(number) else None  # SQLite has no NaN
 
 
 def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
@@ -384,7 +399,13 @@ def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
     stored = _STORED.get(column.type, str)
     if not isinstance(value, stored):
         raise ValueError(f"{type(value).__name__} in the place of {stored.__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number that is not finite")
     return column.read(value)
+
+
+def _reach(text: Any, where: str) -> Reach:
+    return Reach.from_json(_shaped(REACH, _parsed(text, dict, where), f"{where}: {REACH}"))
 
 
 def _shaped(column: str, value: Any, where: str, source: object = "plan") -> Any:

@@ -85,7 +85,8 @@ def _trajectory(record: Record, final: dict[str, Any]) -> Generator[None, None, 
             value, feasible = _glance(report.plan, instance)
             yield
         points.append(_point(report.t_s, value, feasible, report.bound))
-    if record.termination is Termination.FINISHED and (record.plan is not None or record.bound is not None):
+    timed = record.termination is Termination.FINISHED and record.decision_s is not None  # a replay decides nothing
+    if timed and (record.plan is not None or record.bound is not None):
         points.append(_point(record.decision_s, final["value"], final["feasible"], record.bound))
     return points
 

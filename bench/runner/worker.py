@@ -300,6 +300,10 @@ def _bound(bound: Bound | None) -> Message | None:
     """Return a bound as JSON values; an infinite one says nothing and counts as none."""
     if bound is None or not isfinite(bound.value):
         return None
+    for name in ("slots_per_gpulet", "max_batch"):
+        most = getattr(bound, name)
+        if most is not None and not 0 < int(most) < 2**31:
+            raise RefusedError(f"bound: {name} is {most}; expected a whole number from 1")
     return {
         "value": float(bound.value),
         "certified": bool(bound.certified),

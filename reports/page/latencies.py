@@ -54,7 +54,7 @@ def _cumulative(everyone: Sequence[JsonObject]) -> Iterator[tuple[Floats, Floats
     The bins of all are computed at once: a plan has hundreds of workloads with a few bins each.
     """
     bins = [served["histogram"] if served["max_ms"] is not None else _NOTHING_SERVED for served in everyone]
-    sizes = [len(histogram["lower_ms"]) for histogram in bins]
+    sizes = np.array([len(histogram["lower_ms"]) for histogram in bins], dtype=np.int64)
     lower = np.array([bound for histogram in bins for bound in histogram["lower_ms"]], dtype=np.float64)
     requests = np.array([count for histogram in bins for count in histogram["requests"]], dtype=np.float64)
     largest = [

@@ -109,7 +109,7 @@ def _ledger() -> bytes:
         with Ledger(path, create=True) as ledger:
             for number in range(3):
                 ledger.add(_row(f"{number:064x}", instance.fingerprint), instance)
-            ledger.add_chunk("f" * 64, {"first": 0, "accepted": [True]})
+            ledger.add_chunk("f" * 64, {"first": 0, "accepted": [True], "served": [True], "decision_s": [0.5]})
         return path.read_bytes()
 
 

@@ -48,6 +48,7 @@ def test_relative_gap(value: float, bound: float, gap: float) -> None:
         ([(3.06, None)], -1.0, 0.0),
         ([(3.06, None)], 1e300, 1e300),  # where one GPU makes no difference it is left as it is
         ([(3.06, 5)], 1e300, 1e300),
+        ([(3.06, 5)], float("inf"), float("inf")),
         ([(3.06, 5)], 14.0, 15.3),
         ([(3.06, 5)], 16.0, 16.0),  # the whole pool costs 15.30
         ([(3.0, None), (5.0, None)], 7.1, 8.0),

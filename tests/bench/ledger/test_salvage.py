@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.cli.app import main
-from bench.ledger.row import Row
+from bench.ledger.row import Row, columns
 from bench.ledger.salvage import salvage
-from bench.ledger.store import Ledger
+from bench.ledger.store import DIGEST, REACH, Ledger, digest, row_to_sql
 from instances import InputError, Instance
 
 MakeRow = Callable[..., Row]
@@ -43,7 +43,7 @@ def path(tmp_path: Path, rows: list[Row], instance: Instance) -> Path:
     with Ledger(path, create=True) as ledger:
         for row in rows:
             ledger.add(row, instance)
-        ledger.add_chunk("ab" * 32, {"first": 0, "accepted": [True]})
+        ledger.add_chunk("ab" * 32, {"first": 0, "accepted": [True], "served": [True], "decision_s": [0.5]})
     return path
 
 
@@ -60,7 +60,7 @@ def test_all_of_a_whole_ledger_is_saved_in_its_order(path: Path, rows: list[Row]
     with Ledger(new) as ledger:
         assert ledger.rows() == rows
         assert ledger.instance(instance.fingerprint) == instance
-        assert ledger.chunks("ab" * 32) == [{"first": 0, "accepted": [True]}]
+        assert ledger.chunks("ab" * 32) == [{"first": 0, "accepted": [True], "served": [True], "decision_s": [0.5]}]
     assert sorted(path.parent.iterdir()) == [path, new]
 
 
@@ -123,6 +123,34 @@ def test_of_a_ledger_with_a_destroyed_page_all_others_are_saved(path: Path, rows
     whole = stored(path.with_name("new.sqlite"))
     assert found.runs == len(whole) >= ROWS - 40
     assert [row for row in rows if row in whole] == whole
+
+
+@pytest.mark.parametrize("opened_since", [False, True])
+def test_rows_of_version_3_are_saved_though_the_file_does_not_say_their_columns(
+    path: Path, rows: list[Row], opened_since: bool
+) -> None:
+    names = ", ".join(f'"{column.name}"' for column in columns()) + f", {DIGEST}"
+    database = sqlite3.connect(path)
+    database.execute("ALTER TABLE runs RENAME TO newer")
+    database.execute(f"CREATE TABLE runs ({names}, PRIMARY KEY (key))")
+    database.execute(f"INSERT INTO runs SELECT {names} FROM newer")
+    for row in rows:
+        values = row_to_sql(row) | {REACH: None}
+        database.execute(f"UPDATE runs SET {DIGEST} = ? WHERE key = ?", [digest(values), row.key])
+    database.execute("DROP TABLE newer")
+    database.execute("DROP TABLE chunks")
+    if opened_since:
+        database.execute(f"ALTER TABLE runs ADD COLUMN {REACH} JSON")
+    database.commit()
+    database.execute("VACUUM")
+    database.execute("PRAGMA journal_mode = DELETE")
+    database.close()
+    content = bytearray(path.read_bytes())
+    content[100:4096] = bytes(3996)
+    path.write_bytes(content)
+    found = salvage(path, path.with_name("new.sqlite"))
+    assert (found.runs, found.damaged) == (ROWS, [])
+    assert stored(path.with_name("new.sqlite")) == rows
 
 
 def test_rows_of_a_bench_that_wrote_fewer_columns_are_saved(path: Path, rows: list[Row]) -> None:

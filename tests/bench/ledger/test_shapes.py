@@ -12,8 +12,9 @@ import pytest
 from bench.cli.app import main
 from bench.ledger.row import Row
 from bench.ledger.shapes import wrong_inside
-from bench.ledger.store import DIGEST, Ledger, digest
+from bench.ledger.store import DIGEST, REACH, Ledger, digest, row_from_sql, row_to_sql
 from bench.runner.running import run_tasks
+from instances import InputError
 
 SERVED = {
     "id": "w1",
@@ -58,6 +59,8 @@ def test_what_a_bench_writes_is_right(column: str) -> None:
         ("bound_scope", ["slots_per_gpulet"], 1.5, "slots_per_gpulet: "),
         ("simulation", ["workloads", 0, "histogram"], None, "workloads[0].histogram: "),
         ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 0.0, "workloads[0].histogram.lower_ms[1]: "),
+        ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 1.0, "workloads[0].histogram: lower_ms do not"),
+        ("simulation", ["workloads", 0, "histogram", "requests"], [3], "workloads[0].histogram: lower_ms and requests"),
         ("simulation", ["workloads", 0, "slo_ms"], "15", "workloads[0].slo_ms: "),
         ("violation_details", [0], "late", "[0]: "),
         ("violation_details", [0, "message"], 4, "[0].message: "),
@@ -80,6 +83,39 @@ def test_what_was_measured_has_no_histograms() -> None:
     measured = {"arrivals": "poisson", "seconds": 30.0, "workloads": [{"id": "w1", "p99_ms": None}]}
     assert wrong_inside("simulation", "replay", measured) is None
     assert wrong_inside("simulation", "plan", measured) is not None
+
+
+def test_a_replay_decides_nothing_that_could_be_timed() -> None:
+    untimed = [GOOD["trajectory"][0] | {"t_s": None}]
+    assert wrong_inside("trajectory", "replay", untimed) is None
+    assert wrong_inside("trajectory", "plan", untimed) is not None
+
+
+def test_nests_and_half_characters_of_machines_are_refused() -> None:
+    deep: object = 0
+    for _ in range(60):
+        deep = [deep]
+    assert "nested too deeply" in (wrong_inside("statistics", "plan", {"a": deep}) or "")
+    assert wrong_inside("statistics", "plan", {"a": "\ud800"}) is None  # a scheduler may say so of itself
+    assert wrong_inside("provenance", "plan", {"cpu": "\ud800"}) is not None
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf")])
+def test_infinite_columns_are_refused(tmp_path: Path, make_row: Callable[..., Row], value: float) -> None:
+    with pytest.raises(InputError, match="decision_s: is damaged: a number that is not finite"):
+        row_from_sql(row_to_sql(make_row(key="00ff")) | {"decision_s": value, DIGEST: None}, "l.sqlite")
+
+
+def test_what_could_not_be_read_again_is_not_written(make_row: Callable[..., Row]) -> None:
+    with pytest.raises(InputError, match="run 00ff: bound_scope: is nothing that could be read again: max_batch: "):
+        row_to_sql(make_row(key="00ff", bound_scope=GOOD["bound_scope"] | {"max_batch": -1}))
+
+
+def test_reach_must_be_that_of_the_plan(make_row: Callable[..., Row]) -> None:
+    stored = row_to_sql(make_row(key="00ff", plan=GOOD["plan"]))
+    other = json.dumps({"shares": [], "slots_per_gpulet": 1, "max_batch": 1, "gpulets_per_gpu": 1})
+    with pytest.raises(InputError, match="plan_reach: is damaged: not that of the plan"):
+        row_from_sql(stored | {REACH: other, DIGEST: None}, "l.sqlite")
 
 
 def test_a_forged_row_is_one_line_whatever_its_digest_says(

@@ -1,6 +1,7 @@
 """The texts of many files, on all cores."""
 
 import os
+import signal
 from functools import partial
 
 import pytest
@@ -41,3 +42,16 @@ def test_what_a_writer_refuses_is_said_here(cores):
     with pytest.raises(InputError, match="run 00ff: is damaged") as caught:
         written(writers)
     assert (caught.value.where, caught.value.problem) == ("runs.sqlite: run 00ff", "is damaged")
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+def test_where_a_process_is_killed_this_one_writes_what_is_left(monkeypatch):
+    monkeypatch.setattr(writing, "usable_cores", lambda: 2)
+    here = os.getpid()
+    writers = {"first.html": lambda: "alive" if os.getpid() == here else die()}
+    writers |= {f"{number}.html": partial(text, number) for number in range(120)}
+    assert written(writers) == {"first.html": "alive"} | {f"{n}.html": text(n) for n in range(120)}

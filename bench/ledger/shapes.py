@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic takes those of the standard library from 3.12 on
 
 
@@ -142,6 +142,14 @@ class _Replay(TypedDict):
     invalid_reason: NotRequired[str | None]
 
 
+class _Hardware(TypedDict):
+    backend: str
+
+
+class _Replayed(TypedDict):
+    replay: _Hardware
+
+
 class _Counts(TypedDict):
     count: _Count
     decided: _Count
@@ -182,7 +190,11 @@ _SHAPES: dict[str, Any] = {
 }
 """Of columns, and of the table of chunks."""
 
-_SHAPES_OF_REPLAYS: dict[str, Any] = {"simulation": _Replay, "trajectory": list[_Point | _Untimed]}
+_SHAPES_OF_REPLAYS: dict[str, Any] = {
+    "parameters": Annotated[_Replayed, BeforeValidator(_json)],
+    "simulation": _Replay,
+    "trajectory": list[_Point | _Untimed],
+}
 """Where they are others: a replay is measured, and decides nothing that could be timed."""
 
 

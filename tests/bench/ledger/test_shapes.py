@@ -85,6 +85,12 @@ def test_what_was_measured_has_no_histograms() -> None:
     assert wrong_inside("simulation", "plan", measured) is not None
 
 
+def test_a_replay_says_on_what_it_ran() -> None:
+    assert wrong_inside("parameters", "replay", {"replay": {"backend": "cpu", "plan": None}}) is None
+    assert wrong_inside("parameters", "replay", {}) == "replay: Field required"
+    assert wrong_inside("parameters", "replay", {"replay": {"backend": "cpu", "seconds": float("inf")}}) is not None
+
+
 def test_a_replay_decides_nothing_that_could_be_timed() -> None:
     untimed = [GOOD["trajectory"][0] | {"t_s": None}]
     assert wrong_inside("trajectory", "replay", untimed) is None

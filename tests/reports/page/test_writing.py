@@ -10,6 +10,9 @@ from instances import InputError
 from reports.page import writing
 from reports.page.writing import written
 
+# Python 3.12 and later warn where other tests have left threads; the processes that are forked here use none of theirs.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
 
 @pytest.fixture(params=[1, 2, 3])
 def cores(request, monkeypatch):

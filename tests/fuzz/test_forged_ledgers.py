@@ -62,6 +62,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert not list(tmp_path.rglob("*.tmp"))
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # plans are long
 @pytest.mark.parametrize("examples", [SAMPLE, pytest.param(SOAK, marks=pytest.mark.soak)])
 def test_forged_rows_are_refused_in_one_line(
     good: tuple[bytes, list[dict[str, object]]], work: Path, capfd: pytest.CaptureFixture[str], examples: int

@@ -60,4 +60,4 @@ def compact_plan(plan: JsonObject) -> list[list[Any]]:
 
 def _compact_gpulet(gpulet: JsonObject) -> list[Any]:
     slots = [[slot["workload"], slot["batch"], slot["rate_rps"]] for slot in gpulet["slots"]]
-    return [gpulet["share_units"], gpulet["duty_cycle_ms"], gpulet.get("start"), gpulet.get("processes"), *slots]
+    return [gpulet["share_units"], gpulet.get("duty_cycle_ms"), gpulet.get("start"), gpulet.get("processes"), *slots]

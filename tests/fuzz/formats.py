@@ -96,7 +96,14 @@ PAIRS = (
 def _row(key: str, instance_hash: str) -> Row:
     values: dict[type, object] = {str: "x", int: 1, float: 0.5, bool: True}
     blank = {c.name: values.get(c.type, c.json_type()) if c.required else None for c in columns()}
-    named = {"key": key, "instance_hash": instance_hash, "instance": "my-mix", "objective": "cost", "value": 3.0}
+    named = {
+        "key": key,
+        "instance_hash": instance_hash,
+        "instance": "my-mix",
+        "objective": "cost",
+        "source": "plan",
+        "value": 3.0,
+    }
     ends = {"status": "feasible", "termination": Termination.FINISHED, "plan": PLAN_EXAMPLE}
     return Row.from_json(blank | named | ends | {"started_at": "2024-01-02T03:04:05.678+00:00"})
 

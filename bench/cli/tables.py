@@ -17,6 +17,7 @@ _LEAST_WIDTH = 24
 """Up to this length names are never folded."""
 
 _UNITS = {"cost": "$/h", "capacity": "req/s", "goodput": "req/s", "scale": "x", "colocation": "req/s"}
+_MOST_CLOCK_S = 1e9
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
 
 
@@ -112,7 +113,9 @@ def seconds(duration_s: float | None) -> str:
 
 
 def clock(duration_s: float) -> str:
-    """Return a duration as hours, minutes and seconds."""
+    """Return a duration as hours, minutes and seconds; one that no clock ran for, as a ledger may say, as a number."""
+    if duration_s > _MOST_CLOCK_S:
+        return f"{duration_s:.3g} s"
     text = str(timedelta(seconds=round(duration_s)))
     return text.removeprefix("0:")
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
-    ("api", "code_version", "experiment", "judge", "simulation"),
+    ("api", "code_version", "collector", "experiment", "judge", "simulation"),
     ("ledger", "schedulers", "simulate"),
     ("labels", "scenarios", "trial"),
     ("task", "online"),

@@ -1,6 +1,5 @@
 """``bench report``: a ledger as a web page, or as the document that compares it with the papers."""
 
-import gc
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +45,7 @@ def report(
     """
     from bench.cli.experiments import write_experiments
     from bench.cli.terminal import emit
+    from bench.collector import no_collection
     from bench.ledger.store import Ledger
     from instances import InputError
     from reports.page.folder import check_folder
@@ -58,9 +58,5 @@ def report(
         raise InputError("--run", "makes the runs of --experiments, which is not asked for")
     folder = output or Path("site")
     check_folder(folder, "-o")
-    gc.disable()  # of a large ledger it takes a third of the time, and there is none before the end
-    try:
-        with Ledger(ledger_file) as ledger:
-            emit(f"{write_site(ledger, folder)}\n", sys.stdout)
-    finally:
-        gc.enable()
+    with no_collection(), Ledger(ledger_file) as ledger:
+        emit(f"{write_site(ledger, folder)}\n", sys.stdout)

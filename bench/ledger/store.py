@@ -1,22 +1,18 @@
 """The ledger: one SQLite file with one row per run and the instances they solved. Several benches may share it."""
 
-import gc
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic_core import from_json  # takes half the time of the standard library
-
+from bench.collector import no_collection
 from bench.ledger.reach import Reach
-from bench.ledger.row import Column, JsonObject, Row, columns
-from bench.ledger.shapes import wrong_inside
+from bench.ledger.row import JsonObject, Row, columns
+from bench.ledger.stored import REACH, SALVAGE, parsed, reach_from_sql, row_from_sql, row_to_sql, shaped, sql_columns
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json
@@ -28,16 +24,6 @@ field of ``Row`` that is added later may be ``None``."""
 DETAILS = frozenset({"simulation", "violation_details", "trajectory", "log_tail", "statistics", "provenance"})
 """Columns that only a run which is shown in full is read with: most of what a ledger holds."""
 
-_LAST = ("provenance", "statistics", "log_tail", "trajectory", "violation_details", "plan", "simulation")
-"""Columns, in this order, at the end of a row."""
-
-DIGEST = "digest"
-"""Column beside those of ``Row``: what ``digest`` says of them, so that a row which was damaged is never misread."""
-
-REACH = "plan_reach"
-"""Column beside those of ``Row``: the ``Reach`` of the plan, so that gaps need no plans, most of what lists read. Rows
-of older benches have none; there the plan says it."""
-
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
 """What is judged of scenario sets whose row is not there yet, by the key of that row."""
 
@@ -46,11 +32,6 @@ _MOST_BYTES = 2**28
 
 BUSY_TIMEOUT_S = 60.0
 """How long to wait for another bench that is writing."""
-
-_SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
-_STORED: dict[type, type] = {float: float, int: int, bool: int}
-
-SALVAGE = "`bench salvage` saves what is whole"
 
 
 class Ledger:
@@ -184,7 +165,7 @@ class Ledger:
         with self._explained():
             found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
             at = f"{self.path}: a chunk of run {key[:12]}"
-            return [_shaped("chunks", _parsed(text, dict, at), at) for (text,) in found]
+            return [shaped("chunks", parsed(text, dict, at), at) for (text,) in found]
 
     def keys(self) -> set[str]:
         """Return the keys of all rows."""
@@ -216,9 +197,9 @@ class Ledger:
             for key, text, plan in cursor:
                 at = f"{self.path}: run {str(key)[:12]}"
                 if text is None:
-                    found[key] = Reach.of(_shaped("plan", _parsed(plan, dict, at), f"{at}: plan"))
+                    found[key] = Reach.of(shaped("plan", parsed(plan, dict, at), f"{at}: plan"))
                 else:
-                    found[key] = _reach(text, at)
+                    found[key] = reach_from_sql(text, at)
         return found
 
     def row(self, key_prefix: str) -> Row:
@@ -252,7 +233,7 @@ class Ledger:
         if found is None:
             raise InputError(str(self.path), f"has no instance {fingerprint[:12]}")
         where = f"{self.path}: instance {fingerprint[:12]}"
-        instance = instance_from_json(_parsed(found[0], dict, where), where)
+        instance = instance_from_json(parsed(found[0], dict, where), where)
         if instance.fingerprint != fingerprint:
             problem = f'instance "{instance.name}" was stored under another catalogue; run it again'
             raise InputError(str(self.path), problem)
@@ -267,7 +248,7 @@ class Ledger:
         query = f"SELECT {listed} FROM runs WHERE {condition} ORDER BY rowid"  # noqa: S608
         with self._explained(), closing(self._database.execute(query, values)) as cursor:
             stored = (dict(zip(names, found, strict=True)) for found in cursor)
-            with _no_collection():
+            with no_collection():
                 return [row_from_sql(values, str(self.path), without, checked) for values in stored]
 
     @contextmanager
@@ -296,138 +277,3 @@ class Ledger:
             raise InputError(str(self.path), f"is a damaged ledger: its schema is no text; {SALVAGE}") from None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Make many objects without the garbage collector, which would go through all of them over and over.
-
-    Rows refer to nothing that refers to them, so that there is nothing for it to find; it takes three quarters of the
-    time that ten thousand rows are read in.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def row_to_sql(row: Row) -> dict[str, Any]:
-    """Return ``row`` as it is stored, by column, its digest among them.
-
-    Raises
-    ------
-    InputError
-        If it could not be read again.
-    """
-    for column in columns():
-        value = getattr(row, column.name)
-        if column.type is object and value is not None and (wrong := wrong_inside(column.name, row.source, value)):
-            raise InputError(f"run {row.key[:12]}: {column.name}", f"is nothing that could be read again: {wrong}")
-    values = {column.name: _to_sql(column, getattr(row, column.name)) for column in columns()}
-    values[REACH] = None if row.plan is None else json.dumps(Reach.of(row.plan).to_json())
-    return values | {DIGEST: digest(values)}
-
-
-def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str] = (), checked: bool = True) -> Row:
-    """Return the row that is stored as ``values`` by column, its digest among them; see ``Ledger.rows``.
-
-    Raises
-    ------
-    InputError
-        If it is not what was written, or its values are none of a row; ``where`` names the file.
-    """
-    key = values["key"]
-    at = f"{where}: run {key[:12]}" if isinstance(key, str) else f"{where}: a run without a key"
-    stored = values[DIGEST]
-    if checked and stored is not None and stored != digest(values):
-        raise InputError(at, f"is damaged: its values are not those that were written; {SALVAGE}")
-    read: dict[str, Any] = {}
-    for column in columns():
-        value = None if column.name in without else values[column.name]
-        if type(value) is column.type and not (isinstance(value, float) and not math.isfinite(value)):
-            read[column.name] = value  # as most are: a large ledger has half a million of them
-            continue
-        try:
-            read[column.name] = None if column.name in without else _from_sql(column, value, at, values["source"])
-        except ValueError as error:
-            problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {SALVAGE}"
-            raise InputError(f"{at}: {column.name}", problem) from None
-    row, told = Row(**read), values.get(REACH)
-    if row.plan is not None and told is not None and _reach(told, at) != Reach.of(row.plan):
-        raise InputError(f"{at}: {REACH}", f"is damaged: not that of the plan; {SALVAGE}")
-    return row
-
-
-def digest(values: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a row as it is stored; columns that are empty, as later ones are, do not count."""
-    told = [f"{name}={value!r}" for name, value in sorted(values.items()) if value is not None and name != DIGEST]
-    return sha256("\n".join(told).encode()).hexdigest()
-
-
-def sql_columns() -> dict[str, str]:
-    """Return the type of every column of the table by its name, those that hold most at the end.
-
-    SQLite goes through all that stands in a row before what is asked for.
-    """
-    types = {column.name: _SQL_TYPES.get(column.type, "TEXT") for column in columns()}
-    types |= {DIGEST: "TEXT", REACH: _SQL_TYPES[object]}
-    return dict(sorted(types.items(), key=lambda column: _LAST.index(column[0]) if column[0] in _LAST else -1))
-
-
-def _to_sql(column: Column, value: Any) -> Any:
-    """Return a value exactly as SQLite will give it back."""
-    if value is None:
-        return None
-    if column.type is object:
-        return json.dumps(value, allow_nan=False)
-    if issubclass(column.type, str):
-        return str(value)
-    number = float(value) if column.type is float else int(value)
-    return number if math.isfinite(number) else None  # SQLite has no NaN
-
-
-def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
-    if value is None:
-        if column.required:
-            raise ValueError("nothing in the place of a value")
-        return None
-    if column.type is object:
-        return _shaped(column.name, _parsed(value, column.json_type, where), where, source)
-    stored = _STORED.get(column.type, str)
-    if not isinstance(value, stored):
-        raise ValueError(f"{type(value).__name__} in the place of {stored.__name__}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("a number that is not finite")
-    return column.read(value)
-
-
-def _reach(text: Any, where: str) -> Reach:
-    return Reach.from_json(_shaped(REACH, _parsed(text, dict, where), f"{where}: {REACH}"))
-
-
-def _shaped(column: str, value: Any, where: str, source: object = "plan") -> Any:
-    """Return the JSON ``value`` of a column, which is what a run has there."""
-    if (wrong := wrong_inside(column, source, value)) is not None:
-        raise InputError(where, f"is damaged: {wrong}; {SALVAGE}")
-    return value
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(text)
-
-
-def _parsed(text: Any, kind: type, where: str) -> Any:
-    """Return the JSON value of a ``kind`` that is stored as ``text``."""
-    try:
-        try:
-            value = from_json(text, allow_inf_nan=False)
-        except ValueError:  # half a surrogate pair, which only Python takes for text
-            value = json.loads(text, parse_constant=_no_number)
-    except (TypeError, ValueError, RecursionError):
-        raise InputError(where, f"is damaged: no JSON; {SALVAGE}") from None
-    if not isinstance(value, kind):
-        raise InputError(where, f"is damaged: {type(value).__name__} in the place of {kind.__name__}; {SALVAGE}")
-    return value

@@ -9,7 +9,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.cli.app import main
 from bench.ledger.row import Row
-from bench.ledger.store import Ledger, row_to_sql
+from bench.ledger.store import Ledger
+from bench.ledger.stored import row_to_sql
 from bench.runner.running import run_tasks
 from bench.task import Stage, Task
 from instances.suites import SUITES

@@ -12,7 +12,8 @@ import pytest
 from bench.cli.app import main
 from bench.ledger.row import Row
 from bench.ledger.shapes import wrong_inside
-from bench.ledger.store import DIGEST, REACH, Ledger, digest, row_from_sql, row_to_sql
+from bench.ledger.store import Ledger
+from bench.ledger.stored import DIGEST, REACH, digest, row_from_sql, row_to_sql
 from bench.runner.running import run_tasks
 from instances import InputError
 

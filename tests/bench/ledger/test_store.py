@@ -10,7 +10,8 @@ import pytest
 
 from bench.ledger.reach import Reach
 from bench.ledger.row import Row, Termination, columns
-from bench.ledger.store import DIGEST, REACH, SCHEMA_VERSION, Ledger
+from bench.ledger.store import SCHEMA_VERSION, Ledger
+from bench.ledger.stored import DIGEST, REACH
 from instances import InputError, Instance, PlanClass
 
 MakeRow = Callable[..., Row]

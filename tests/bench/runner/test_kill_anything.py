@@ -32,15 +32,14 @@ def kill_at_random(runs: int, folder: Path, dice: random.Random, bench_kills: in
     while True:
         with (folder / "errors").open("wb") as errors:
             bench = subprocess.Popen([sys.executable, "-W", "error", SCRIPT, str(runs), folder], stderr=errors)
-        # Once there is something to kill, within the time that the runs that are left will take.
-        first, lives_s = len(starts(folder)), dice.uniform(0.0, 0.06 * runs / bench_kills)
+        # Once there is something to kill, and so soon that runs are left for every life.
+        first, lives = len(starts(folder)), dice.uniform(0.0, 0.8 * runs / bench_kills)
         while bench.poll() is None and len(starts(folder)) == first:
             time.sleep(0.01)
-        begin = time.monotonic()
         while bench.poll() is None:
             time.sleep(dice.uniform(0.0, 0.15))
             seen |= _descendants(bench.pid)
-            if killed["bench"] < bench_kills and time.monotonic() - begin > lives_s:
+            if killed["bench"] < bench_kills and len(starts(folder)) - first > lives:
                 bench.kill()
                 killed["bench"] += 1
                 break

@@ -1,8 +1,11 @@
 """The texts of many files, on all cores."""
 
+import multiprocessing
 import os
 import signal
+import time
 from functools import partial
+from multiprocessing.context import ForkProcess
 
 import pytest
 
@@ -29,7 +32,19 @@ def test_every_file_has_its_text_on_any_number_of_cores(cores):
     found = written(writers)
     assert list(found) == list(writers)
     assert [words.split()[1] for words in found.values()] == [str(number) for number in range(120)]
-    assert {int(words.split()[-1]) for words in found.values()} >= {os.getpid()}  # this process writes, too
+
+
+def test_two_processes_write_at_once(monkeypatch):
+    monkeypatch.setattr(writing, "usable_cores", lambda: 2)
+    both = multiprocessing.get_context("fork").Barrier(2)
+
+    def met():
+        both.wait(timeout=60)
+        return str(os.getpid())
+
+    writers = {"first.html": met} | {f"{n}.html": partial(text, n) for n in range(120)} | {"last.html": met}
+    found = written(writers)
+    assert found["first.html"] != found["last.html"] == str(os.getpid())
 
 
 def test_few_files_are_written_here():
@@ -47,14 +62,38 @@ def test_what_a_writer_refuses_is_said_here(cores):
     assert (caught.value.where, caught.value.problem) == ("runs.sqlite: run 00ff", "is damaged")
 
 
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-    return ""
-
-
 def test_where_a_process_is_killed_this_one_writes_what_is_left(monkeypatch):
     monkeypatch.setattr(writing, "usable_cores", lambda: 2)
     here = os.getpid()
-    writers = {"first.html": lambda: "alive" if os.getpid() == here else die()}
-    writers |= {f"{number}.html": partial(text, number) for number in range(120)}
+
+    def alive():
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "alive"
+
+    writers = {"first.html": alive} | {f"{number}.html": partial(text, number) for number in range(120)}
     assert written(writers) == {"first.html": "alive"} | {f"{n}.html": text(n) for n in range(120)}
+
+
+def test_where_no_process_can_begin_this_one_writes_all(monkeypatch):
+    def none_left(_process):
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(writing, "usable_cores", lambda: 3)
+    monkeypatch.setattr(ForkProcess, "start", none_left)
+    assert written({f"{n}.html": partial(text, n) for n in range(120)}) == {f"{n}.html": text(n) for n in range(120)}
+
+
+def test_no_process_is_left_when_this_one_is_interrupted(monkeypatch):
+    monkeypatch.setattr(writing, "usable_cores", lambda: 2)
+    here = os.getpid()
+
+    def long():
+        if os.getpid() == here:
+            raise KeyboardInterrupt
+        time.sleep(600)
+        return ""
+
+    with pytest.raises(KeyboardInterrupt):
+        written({f"{number}.html": long for number in range(120)})
+    assert multiprocessing.active_children() == []

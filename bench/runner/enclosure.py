@@ -2,6 +2,7 @@
 
 import ctypes
 import faulthandler
+import multiprocessing
 import os
 import resource
 import signal
@@ -30,9 +31,11 @@ def leave_forkserver() -> None:
     """Start a session and process group of its own, take signals again, and let go of the forkserver.
 
     The forkserver ends when the last copy of its "alive" descriptor is closed. Every child inherits one: a worker that
-    kept it would keep the forkserver alive after the bench was killed.
+    kept it would keep the forkserver alive after the bench was killed. Nor do the libraries' own processes come from
+    it: what multiprocessing shares with forked ones has no name that would outlive a worker that is killed.
     """
     os.setsid()
+    multiprocessing.set_start_method("fork", force=True)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
     server = vars(forkserver._forkserver)
     alive = server.get("_forkserver_alive_fd")

@@ -1,6 +1,7 @@
 """Schedulers for testing the harness: one that behaves, and one for every way not to."""
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -93,6 +94,19 @@ class Sleeper(Base):
 class SlowToWarm(Base):
     def warm(self) -> None:
         wait_for_ever()
+
+
+@dataclass(frozen=True)
+class Locker(Base):
+    """Keeps a lock for processes, as some libraries do from the moment they are imported, and works with others."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        self.kept.append(multiprocessing.Lock())
+        with multiprocessing.Pool(1) as pool:
+            (units,) = pool.map(abs, [-20])
+        return Outcome(Status.FEASIBLE, good_plan(instance, units))
+
+    kept: ClassVar[list[object]] = []
 
 
 @dataclass(frozen=True)

@@ -108,13 +108,10 @@ def test_terms_of_the_run_reach_the_scheduler_and_its_libraries(make_task: TaskF
         assert 10.0 < row.statistics["remaining_s"] <= 20.0
 
 
-def test_surroundings_do_not_reach_the_workers(tmp_path: Path) -> None:
-    """Neither folders that are called as our packages are, nor the program that uses the bench."""
-    script = tmp_path / "scripts" / "run.py"
+def program(folder: Path, scheduler: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program that uses the bench for one run."""
+    script = folder / "scripts" / "run.py"
     script.parent.mkdir()
-    for name in ("instances", "bench", "numpy"):
-        (tmp_path / "work" / name).mkdir(parents=True)
-        (tmp_path / "work" / name / "__init__.py").write_text("raise RuntimeError('not this one')")
     script.write_text(f"""
 import sys
 sys.path.append({str(Path(__file__).parents[1])!r})
@@ -122,10 +119,23 @@ from conftest import _instance
 from bench.runner.running import run_tasks
 from bench.task import Stage, Task
 print("program")
-(row,) = run_tasks([Task(_instance(), (Stage("Honest", "rogue_schedulers:Honest"),))], None)
+(row,) = run_tasks([Task(_instance(), (Stage("{scheduler}", "rogue_schedulers:{scheduler}"),))], None)
 print(row.termination, row.reason)
 """)
-    done = subprocess.run([sys.executable, script], cwd=tmp_path / "work", capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_surroundings_do_not_reach_the_workers(tmp_path: Path) -> None:
+    """Neither folders that are called as our packages are, nor the program that uses the bench."""
+    for name in ("instances", "bench", "numpy"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not this one')")
+    done = program(tmp_path, "Honest")
+    assert (done.stdout, done.stderr) == ("program\nfinished \n", "")
+
+
+def test_what_a_killed_worker_kept_is_no_warning(tmp_path: Path) -> None:
+    done = program(tmp_path, "Locker")
     assert (done.stdout, done.stderr) == ("program\nfinished \n", "")
 
 

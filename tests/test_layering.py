@@ -16,7 +16,7 @@ SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
     ("api", "code_version", "collector", "experiment", "judge", "simulation"),
     ("ledger", "schedulers", "simulate"),
-    ("labels", "scenarios", "trial"),
+    ("labels", "scenarios", "trial", "wording"),
     ("task", "online"),
     ("max_rate", "provenance"),
     ("runner",),
@@ -24,7 +24,17 @@ BENCH = (
     ("doctor",),
     ("cli",),
 )
-"""The floors inside ``bench``, the lowest first."""
+CLI = (
+    ("files", "options", "selection", "tasks", "terminal"),
+    ("experiment", "views"),
+    ("running",),
+    ("needed_runs",),
+    ("document",),
+    ("commands",),
+    ("app",),
+)
+HOUSES = {"bench": BENCH, "bench.cli": CLI}
+"""The floors inside these packages, the lowest first."""
 
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
@@ -109,33 +119,67 @@ def test_a_file_imports_only_from_its_folder_or_a_lower_floor(path: Path) -> Non
     assert reasons == []
 
 
-def floor_of(module: str) -> int:
-    """The floor inside ``bench`` of a module, named with dots."""
-    (floor,) = (number for number, rooms in enumerate(BENCH) if module.split(".")[1] in rooms)
+def room_of(module: str, house: str) -> str:
+    """The room of a house that a module of it lies in."""
+    return module.removeprefix(f"{house}.").split(".")[0]
+
+
+def floor_of(room: str, house: str) -> int:
+    (floor,) = (number for number, rooms in enumerate(HOUSES[house]) if room in rooms)
     return floor
 
 
-@pytest.mark.parametrize("room", [room for rooms in BENCH for room in rooms])
-def test_inside_bench_imports_go_down(room: str) -> None:
-    files = [path for path in FILES if path.relative_to(ROOT).with_suffix("").parts[:2] == ("bench", room)]
+@pytest.mark.parametrize(
+    ("house", "room"), [(h, room) for h, floors in HOUSES.items() for rooms in floors for room in rooms]
+)
+def test_inside_a_house_imports_go_down(house: str, room: str) -> None:
+    files = [path for path in FILES if f"{module_name(path, ROOT)}.".startswith(f"{house}.{room}.")]
     others = [
         (path.name, each)
         for path in files
         for each in imports(path)
-        if each.module.startswith("bench.") and each.module.split(".")[1] != room
+        if each.module.startswith(f"{house}.") and room_of(each.module, house) != room
     ]
 
     assert files
     assert [
-        f"{name}:{i.line}: {i.module}" for name, i in others if floor_of(i.module) >= floor_of(f"bench.{room}")
+        f"{name}:{i.line}: {i.module}"
+        for name, i in others
+        if floor_of(room_of(i.module, house), house) >= floor_of(room, house)
     ] == []
 
 
-def test_every_room_of_bench_has_a_floor() -> None:
-    parts = [path.relative_to(ROOT).with_suffix("").parts for path in FILES]
-    assert {each[1] for each in parts if each[0] == "bench"} - {"__init__"} == {
-        room for rooms in BENCH for room in rooms
+@pytest.mark.parametrize("house", HOUSES)
+def test_every_room_has_a_floor(house: str) -> None:
+    modules = {module_name(path, ROOT) for path in FILES} - set(HOUSES)
+    assert {room_of(module, house) for module in modules if module.startswith(f"{house}.")} == {
+        room for rooms in HOUSES[house] for room in rooms
     }
+
+
+def test_no_command_imports_another() -> None:
+    """What two share lies below them; ``bench profile`` is one with commands of its own."""
+    commands = [path for path in FILES if "commands" in path.parts]
+    found = [
+        f"{path.name}:{each.line}: {each.module}"
+        for path in commands
+        for each in imports(path)
+        if each.module.startswith("bench.cli.commands.") and path.parent.name != "profile"
+    ]
+
+    assert len(commands) > 20
+    assert found == []
+
+
+def test_reports_do_not_know_the_command_line() -> None:
+    found = [
+        f"{path.name}:{each.line}: {each.module}"
+        for path in FILES
+        for each in imports(path)
+        if "reports" in path.parts and each.module.startswith("bench.cli")
+    ]
+
+    assert found == []
 
 
 def test_the_tree_is_there() -> None:

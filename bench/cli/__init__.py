@@ -1,4 +1,4 @@
-"""The command line: one file per command."""
+"""The command line: the commands, and what they share."""
 
 from bench.cli.app import main
 

@@ -7,25 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-import bench.cli.check_plugin as check_plugin
-import bench.cli.compare as compare
-import bench.cli.doctor as doctor
-import bench.cli.export as export
-import bench.cli.figures as figures
-import bench.cli.generate as generate
-import bench.cli.listing as listing
-import bench.cli.max_rate as max_rate
-import bench.cli.online as online
-import bench.cli.profile as profile
-import bench.cli.replay as replay
-import bench.cli.report as report
-import bench.cli.run as run
-import bench.cli.salvage as salvage
-import bench.cli.schema as schema
-import bench.cli.show as show
-import bench.cli.simulate as simulate
-import bench.cli.train as train
-import bench.cli.verify as verify
+import bench.cli.commands.check_plugin as check_plugin
+import bench.cli.commands.compare as compare
+import bench.cli.commands.doctor as doctor
+import bench.cli.commands.export as export
+import bench.cli.commands.figures as figures
+import bench.cli.commands.generate as generate
+import bench.cli.commands.listing as listing
+import bench.cli.commands.max_rate as max_rate
+import bench.cli.commands.online as online
+import bench.cli.commands.profile.group as profile
+import bench.cli.commands.replay as replay
+import bench.cli.commands.report as report
+import bench.cli.commands.run as run
+import bench.cli.commands.salvage as salvage
+import bench.cli.commands.schema as schema
+import bench.cli.commands.show as show
+import bench.cli.commands.simulate as simulate
+import bench.cli.commands.train as train
+import bench.cli.commands.verify as verify
 from bench.cli.options import examples
 from bench.cli.terminal import emit, say
 

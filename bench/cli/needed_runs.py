@@ -76,8 +76,8 @@ def missing_of(
 
 def tell_cost(missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
     """Say what making the missing runs takes before they are made."""
-    from bench.cli.tables import clock
     from bench.cli.terminal import say
+    from bench.wording import clock
 
     if climbs:
         say(f"{climbs} climbs to go on with, some ten to twenty runs each")

@@ -22,6 +22,33 @@ class Format(StrEnum):
 
 FormatOption = Annotated[Format, typer.Option("--format", help="For people or for programs.")]
 LedgerOption = Annotated[Path, typer.Option("--ledger", metavar="FILE", help="The file with all runs.")]
+TimeLimitOption = Annotated[
+    float, typer.Option("--time-limit", metavar="S", help="Seconds that a scheduler may take for one run.")
+]
+MemoryLimitOption = Annotated[
+    float,
+    typer.Option("--memory-limit", metavar="GB", help="Address space of a run; the imports alone may take 2 GB."),
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", metavar="N", min=1, help="That a scheduler and its solver may use.")
+]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time; default: cores / threads.")
+]
+ArrivalsOption = Annotated[
+    str,
+    typer.Option(
+        "--arrivals", metavar="PROCESS|TRACE", help="constant, poisson, gamma[:CV], or a file of requests per second."
+    ),
+]
+TruthOption = Annotated[
+    str | None,
+    typer.Option("--truth", metavar="MODEL", help="Performance model by which the GPUs really behave."),
+]
+ErrorOption = Annotated[
+    float,
+    typer.Option("--error", metavar="E", help="Every figure of the GPUs is really off by up to this fraction."),
+]
 
 
 def examples(lines: Sequence[str]) -> str:

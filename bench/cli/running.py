@@ -3,13 +3,17 @@
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.cli.progress import Progress
+from bench.cli.options import DEFAULT_LEDGER
+from bench.cli.terminal import say
+from bench.cli.views.progress import Progress
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.runner.running import run_tasks
 from bench.task import Task
+from bench.wording import short
 from instances import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ def run_with_progress(
         cluster = None if cluster_address is None else stack.enter_context(_cluster(cluster_address))
         jobs = jobs if cluster is None else cluster.jobs(tasks)
         if sys.stderr.isatty():
-            from bench.cli.live import LiveTable  # rich's widgets, which a pipe has no use for
+            from bench.cli.views.live import LiveTable  # rich's widgets, which a pipe has no use for
 
             progress: Progress = LiveTable(tasks, jobs)
         else:
@@ -47,6 +51,18 @@ def run_with_progress(
             interrupted = True
     keys = dict.fromkeys(task.key for task in tasks)
     return [progress.rows[key] for key in keys if key in progress.rows], progress.reused, interrupted
+
+
+def tell_failures(rows: Sequence[Row], ledger_file: Path) -> int:
+    """Say for each failed run what failed, why, and where to read on; return how many there are."""
+    ledger = "" if ledger_file == DEFAULT_LEDGER else f" --ledger {ledger_file}"
+    failed = [row for row in rows if row.failed]
+    for row in failed:
+        say(
+            f"failed: {row.instance}, {row.scheduler}, seed {row.seed}: {row.termination}: {row.reason}"
+            f" (bench show {short(row)}{ledger})"
+        )
+    return len(failed)
 
 
 def _cluster(address: str) -> "Cluster":

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from bench.cli.tables import percent, seconds, worth
 from bench.ledger.row import Row
+from bench.wording import percent, seconds, worth
 from instances import InputError
 from instances.files import instance_to_json
 from reports.page.case import Case

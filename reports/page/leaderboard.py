@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from bench.cli.tables import percent, result, seconds, worth
 from bench.ledger.row import Row
+from bench.wording import percent, result, seconds, worth
 from reports.page.case import Case
 from reports.page.curves import mean
 

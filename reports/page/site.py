@@ -11,8 +11,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bench.cli.tables import percent, worth
 from bench.ledger.store import Ledger
+from bench.wording import percent, worth
 from reports.page.case import Case, read_cases
 from reports.page.curves import METRICS, scaling
 from reports.page.folder import check_folder, write_folder

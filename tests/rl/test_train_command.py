@@ -10,7 +10,7 @@ import typer
 
 import rl.train
 from bench.cli.app import app, main
-from bench.cli.train import EXAMPLES
+from bench.cli.commands.train import EXAMPLES
 from rl.policy import load_policy
 
 QUICK = [

@@ -13,7 +13,7 @@ import typer
 
 import bench.online.planner as planner_module
 from bench.cli.app import app, main
-from bench.cli.online import EXAMPLES
+from bench.cli.commands.online import EXAMPLES
 from bench.online.control import Online
 from bench.online.planner import SchedulerError
 from bench.online.result import Period

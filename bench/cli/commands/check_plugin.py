@@ -1,0 +1,91 @@
+"""``bench check-plugin``: whether a scheduler keeps to what every scheduler must keep to."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import INTERRUPTED, Format, FormatOption, JobsOption, MemoryLimitOption, ThreadsOption
+
+EXAMPLES = (
+    "bench check-plugin igniter",
+    "bench check-plugin local-search --param local-search.rounds=200",
+    "bench check-plugin ts --instances 4gpu    # one that is for some instances only",
+)
+
+
+def check_plugin(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered scheduler.")],
+    instances: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--instances", metavar="NAME|FILE|DIR[,...]", help="Instead of the built-in ones: for special schedulers."
+        ),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME.PARAMETER=VALUE", help="May be repeated.")
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for each run on a small instance.")
+    ] = 10.0,
+    memory_limit: MemoryLimitOption = 8.0,
+    threads: ThreadsOption = 1,
+    jobs: JobsOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Check a scheduler: that it does what it claims, on small instances whose optima are known.
+
+    It loads; solves every objective it claims; keeps every workload; is honest (what it calls feasible the judge
+    accepts, what it calls optimal or certifies is not beaten by a known plan); leaves the instance alone; gives the
+    same plan for the same seed; keeps to its deadline on a large instance; and gives up honestly where there is no
+    plan. Nothing goes into a ledger.
+
+    Exit code 1 means that a check failed.
+    """
+    from dataclasses import asdict
+
+    from bench.cli.selection import find_problems
+    from bench.cli.tasks import Limits
+    from bench.cli.terminal import print_json, say, show
+    from bench.cli.views.tables import mark, table
+    from bench.conformance import HURRIED_S, Finding, Terms, check
+    from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.runner.inspection import inspect_schedulers
+    from bench.schedulers.parameters import parse_overrides
+    from bench.schedulers.registry import entries
+    from instances import InputError, Instance
+    from instances.errors import unknown_name
+
+    refuse_wrong_answers()
+    known = entries()
+    if name not in known:
+        raise unknown_name("NAME", "scheduler", name, list(known))
+    overrides = parse_overrides(parameters or [], list(known))
+    if stray := [other for other in overrides if other != name]:
+        raise InputError(f"--param {stray[0]}", f'"{stray[0]}" is not "{name}", which is checked')
+    own = find_problems(instances, "--instances") if instances else []
+    sets = [one.name for one in own if not isinstance(one, Instance)]
+    if sets:
+        raise InputError(f"--instances {sets[0]}", "is a scenario set; expected instances")
+    Limits(time_limit, memory_limit, threads)  # refuses what is none
+    terms = Terms(
+        time_limit, min(time_limit, HURRIED_S), memory_limit_mb=1024.0 * memory_limit, threads=threads, jobs=jobs
+    )
+    info = inspect_schedulers([known[name]], overrides)[name]
+    found: list[Finding] = []
+    try:
+        for finding in check(info, terms, [one for one in own if isinstance(one, Instance)]):
+            found.append(finding)
+            if sys.stderr.isatty():  # it may take a minute
+                say(f"{mark(finding.passed)} {finding.check}")
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    if form is Format.JSON:
+        print_json([asdict(finding) for finding in found])
+    else:
+        show(table(["check", "passed", "why"], [[f.check, f.passed, f.why] for f in found]))
+    failed = sum(not finding.passed for finding in found)
+    say(f"{name}: {len(found) - failed} of {len(found)} checks passed")
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,217 @@
+"""``bench compare``: two ledgers, or two schedulers in one, pair by pair and over all instances."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bench.ledger.gap import Gap
+    from bench.ledger.row import Row
+    from reports.comparison import Comparison, Pair
+
+EXAMPLES = (
+    "bench compare before.sqlite after.sqlite                  # the same schedulers, two versions",
+    "bench compare igniter ffd+ --ledger results/demo.sqlite   # two schedulers, the same ledger",
+    "bench compare before.sqlite after.sqlite --strict --fail-on feasible,value,decision",
+)
+
+_FEASIBLE = "feasible"
+_DEFAULT = "feasible,value,gap"
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="Ledger or scheduler to compare with.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Ledger or scheduler that is compared with it.")],
+    ledger_file: LedgerOption = DEFAULT_LEDGER,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on",
+            metavar="WHAT[,...]",
+            help="What is a regression where B does worse: feasible, value, gap, decision; or nothing.",
+        ),
+    ] = _DEFAULT,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A regression on one instance is enough, significant or not.")
+    ] = False,
+    alpha: Annotated[float, typer.Option("--alpha", metavar="P", min=0.0, max=1.0, help="Significance level.")] = 0.05,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compare B with A: two ledgers if both are files, otherwise two schedulers in one ledger.
+
+    Runs are paired by instance and seed (and scheduler, between ledgers). Value, gap to the best certified bound in the
+    ledger, and decision time are compared pair by pair, and over all instances by Wilcoxon's signed-rank test with
+    Holm's correction. A run without a feasible plan is 100 % worse than one with a plan. Nothing is significant at 5 %
+    on fewer than six instances that differ.
+
+    Exit code 1: B has lost a feasible plan that A has, or is significantly worse in what --fail-on names. Decision
+    times do not count unless named: they are comparable only on one idle machine.
+    """
+    from bench.cli.terminal import print_json, say, show
+    from instances import InputError
+    from reports.comparison import compare_pairs, pair_runs
+
+    watched = _watched(fail_on)
+    across = not _is_ledger(a)
+    if across == _is_ledger(b):
+        raise InputError(f"{a}, {b}", "are a ledger and a scheduler; expected two ledgers or two schedulers")
+    (rows_a, gaps_a), (rows_b, gaps_b) = _sides(a, b, across, ledger_file)
+    pairs = pair_runs(rows_a, rows_b, gaps_a, gaps_b, across)
+    if not pairs:
+        raise InputError(f"{a}, {b}", "have no runs of the same instance and seed to compare")
+    found = compare_pairs(pairs, across, alpha)
+    regressions = _regressions(pairs, found, watched, strict)
+    if form is Format.JSON:
+        report = {"a": a, "b": b, "pairs": [_pair_json(pair) for pair in pairs], "tests": [asdict(t) for t in found]}
+        print_json(report | {"regressions": regressions})
+    else:
+        show(_pair_table(pairs, across), "", _test_table(found, across))
+    for side, rows, partners in (a, rows_a, [p.a for p in pairs]), (b, rows_b, [p.b for p in pairs]):
+        alone = len(rows) - len(partners)
+        if alone:
+            say(f"{side}: {alone} runs without a partner, or repeated, are left out")
+    for regression in regressions:
+        say(f"regression: {regression}")
+    if regressions:
+        raise typer.Exit(1)
+
+
+def _watched(fail_on: str) -> list[str]:
+    from instances.errors import unknown_name
+    from reports.comparison import Measure
+
+    known = [_FEASIBLE, *Measure]
+    parts = [part.strip() for part in fail_on.split(",") if part.strip() not in ("", "nothing")]
+    for part in parts:
+        if part not in known:
+            raise unknown_name("--fail-on", "measure", part, [*known, "nothing"])
+    return parts
+
+
+def _is_ledger(text: str) -> bool:
+    """Whether ``text`` can only be a file: a scheduler may be called anything else."""
+    return os.sep in text or text.endswith(".sqlite") or os.path.isfile(text)  # noqa: PTH113 - false for odd names
+
+
+def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[Row], dict[str, Gap]]]":
+    """Return the rows of both sides, and their gaps by the bounds in their own ledger."""
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import Ledger
+    from instances.errors import unknown_name
+
+    found = []
+    for side in (a, b):
+        with Ledger(ledger_file if across else Path(side)) as ledger:
+            rows = ledger.rows(without=("simulation",))
+            if across:
+                known = list(dict.fromkeys(row.scheduler for row in rows))
+                if side not in known:
+                    raise unknown_name(str(ledger_file), "scheduler", side, known)
+                rows = [row for row in rows if row.scheduler == side]
+            found.append((rows, ledger_gaps(rows, ledger)))
+    return found
+
+
+def _regressions(
+    pairs: "Sequence[Pair]", found: "Sequence[Comparison]", watched: Sequence[str], strict: bool
+) -> list[str]:
+    """Return what B does worse and whoever called wants to be warned of, in words."""
+    from reports.comparison import Verdict
+
+    told = []
+    if _FEASIBLE in watched:
+        told = [f"{_run(pair)}: B has no feasible plan ({pair.b.termination})" for pair in pairs if pair.lost]
+    for test in found:
+        if test.measure in watched and (test.verdict is Verdict.WORSE or (strict and test.worse)):
+            who = f"{test.scheduler}: " if test.scheduler else ""
+            instances = test.better + test.equal + test.worse
+            told.append(
+                f"{who}{test.measure} is worse on {test.worse} of {instances} instances (p = {test.p_holm:.2g})"
+            )
+    return told
+
+
+def _run(pair: "Pair") -> str:
+    return f"{pair.b.scheduler} on {pair.b.instance}, seed {pair.b.seed}"
+
+
+def _pair_json(pair: "Pair") -> dict[str, object]:
+    from reports.comparison import Measure
+
+    a, b = pair.a, pair.b
+    sides = {
+        "key": (a.key, b.key),
+        "scheduler": (a.scheduler, b.scheduler),
+        "feasible": (a.feasible, b.feasible),
+        "value": (a.value, b.value),
+        "gap": (pair.gap_a, pair.gap_b),
+        "decision_s": (a.decision_s, b.decision_s),
+    }
+    return {
+        "instance": a.instance,
+        "seed": a.seed,
+        **{f"{name}_{side}": each for name, both in sides.items() for side, each in zip("ab", both, strict=True)},
+        "verdicts": {measure: pair.verdict(measure) for measure in Measure},
+    }
+
+
+def _pair_table(pairs: "Sequence[Pair]", across: bool) -> "Table":
+    from bench.cli.views.tables import table
+    from bench.wording import objective_of, percent, seconds, worth
+    from reports.comparison import Measure
+    from reports.statistics.best_known import achieved
+
+    def cell(pair: "Pair", measure: Measure, a: str, b: str) -> str:
+        verdict = pair.verdict(measure)
+        return f"{a} | {b}" if verdict is None else f"{a} | {b}  {verdict}"
+
+    columns = ["instance", *([] if across else ["scheduler"]), ">seed", ">value A | B", ">gap A | B", ">decision A | B"]
+    cells = []
+    for pair in pairs:
+        values = (worth(achieved(row), objective_of(row)) for row in (pair.a, pair.b))
+        cells.append(
+            [
+                pair.a.instance,
+                *([] if across else [pair.a.scheduler]),
+                pair.a.seed,
+                cell(pair, Measure.VALUE, *values),
+                cell(pair, Measure.GAP, percent(pair.gap_a), percent(pair.gap_b)),
+                cell(pair, Measure.DECISION, seconds(pair.a.decision_s), seconds(pair.b.decision_s)),
+            ]
+        )
+    return table(columns, cells, None if across else [pair.a.instance_hash for pair in pairs])
+
+
+def _test_table(found: "Sequence[Comparison]", across: bool) -> "Table":
+    from bench.cli.views.tables import table
+
+    columns = [*([] if across else ["scheduler"]), "measure", ">better", ">equal", ">worse", ">B worse by"]
+    cells = [
+        [
+            *([] if across else [test.scheduler]),
+            test.measure,
+            test.better,
+            test.equal,
+            test.worse,
+            _percents(test.mean_change, test.interval),
+            f"{test.p:.2g}",
+            f"{test.p_holm:.2g}",
+            test.verdict or "not significant",
+        ]
+        for test in found
+    ]
+    return table([*columns, ">p", ">p (Holm)", "B is"], cells)
+
+
+def _percents(mean: float, interval: tuple[float, float] | None) -> str:
+    """Return a mean change and its interval as percent: of values relative, of gaps in points."""
+    told = f"{100.0 * mean:+.1f} %"
+    return told if interval is None else f"{told} ({100.0 * interval[0]:+.1f} to {100.0 * interval[1]:+.1f})"

@@ -1,0 +1,84 @@
+"""``bench generate``: random instances as files."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import Format, FormatOption
+
+EXAMPLES = (
+    "bench generate --list",
+    "bench generate igniter-mix --size 20 --seed 1 -o mix.json",
+    "bench generate heavy-mix --size 40 --objective capacity --gpus 16 -o capacity.json",
+)
+
+_OBJECTIVES = ["cost", "capacity", "goodput", "scale"]
+
+
+def generate_instance(
+    family: Annotated[
+        str | None, typer.Argument(metavar="FAMILY", help="Distribution to draw from; --list shows them.")
+    ] = None,
+    size: Annotated[int | None, typer.Option("--size", metavar="N", min=1, help="Workloads.")] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="S", min=0, help="Same seed, same instance.")] = 0,
+    objective: Annotated[str, typer.Option("--objective", help=f"One of {', '.join(_OBJECTIVES)}.")] = "cost",
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", metavar="K", min=1, help="Size of the pool; otherwise as many as needed.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of the instance; default: family, size and seed.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write; otherwise standard output.")
+    ] = None,
+    show_families: Annotated[bool, typer.Option("--list", help="List the families and exit.")] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Draw a random instance and write it as a file that `bench run --instances FILE` takes.
+
+    Families, all of workloads on V100s: `igniter-mix`, iGniter's four models with SLOs and rates about those of its
+    Table 3; `heavy-mix`, the same models at higher rates: 160 of them need about 64 GPUs; `overload-mix`, 160 of which
+    64 GPUs cannot serve. The same family, size and seed give the same workloads for ever.
+    """
+    if show_families:
+        _list(form)
+        return
+
+    from bench.cli.terminal import print_json, say
+    from instances import InputError, Objective
+    from instances.errors import unknown_name
+    from instances.files import instance_to_json, write_json
+    from instances.generate import FAMILIES, generate
+
+    if family is None:
+        raise InputError("FAMILY", f"is missing; one of {', '.join(FAMILIES)}")
+    if size is None:
+        raise InputError("--size", "is missing; expected a number of workloads")
+    if objective not in _OBJECTIVES:
+        raise unknown_name("--objective", "objective", objective, _OBJECTIVES)
+    if gpus is None and objective != Objective.COST:
+        raise InputError("--gpus", f"is missing; {objective} is about a pool of a given size")
+    data = instance_to_json(generate(family, size, seed, Objective(objective), gpus, name))
+    if output is None:
+        print_json(data)
+    else:
+        write_json(output, data)
+        say(f"wrote {output}")
+
+
+def _list(form: Format) -> None:
+    from bench.cli.terminal import print_json, show
+    from bench.cli.views.tables import table
+    from instances.generate import FAMILIES
+
+    families = [
+        {"name": family.name, "gpu": family.gpu, "models": list(family.demands), "description": family.description}
+        for family in FAMILIES.values()
+    ]
+    if form is Format.JSON:
+        print_json(families)
+    else:
+        columns = ["name", "gpu", "models", "description"]
+        show(
+            table(columns, [[f["name"], f["gpu"], f["models"], f["description"]] for f in families]), stream=sys.stdout
+        )

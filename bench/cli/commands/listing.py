@@ -1,0 +1,204 @@
+"""``bench list``: what there is to run, by name."""
+
+from typing import Annotated, Any
+
+import typer
+
+from bench.cli.options import Format, FormatOption
+
+EXAMPLES = (
+    "bench list instances",
+    "bench list schedulers --format json",
+    "bench list figures",
+)
+
+_KINDS = ("instances", "schedulers", "figures", "suites", "gpus")
+
+_ABOUT_FIGURES = ("title", "paper", "shows", "look_for", "cost", "command")
+
+Entries = list[dict[str, Any]]
+
+
+def list_things(
+    kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What to list.")],
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """List what can be named on the command line."""
+    from bench.cli.terminal import print_json
+    from instances.errors import unknown_name
+
+    if kind not in _KINDS:
+        raise unknown_name("KIND", "kind", kind, list(_KINDS))
+    collect, columns = {
+        "instances": (_instances, ["name", "objective", ">workloads", ">jobs", ">scenarios", "pool", "suites"]),
+        "schedulers": (_schedulers, ["name", "from", "objectives", "parameters", "description"]),
+        "figures": (_figures, [*_ABOUT_FIGURES]),
+        "suites": (_suites, ["name", "instances", "description"]),
+        "gpus": (_gpus, ["name", ">share_units", ">memory_mib", ">price_per_hour", "models", "source"]),
+    }[kind]
+    entries = collect()
+    if form is Format.JSON:
+        print_json(entries)
+    elif kind == "figures":
+        _show_figures(entries)
+    else:
+        _show(entries, columns)
+
+
+def _show(entries: Entries, columns: list[str]) -> None:
+    from bench.cli.terminal import one_line, show
+    from bench.cli.views.tables import table
+
+    keys = [column.lstrip(">") for column in columns]
+    show(table([c.replace("_", " ") for c in columns], [[_in_words(e[key]) for key in keys] for e in entries]))
+    for entry in entries:
+        if entry.get("error"):
+            show(f"{one_line(entry['name'])} cannot be used: {one_line(entry['error'])}")
+
+
+def _show_figures(entries: Entries) -> None:
+    """Show figures as they are told of: sentences, which no table of one line each can hold."""
+    from bench.cli.terminal import show
+    from bench.cli.views.tables import table
+
+    lines = [
+        [entry["name"] if key == _ABOUT_FIGURES[0] else "", key.replace("_", " "), entry[key]]
+        for entry in entries
+        for key in _ABOUT_FIGURES
+    ]
+    groups = [entry["name"] for entry in entries for _ in _ABOUT_FIGURES]
+    show(table(["name", "", ""], lines, groups))
+
+
+def _in_words(value: object) -> object:
+    """Return a value for people: of long lists the beginning."""
+    from bench.cli.terminal import listed
+
+    if isinstance(value, list):
+        if value and isinstance(value[0], dict):
+            return [f"{entry['name']}={entry['default']}" for entry in value]
+        return listed(value)
+    return value
+
+
+def _instances() -> Entries:
+    from bench.cli.selection import pool_in_words
+    from instances.suites import SUITES
+
+    found: dict[str, dict[str, Any]] = {}
+    for suite in SUITES.values():
+        for instance in suite.build():
+            entry = found.setdefault(
+                instance.name,
+                {
+                    "name": instance.name,
+                    "suite": suite.name,
+                    "suites": [],
+                    "objective": str(instance.objective),
+                    "workloads": len(instance.workloads),
+                    "jobs": len(instance.jobs),
+                    "scenarios": None,
+                    "pool": pool_in_words(instance),
+                    "provenance": instance.provenance,
+                },
+            )
+            entry["suites"].append(suite.name)
+    return [*found.values(), *_scenario_sets()]
+
+
+def _scenario_sets() -> Entries:
+    from bench.cli.selection import pool_in_words
+    from bench.scenarios import OBJECTIVE
+    from instances.suites import SCENARIO_SUITES
+
+    return [
+        {
+            "name": scenarios.name,
+            "suite": suite.name,
+            "suites": [suite.name],
+            "objective": OBJECTIVE,
+            "workloads": len(scenarios.base.workloads),
+            "jobs": len(scenarios.base.jobs),
+            "scenarios": len(scenarios),
+            "pool": pool_in_words(scenarios.base),
+            "provenance": scenarios.base.provenance,
+        }
+        for suite in SCENARIO_SUITES.values()
+        for scenarios in [suite.build()]
+    ]
+
+
+def _suites() -> Entries:
+    from instances.suites import SCENARIO_SUITES, SUITES
+
+    suites = [
+        {
+            "name": suite.name,
+            "instances": [instance.name for instance in suite.build()],
+            "description": suite.description,
+        }
+        for suite in SUITES.values()
+    ]
+    sets = [
+        {"name": scenarios.name, "instances": [scenarios.name], "description": scenarios.description}
+        for scenarios in SCENARIO_SUITES.values()
+    ]
+    return [*suites, *sets]
+
+
+def _gpus() -> Entries:
+    from instances.catalogue import gpu_type, gpu_type_names
+
+    return [
+        {
+            "name": gpu.name,
+            "share_units": gpu.share_units,
+            "memory_mib": gpu.memory_mib,
+            "price_per_hour": gpu.price_per_hour,
+            "models": gpu.model_names,
+            "source": f"{gpu.provenance.kind}: {gpu.provenance.source}",
+        }
+        for gpu in map(gpu_type, gpu_type_names())
+    ]
+
+
+def _schedulers() -> Entries:
+    from bench.runner.inspection import inspect_schedulers
+    from bench.schedulers.registry import entries
+
+    return [
+        {
+            "name": name,
+            "description": info.doc,
+            "objectives": sorted(info.objectives),
+            "parameters": [
+                {"name": p.name, "type": p.type, "default": p.value, "required": p.required} for p in info.parameters
+            ],
+            "distribution": info.entry.distribution,
+            "version": info.entry.version,
+            "from": f"{info.entry.distribution} {info.entry.version}",
+            "error": info.error or None,
+        }
+        for name, info in inspect_schedulers(list(entries().values())).items()
+    ]
+
+
+def _figures() -> Entries:
+    from reports.figures import figure, figure_names
+
+    found = []
+    for name in figure_names():
+        drawn = figure(name, "list")
+        found.append(
+            {
+                "name": name,
+                "title": drawn.title,
+                "paper": drawn.paper,
+                "shows": drawn.shows,
+                "look_for": drawn.look_for,
+                "cost": drawn.cost,
+                "command": f"bench figures {name}",
+                "runs": [need.command for need in drawn.needs],
+            }
+        )
+    return found

@@ -1,0 +1,142 @@
+"""``bench max-rate``: how far the rates can grow under each scheduler."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import (
+    DEFAULT_LEDGER,
+    INTERRUPTED,
+    ArrivalsOption,
+    Format,
+    FormatOption,
+    JobsOption,
+    LedgerOption,
+    MemoryLimitOption,
+    ThreadsOption,
+    TimeLimitOption,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bench.max_rate import Climb
+    from bench.task import Task
+
+EXAMPLES = (
+    "bench max-rate --instances gpulet-scen1 --schedulers sbp,elastic-partitioning,ideal",
+    "bench max-rate --instances 4gpu --schedulers igniter,local-search --headroom 1.2",
+)
+
+LEAST_STEP = 0.001
+"""Far below, a climb takes for ever."""
+
+
+def max_rate(
+    instances: Annotated[
+        list[str],
+        typer.Option("--instances", metavar="NAME|FILE|DIR[,...]", help="Suites and instances with so many GPUs."),
+    ],
+    schedulers: Annotated[str, typer.Option("--schedulers", metavar="A,B,C@START", help="To be compared.")],
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="A.NAME=VALUE", help="A scheduler's parameter; may be repeated."),
+    ] = None,
+    step: Annotated[float, typer.Option("--step", metavar="F", help="By how much rates grow at the end.")] = 0.05,
+    arrivals: ArrivalsOption = "poisson",
+    headroom: Annotated[
+        float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of schedulers and arrivals.")] = 0,
+    time_limit: TimeLimitOption = 10.0,
+    memory_limit: MemoryLimitOption = 8.0,
+    threads: ThreadsOption = 1,
+    jobs: JobsOption = None,
+    ledger_file: LedgerOption = DEFAULT_LEDGER,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Find the largest rates at which at most 1 % of the requests come too late.
+
+    All rates of an instance grow by the same factor. At every step the scheduler plans anew and the plan is simulated;
+    every step is a run in the ledger, and the same command goes on where it was interrupted.
+    """
+    from bench.cli.running import run_with_progress
+    from bench.cli.selection import find_problems
+    from bench.cli.tasks import Limits, Order, fitting_jobs, plan_tasks
+    from bench.cli.terminal import print_json, say, show
+    from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
+    from bench.max_rate import climb, with_all_served
+    from bench.simulation.arrivals import parse_arrivals
+    from bench.trial import Trial
+    from instances import InputError, Instance, ScenarioSet
+
+    refuse_wrong_answers()
+    if not LEAST_STEP <= step <= 1.0:
+        raise InputError("--step", f"{step:g}; expected a fraction from {LEAST_STEP:g} to 1")
+    trial = Trial(headroom, arrivals=parse_arrivals(arrivals, "--arrivals"))
+    limits = Limits(time_limit, memory_limit, threads)
+    found = find_problems(instances, "--instances")
+    sets = [one for one in found if isinstance(one, ScenarioSet)]
+    if sets:
+        raise InputError(f"--instances {sets[0].base.name}", "is a scenario set; expected instances")
+    problems = [with_all_served(one) for one in found if isinstance(one, Instance)]
+    chosen = list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
+    with Ledger(ledger_file, create=True) as ledger:
+        at_a_time, reduced = fitting_jobs(jobs, threads)
+        if reduced:
+            say(reduced)
+
+        def run(tasks: "list[Task]") -> list[Row]:
+            rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time)
+            if interrupted:
+                raise KeyboardInterrupt
+            return rows
+
+        tasks, notes = plan_tasks(Order(problems, chosen, parameters or [], [seed], limits, trial))
+        for note in notes:
+            say(note)
+        try:
+            climbs = climb(tasks, run, step)
+        except KeyboardInterrupt:
+            say(f"interrupted: the runs made are in {ledger_file}; the same command goes on with the rest")
+            raise typer.Exit(INTERRUPTED) from None
+    if form is Format.JSON:
+        print_json([_json(task, one) for task, one in zip(tasks, climbs, strict=True)])
+    else:
+        show(_table(tasks, climbs))
+
+
+def _json(task: "Task", one: "Climb") -> dict[str, object]:
+    return {
+        "instance": one.instance.name,
+        "scheduler": task.scheduler,
+        "parameters": task.parameters,
+        "multiple": one.reached,
+        "throughput_rps": one.throughput_rps,
+        "failed_at": one.failed,
+        "reason": one.reason,
+        "runs": {f"{multiple:g}": row.key for multiple, row in one.rows.items()},
+    }
+
+
+def _table(tasks: "Sequence[Task]", climbs: "Sequence[Climb]") -> "Table":
+    from bench.cli.views.tables import table
+    from bench.labels import labels
+    from bench.wording import worth
+
+    names = labels(tasks)
+    cells = [
+        [
+            one.instance.name,
+            names[task.key],
+            worth(one.reached, "scale"),
+            worth(one.throughput_rps, "capacity"),
+            "-" if one.failed is None else f"{worth(one.failed, 'scale')}: {one.reason}",
+        ]
+        for task, one in zip(tasks, climbs, strict=True)
+    ]
+    columns = ["instance", "scheduler", ">rates", ">throughput", "ended at"]
+    return table(columns, cells, [one.instance.name for one in climbs])

@@ -1,0 +1,227 @@
+"""``bench online``: plans that follow a changing load."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, TimeLimitOption, TruthOption
+
+if TYPE_CHECKING:
+    from bench.online.control import Online, Pace
+    from bench.online.result import Course
+
+EXAMPLES = (
+    "bench online --instances gpulet-scen3 --rates 2.3 --scheduler gpu-scaling --headroom 1.2",
+    "bench online --instances gpulet-scen3 --rates 2.3 --scheduler gpu-scaling --policy static",
+    "bench online --instances mix.json --scheduler igniter --trace day.csv.gz --trace w1=other.csv -o series.csv",
+    "bench online --instances igniter-12 --scheduler igniter --policy shadow --error 0.1 --trace flat.csv --seconds 60",
+)
+
+REORGANISATION_S = 12.0
+"""From a decision until new processes are ready: within the 10 to 15 s of gpulet (arXiv'21, Sec. 5)."""
+
+WEIGHT = 0.8
+"""Of the last period in the estimate. The papers give none; rates that change within minutes want a large one."""
+
+_ROWS = 24
+"""Of the table; each covers as many periods as need be."""
+
+_COLUMNS = 8
+"""With more workloads the table shows them together."""
+
+
+def online(
+    instance_name: Annotated[
+        str, typer.Option("--instances", metavar="NAME|FILE", help="One instance; its rates are means over the run.")
+    ],
+    scheduler: Annotated[str, typer.Option("--scheduler", metavar="NAME", help="Makes the plans; C@START as in run.")],
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", metavar="static|reschedule|shadow|reactive", help="What changes after the first plan."
+        ),
+    ] = "reschedule",
+    traces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trace",
+            metavar="[WORKLOAD=]FILE",
+            help="Requests per second, second by second, as a shape; may be repeated. Default: two waves.",
+        ),
+    ] = None,
+    rates: Annotated[float, typer.Option("--rates", metavar="F", help="Factor on the rates of the instance.")] = 1.0,
+    period: Annotated[
+        float | None,
+        typer.Option("--period", metavar="S", help="Between decisions. Default: 20; 1 for shadow."),
+    ] = None,
+    reorganisation: Annotated[
+        float, typer.Option("--reorganisation", metavar="S", help="Until new processes are ready.")
+    ] = REORGANISATION_S,
+    weight: Annotated[
+        float, typer.Option("--weight", metavar="W", help="Of the last period in the estimate of the rates.")
+    ] = WEIGHT,
+    headroom: Annotated[
+        float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
+    ] = 1.0,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="N", help="Simulated time. Default: the longest trace.")
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="A.NAME=VALUE", help="A scheduler's parameter; may be repeated."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of scheduler, arrivals and error.")] = 0,
+    truth: TruthOption = None,
+    error: ErrorOption = 0.0,
+    time_limit: TimeLimitOption = 10.0,
+    form: FormatOption = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file to write: every period.")
+    ] = None,
+) -> None:
+    """Serve a changing load, request by request, while plans are exchanged.
+
+    The first plan is for the instance's rates. After every period the policy decides: `static` keeps it; `reschedule`
+    (gpulet) asks the scheduler again, for the rates seen; `shadow` (iGniter) gives who violates its SLO more of its
+    GPU; `reactive` (GSLICE) tunes shares and batches by what was measured. The old plan serves until the new processes
+    are ready. How long the scheduler takes does not count.
+
+    After Ctrl-C what was served until then is shown.
+    """
+    from bench.cli.files import write_text
+    from bench.cli.selection import find_instance
+    from bench.cli.terminal import print_json, say
+    from bench.online.control import Online, Pace, online_instance
+    from bench.online.load import read_traces, streams, waves
+    from bench.online.planner import Planner, SchedulerError
+    from bench.online.policies import POLICIES
+    from bench.online.result import Course
+    from instances import InputError
+    from instances.errors import unknown_name
+    from instances.misspecification import misspecified
+
+    if policy not in POLICIES:
+        raise unknown_name("--policy", "policy", policy, list(POLICIES))
+    if not 0.0 < rates < math.inf:
+        raise InputError("--rates", f"{rates:g}; expected a finite factor greater than 0")
+    instance = online_instance(find_instance(instance_name, "--instances"))
+    if rates != 1.0:
+        instance = instance.scaled(rates)
+    load = read_traces(traces, instance) if traces else waves(instance)
+    try:
+        planner = Planner(
+            scheduler,
+            instance,
+            parameters=parameters or [],
+            headroom=headroom,
+            time_limit_s=time_limit,
+            seed=seed,
+        )
+        chosen = POLICIES[policy](instance, planner, weight)
+        pace = Pace(
+            seconds if seconds is not None else max(len(trace.rates_rps) for trace in load.values()),
+            period if period is not None else chosen.period_s,
+            reorganisation,
+        )
+        requests = streams(load, instance, pace.seconds, seed)
+        run = Online(
+            planner.first(), instance, chosen, requests, pace, seed, misspecified(instance, truth, error, seed)
+        )
+        interrupted = _follow(run, pace)
+    except SchedulerError as failure:
+        say(f"failed: {failure}")
+        raise typer.Exit(1) from None
+    if run.periods:
+        course = Course(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
+        if form is Format.JSON:
+            head = {"instance": instance.name, "scheduler": scheduler, "policy": policy, "seed": seed}
+            print_json(head | course.to_json())
+        else:
+            _show(course, f"{instance.name}, {scheduler}, {policy}, seed {seed}")
+        if output is not None:
+            write_text(output, _csv(course))
+    if interrupted:
+        say(f"interrupted after {len(run.periods)} periods")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _follow(run: "Online", pace: "Pace") -> bool:
+    """Run to the end, saying on a terminal how far it is; return whether Ctrl-C came first."""
+    import sys
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from bench.cli.terminal import console_on
+
+    columns = (TextColumn("serving"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("serving", total=pace.seconds)
+        try:
+            for period in run.run():
+                bar.update(task, completed=period.begin_s + period.seen.seconds)
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def _show(course: "Course", head: str) -> None:
+    from bench.cli.terminal import one_line, show
+    from bench.cli.views.tables import mark, table
+    from bench.online.result import Answer
+    from bench.simulation.result import VIOLATIONS_ALLOWED
+    from bench.wording import pct, percent
+
+    many = math.ceil(len(course.periods) / _ROWS)
+    groups = [course.part(first, first + many) for first in range(0, len(course.periods), many)]
+    shown = course.ids if len(course.ids) <= _COLUMNS else ()
+    columns = [">from", ">requests/s", *(f">{name}" for name in shown), ">GPUs", ">share", ">violations", ">drops"]
+    total = course.to_json()
+    worst = max(total["workloads"], key=lambda workload: workload["violation_rate"])
+    answers = ", ".join(f"{course.count(answer)} {answer}" for answer in Answer if course.count(answer))
+    least, most = total["gpus_used"]
+    overfull = f"{mark(False)} in {course.overfull} periods more was resident than a GPU's memory holds"
+    show(
+        f"{one_line(head)}: {total['seconds']:g} s in {len(course.periods)} periods",
+        "",
+        table(columns, [_cells(group, len(shown)) for group in groups]),
+        "",
+        f"{mark(total['violation_rate'] <= VIOLATIONS_ALLOWED)} {percent(total['violation_rate'])} of"
+        f" {total['requests']:,} requests not in time; at worst {percent(worst['violation_rate'])} of"
+        f" {one_line(worst['id'])}; {total['dropped']:,} dropped, {total['unfinished']:,} unfinished",
+        f"  {course.gpus_held:.2f} GPUs held on average, {least} to {most} in use; a GPU's memory up to"
+        f" {pct(course.memory_pct)} taken; after the periods: {answers}",
+        *([overfull] if course.overfull else []),
+    )
+
+
+def _cells(course: "Course", shown: int) -> list[object]:
+    from bench.wording import percent
+
+    seen, last = course.seen, course.periods[-1]
+    return [
+        f"{course.periods[0].begin_s:g} s",
+        f"{seen.rate_rps.sum():,.1f}",
+        *(f"{rate:,.1f}" for rate in seen.throughput_rps[:shown]),
+        last.gpus_used,
+        last.share_units,
+        percent(seen.violation_rate),
+        int(seen.dropped.sum()),
+    ]
+
+
+def _csv(course: "Course") -> str:
+    """Return the periods as CSV: their own columns, then the throughput of every workload."""
+    import csv
+    import io
+
+    sheet = io.StringIO()
+    lines = csv.writer(sheet, lineterminator="\n")
+    periods = [period.to_json(course.ids) for period in course.periods]
+    columns = [name for name in periods[0] if name != "workloads"]
+    lines.writerow([*columns, *(f"throughput_rps {name}" for name in course.ids)])
+    for period in periods:
+        throughput = [period["workloads"][name]["throughput_rps"] for name in course.ids]
+        lines.writerow([*(period[name] for name in columns), *throughput])
+    return sheet.getvalue()

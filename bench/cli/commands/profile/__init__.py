@@ -1,0 +1,1 @@
+"""``bench profile`` and its commands."""

@@ -1,0 +1,54 @@
+"""Errors of a performance model as tables."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from instances.performance.validation import Errors
+
+
+def rows_of(errors: "Errors") -> list[dict[str, Any]]:
+    """Return what was predicted and observed, for programs."""
+    return [
+        {
+            "own": str(sample.own),
+            "other": str(sample.other),
+            "observed_ms": sample.latency_ms,
+            "predicted_ms": float(predicted),
+            "relative_error": float(relative),
+        }
+        for sample, predicted, relative in zip(errors.samples, errors.predicted_ms, errors.relative, strict=True)
+    ]
+
+
+def size(item: tuple[Any, Any]) -> float:
+    """Order summaries by the number they are of."""
+    return float(item[0])
+
+
+def summary_table(name: str, summaries: "dict[Any, dict[str, float]]") -> Any:
+    """Return a table of summaries, a row each."""
+    from bench.cli.views.tables import table
+
+    columns = ["mean", "p50", "p90", "p95", "max"]
+    rows = [
+        [str(value), f"{summary['rows']:.0f}", *(f"{100.0 * summary[column]:.2f} %" for column in columns)]
+        for value, summary in summaries.items()
+    ]
+    return table([name, ">rows", *(f">{column}" for column in columns)], rows)
+
+
+def worst_table(name: str, errors: "Errors") -> Any:
+    """Return a table of single rows."""
+    from bench.cli.views.tables import table
+
+    rows = [
+        [
+            row["own"],
+            row["other"],
+            f"{row['observed_ms']:.3f}",
+            f"{row['predicted_ms']:.3f}",
+            f"{100 * row['relative_error']:+.1f} %",
+        ]
+        for row in rows_of(errors)
+    ]
+    return table([name, "beside", ">observed ms", ">predicted ms", ">error"], rows)

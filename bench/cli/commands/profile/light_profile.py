@@ -1,0 +1,63 @@
+"""A light profile from anybody: which GPU it is of, and the GPU type that fits it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from instances import GpuType
+
+LARGEST = 1e12
+"""Beyond all times, powers, rates and sizes that a profile may hold."""
+
+
+def catalogued(profile: Any, file: Path) -> "GpuType | None":
+    """Return the catalogue's entry of the GPU that a profile is of, if there is one."""
+    from instances import InputError
+    from instances.catalogue import gpu_type, gpu_type_names
+
+    gpu = profile.get("gpu") if isinstance(profile, dict) else None
+    if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
+        raise InputError(f"{file}: gpu.name", "is missing; a light profile names its GPU there")
+    name = gpu["name"].lower()
+    return gpu_type(name) if name in gpu_type_names() else None
+
+
+def fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> "GpuType":
+    """Fit ``profile``; whatever is wrong with it is an ``InputError`` about ``file``."""
+    import math
+    import warnings
+    from dataclasses import asdict
+
+    from instances import InputError
+    from instances.performance.igniter_fit import fit_profile
+
+    _check_numbers(profile, str(file))
+    try:
+        with warnings.catch_warnings():  # of a fit through garbage, whose figures are refused below
+            warnings.simplefilter("ignore")
+            gpu = fit_profile(profile, source, memory_mib, price_per_hour)
+    except InputError as error:
+        raise InputError(f"{file}: {error.where}", error.problem) from None
+    except (ArithmeticError, AttributeError, IndexError, StopIteration, TypeError, ValueError) as error:
+        raise InputError(str(file), f"is no light profile: {type(error).__name__} {error}".rstrip()) from None
+    for model in gpu.models.values():
+        numbers = (*model.k, *model.power, *model.l2, model.alpha_cache, *model.provenance.residual.values())
+        if not all(map(math.isfinite, numbers)):
+            raise InputError(f"{file}: models.{model.name}", "no finite coefficients fit these samples")
+    if not all(map(math.isfinite, asdict(gpu.hardware).values())):
+        raise InputError(f"{file}: gpu", "no finite coefficients fit these samples")
+    return gpu
+
+
+def _check_numbers(profile: Any, where: str) -> None:
+    """Refuse numbers that no measurement gives, before anything is computed with them."""
+    from instances.files.problems import input_error
+
+    waiting: list[tuple[tuple[int | str, ...], Any]] = [((), profile)]
+    while waiting:
+        location, value = waiting.pop()
+        if isinstance(value, int | float) and not abs(value) <= LARGEST:
+            raise input_error(where, [(location, f"expected a number of at most {LARGEST:g}")])
+        if isinstance(value, dict | list):
+            children = value.items() if isinstance(value, dict) else enumerate(value)
+            waiting += [((*location, key), child) for key, child in children]

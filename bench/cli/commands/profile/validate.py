@@ -1,0 +1,100 @@
+"""``bench profile validate``: how far a performance model is from measured co-locations."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bench.cli.options import Format, FormatOption
+
+if TYPE_CHECKING:
+    from instances import GpuType
+    from instances.performance.validation import Errors
+
+EXAMPLES = (
+    "bench profile validate pairs.csv --gpu v100 --model igniter",
+    "bench profile validate pairs.csv --gpu v100 --model hybrid --hold-out pair",
+    "bench profile validate pairs.csv --gpu mine.toml --model inss --plot errors --format json",
+)
+
+
+def validate(
+    pairs_file: Annotated[Path, typer.Argument(metavar="PAIRS", help="Measured pairs, as CSV.")],
+    gpu_name: Annotated[str, typer.Option("--gpu", metavar="NAME|FILE", help="GPU type, or a catalogue file.")],
+    model_name: Annotated[str, typer.Option("--model", metavar="NAME", help="Performance model.")],
+    hold_out: Annotated[
+        str | None,
+        typer.Option(
+            "--hold-out",
+            metavar="WHAT",
+            help="Fit company to the other pairs first: rows, pair, batch or neighbour-batch are held out in turn.",
+        ),
+    ] = None,
+    worst: Annotated[
+        int, typer.Option("--worst", metavar="N", min=0, help="Rows with the largest errors to list.")
+    ] = 5,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="NAME", help="Draw predicted against observed: NAME.pdf, NAME.svg, NAME.png."),
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compare predicted with measured inference times of co-located models; errors are relative to the measured."""
+    from bench.cli.commands.profile.error_tables import rows_of
+    from bench.cli.terminal import print_json, show
+    from instances.errors import unknown_name
+    from instances.measurements import read_pairs
+    from instances.performance import performance_model, validation
+    from instances.performance.prediction import check_known
+
+    performance_model(model_name, "--model")
+    if hold_out is not None and hold_out not in validation.HELD_OUT:
+        raise unknown_name("--hold-out", "part to hold out", hold_out, list(validation.HELD_OUT))
+    gpu, samples = find_gpu(gpu_name), read_pairs(pairs_file)
+    check_known(gpu, [at for sample in samples for at in (sample.own, sample.other)], str(pairs_file))
+    errors = (
+        validation.validate(gpu, model_name, samples)
+        if hold_out is None
+        else validation.validate_held_out(gpu, model_name, samples, hold_out)
+    )
+    if plot is not None:
+        from reports.scatter import draw_scatter
+
+        draw_scatter(plot, f"{model_name} on {gpu.name}", errors)
+    if form is Format.JSON:
+        head = {"gpu": gpu.name, "model": model_name, "hold_out": hold_out}
+        print_json(head | errors.summary | {"worst": rows_of(errors.worst(worst))})
+    else:
+        show(*_tables(errors, worst))
+
+
+def find_gpu(name: str) -> "GpuType":
+    """Return the GPU type of that name, or that of a catalogue file.
+
+    Raises
+    ------
+    InputError
+        If there is neither.
+    """
+    from instances.catalogue import gpu_type
+    from instances.files import read_gpu_type
+
+    return read_gpu_type(Path(name)) if name.endswith(".toml") else gpu_type(name, "--gpu")
+
+
+def _tables(errors: "Errors", worst: int) -> list[Any]:
+    from bench.cli.commands.profile.error_tables import size, summary_table, worst_table
+
+    by_batch, by_share = errors.by(lambda sample: sample.own.batch), errors.by(lambda sample: sample.own.share_pct)
+    parts: list[tuple[str, dict[Any, dict[str, float]]]] = [
+        ("all", {"": errors.summary}),
+        ("model", errors.by(lambda sample: sample.own.model)),
+        ("batch", dict(sorted(by_batch.items(), key=size))),
+        ("share", dict(sorted(by_share.items(), key=size))),
+    ]
+    found: list[Any] = []
+    for name, summaries in parts:
+        found += [summary_table(name, summaries), ""]
+    outlying = len(errors.outliers.samples)
+    found.append(worst_table(f"largest errors ({outlying} outliers)", errors.worst(worst)))
+    return found

@@ -1,0 +1,121 @@
+"""``bench replay``: what a plan does on hardware, beside what was predicted."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
+
+if TYPE_CHECKING:
+    from bench.replay.command import Order, Values
+
+EXAMPLES = (
+    "bench replay plan.json --backend cpu --seconds 5   # tiny models: tries the plan's serving, not its times",
+    "bench replay plan.json --backend mps --half        # a process for each gpulet, its share set by MPS",
+    "bench replay plan.json --backend green --graphs    # green contexts and CUDA graphs in one process",
+    "bench replay plan.json --backend mps --then next.json --switch-at 10",
+    "python -m bench.replay plan.json --backend mps     # the same with nothing but NumPy and PyTorch",
+)
+
+
+def replay_plan(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    instance_name: Annotated[
+        str | None,
+        typer.Argument(metavar="INSTANCE", help="Name or file; otherwise the one that the plan embeds or names."),
+    ] = None,
+    backend: Annotated[
+        str,
+        typer.Option("--backend", metavar="cpu|mps|green|stream|sim", help="Where and how it is served."),
+    ] = "mps",
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Time that is measured.")] = 30.0,
+    warmup: Annotated[float, typer.Option("--warmup", metavar="N", help="Seconds before it.")] = 5.0,
+    arrivals: ArrivalsOption = "poisson",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the arrivals.")] = 0,
+    drop: Annotated[bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer be in time.")] = True,
+    half: Annotated[bool, typer.Option("--half", help="Models in half precision.")] = False,
+    graphs: Annotated[bool, typer.Option("--graphs", help="Batches as CUDA graphs.")] = False,
+    then: Annotated[
+        Path | None, typer.Option("--then", metavar="PLAN", help="Plan that takes over while requests come.")
+    ] = None,
+    switch_at: Annotated[
+        float | None,
+        typer.Option("--switch-at", metavar="S", help="Measured seconds until that change begins."),
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", metavar="FILE", help="Also keep what was measured there, as a run.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Replay a plan: serve its requests as they would come, and measure every one of them.
+
+    A load generator sends each request at its time, whatever becomes of those before. Latencies count from when a
+    request was due. Where that can be told, what the performance model and the simulator predict stands beside.
+    """
+    from bench.cli.selection import find_plan
+    from bench.cli.terminal import print_json, say
+    from bench.replay.command import Order
+    from bench.replay.course import Options, ReplayFailedError
+    from bench.simulation.arrivals import parse_arrivals
+    from bench.simulation.settings import Settings
+
+    plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
+    settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
+    order = Order(plans, backend, settings, Options(half, graphs, switch_at))
+    try:
+        values = _simulated(order) if backend == "sim" else _replayed(order)
+    except ReplayFailedError as error:
+        say(f"failed: {error}")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        say("interrupted: nothing was measured to the end")
+        raise typer.Exit(INTERRUPTED) from None
+    if ledger is not None:
+        _keep(ledger, order, values)
+    if form is Format.JSON:
+        print_json(values)
+    else:
+        _show(values)
+    if values["failures"]:
+        raise typer.Exit(1)
+
+
+def _replayed(order: "Order") -> "Values":
+    from bench.cli.terminal import say
+    from bench.replay.command import replayed
+    from bench.replay.prediction import predict
+
+    values = replayed(order, say)
+    if len(order.plans) == 1:
+        predict(values, *order.plans[0], order.settings)
+    return values
+
+
+def _simulated(order: "Order") -> "Values":
+    """Simulate: a replay without hardware."""
+    from bench.replay.command import head
+    from bench.replay.result import NOTHING_REPLAYED
+    from bench.simulate import simulate
+    from instances import InputError
+
+    if len(order.plans) > 1:
+        raise InputError("--then", "is not for --backend sim; `bench online` simulates plans that change")
+    return head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
+
+
+def _keep(ledger: Path, order: "Order", values: "Values") -> None:
+    from bench.ledger.store import Ledger
+    from bench.replay.keeping import row_of_replay
+
+    _, instance = order.plans[0]
+    with Ledger(ledger, create=True) as file:
+        file.add(row_of_replay(order, values), instance)
+
+
+def _show(values: "Values") -> None:
+    from bench.cli.terminal import one_line, show
+    from bench.cli.views.tables import table
+    from bench.replay.command import COLUMNS, cells, remarks, title
+
+    show(one_line(title(values)), "", table(COLUMNS, cells(values)), "", *map(one_line, remarks(values)))

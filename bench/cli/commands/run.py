@@ -1,0 +1,172 @@
+"""``bench run``: instances times schedulers times seeds, each in a process of its own, every result a row."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.experiment import names_experiments, take_experiment
+from bench.cli.options import (
+    DEFAULT_LEDGER,
+    INTERRUPTED,
+    ArrivalsOption,
+    ErrorOption,
+    Format,
+    FormatOption,
+    JobsOption,
+    LedgerOption,
+    MemoryLimitOption,
+    ThreadsOption,
+    TimeLimitOption,
+    TruthOption,
+)
+
+if TYPE_CHECKING:
+    from bench.ledger.row import Row
+    from bench.task import Task
+
+EXAMPLES = (
+    "bench run --instances smoke --schedulers igniter,ffd+",
+    "bench run --instances 64gpu-cost,mix.json,folder/,'more/*.json' --time-limit 60",
+    "bench run experiment.toml --seeds 0,1,2",
+    "bench run --instances igniter-12 --schedulers igniter,cpsat@igniter --param igniter.spend_spare=no",
+    "bench run --instances smoke --format json --plans plans/ > rows.json",
+    "bench run --instances 64gpu-cost --truth hybrid --error 0.2 --headroom 1.1 --seeds 0,1,2",
+    "bench run --instances 64gpu --cluster tcp://10.0.0.1:8786",
+    "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a row for all scenarios",
+)
+
+
+class OnOff(StrEnum):
+    """A switch."""
+
+    ON = "on"
+    OFF = "off"
+
+
+@names_experiments
+def run(
+    context: typer.Context,
+    experiment: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="EXPERIMENT.toml|NAME|FILE",
+            callback=take_experiment,
+            is_eager=True,  # so that the options come after it: those that are not given are the file's
+            help="A file with options as keys, which those of the command line override; and more for --instances.",
+        ),
+    ] = None,
+    instances: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--instances",
+            metavar="NAME|FILE|DIR[,...]",
+            help="Suites, scenario sets, instances, files, patterns such as 'mine/*.json', folders of *.json files.",
+        ),
+    ] = None,
+    schedulers: Annotated[
+        str | None,
+        typer.Option(
+            "--schedulers",
+            metavar="A,B,C@START",
+            help="C@START: C goes on from START's plan. Default: all that can solve the instance.",
+        ),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="A.NAME=VALUE[,...]",
+            help="A scheduler's parameter; may be repeated. Several values: a run with each, in every combination.",
+        ),
+    ] = None,
+    time_limit: TimeLimitOption = 10.0,
+    memory_limit: MemoryLimitOption = 8.0,
+    threads: ThreadsOption = 1,
+    seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="One run for each.")] = "0",
+    jobs: JobsOption = None,
+    simulate: Annotated[
+        OnOff, typer.Option("--simulate", help="Whether every plan is simulated under arrivals of the run's seed.")
+    ] = OnOff.ON,
+    arrivals: ArrivalsOption = "poisson",
+    headroom: Annotated[
+        float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
+    ] = 1.0,
+    truth: TruthOption = None,
+    error: ErrorOption = 0.0,
+    ledger_file: LedgerOption = DEFAULT_LEDGER,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://10.0.0.1:8786."),
+    ] = None,
+    plans: Annotated[
+        Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan there, with its instance inside.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Run schedulers on instances and put the results into the ledger.
+
+    Runs that the ledger has already are not run again. After Ctrl-C the same command goes on with the rest.
+
+    A name goes before a file or folder called the same: write ./NAME for those.
+
+    Exit code 1 means that a run failed: it crashed, raised, ran out of memory or gave no valid plan. Reaching the
+    time limit, finding nothing or breaking a constraint are results.
+    """
+    from bench.cli.files import make_folder
+    from bench.cli.running import run_with_progress, tell_failures
+    from bench.cli.selection import find_problems
+    from bench.cli.tasks import Limits, Order, fitting_jobs, parse_seeds, plan_tasks
+    from bench.cli.terminal import print_json, say, show
+    from bench.cli.views.run_tables import row_json, run_tables
+    from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import Ledger
+    from bench.simulation.arrivals import parse_arrivals
+    from bench.trial import Trial
+
+    refuse_wrong_answers()
+    under = parse_arrivals(arrivals, "--arrivals") if simulate is OnOff.ON else None
+    trial = Trial(headroom, truth, error, under)
+    limits = Limits(time_limit, memory_limit, threads)
+    chosen_seeds = parse_seeds(seeds)
+    chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
+    found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
+    tasks, notes = plan_tasks(Order(found, chosen, parameters or [], chosen_seeds, limits, trial))
+    if plans is not None:
+        make_folder(plans, "--plans")
+    with Ledger(ledger_file, create=True) as ledger:
+        for note in notes:
+            say(note)
+        jobs, reduced = fitting_jobs(jobs, threads) if cluster is None else (1, "")
+        if reduced:
+            say(reduced)
+        rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster)
+        gaps = ledger_gaps(rows, ledger)
+        if plans is not None:
+            _write_plans(rows, plans, tasks)
+    if form is Format.JSON:
+        print_json([row_json(row, gaps) for row in rows])
+    else:
+        show(*run_tables(rows, gaps, len(chosen_seeds) > 1))
+    say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger_file})")
+    if interrupted:
+        say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; the same command runs the rest")
+        raise typer.Exit(INTERRUPTED)
+    if tell_failures(rows, ledger_file):
+        raise typer.Exit(1)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _write_plans(rows: Sequence["Row"], folder: Path, tasks: Sequence["Task"]) -> None:
+    from bench.cli.files import plan_file_name, write_plan
+
+    by_key = {task.key: task.instance for task in tasks}
+    for row in rows:
+        if row.plan is not None:
+            write_plan(folder / plan_file_name(row), row, by_key[row.key])

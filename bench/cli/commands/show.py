@@ -1,0 +1,195 @@
+"""``bench show``: the leaderboard of a ledger, one run in full, or an instance."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
+
+if TYPE_CHECKING:
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
+    from instances import Instance, ScenarioSet
+
+EXAMPLES = (
+    "bench show                          # the best of each scheduler",
+    "bench show 64gpu-cost               # an instance, and the best of each scheduler on it",
+    "bench show 3f9c2a1b                 # the run whose key starts so",
+    "bench show 3f9c2a1b --plan -o plan.json",
+)
+
+_KEY = re.compile("[0-9a-f]{4,64}", re.IGNORECASE)
+
+
+def show_things(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN|INSTANCE", help="Start of a run's key; instance, suite or file; or nothing."),
+    ] = None,
+    ledger_file: LedgerOption = DEFAULT_LEDGER,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only the run's plan, as a file with its instance inside.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="With --plan, or an instance: file to write.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show the best results so far, a run in full, or an instance."""
+    from bench.ledger.store import Ledger
+    from instances import InputError
+
+    if plan or output is not None:
+        if names is None or len(names) != 1:
+            raise InputError("--plan" if plan else "--output", "needs exactly one name: whose?")
+        _write(names[0], ledger_file, plan, output)
+    elif not names:
+        with Ledger(ledger_file) as ledger:
+            _show_leaderboard(ledger, form)
+    else:
+        _show_each(names, ledger_file, form)
+
+
+def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
+    """Write a run's plan or an instance as a file."""
+    from bench.cli.terminal import print_json, say
+    from bench.ledger.store import Ledger
+    from instances import InputError, ScenarioSet
+    from instances.files import instance_to_json, plan_from_json, plan_to_json, write_json
+
+    if plan:
+        with Ledger(ledger_file) as ledger:
+            row = ledger.row(name)
+            if row.plan is None:
+                raise InputError(f"run {name}", f"has no plan: {row.termination} {row.reason}".rstrip())
+            data = plan_to_json(plan_from_json(row.plan), ledger.instance(row.instance_hash))
+    else:
+        found = _problems(name, ledger_file)
+        if len(found) != 1 or isinstance(found[0], ScenarioSet):
+            what = "a scenario set" if found else "no instance"
+            what = f"{len(found)} instances" if len(found) > 1 else what
+            raise InputError("--output", f'"{name}" is {what}; with --plan a run is written')
+        data = instance_to_json(found[0])
+    if output is None:
+        print_json(data)
+    else:
+        write_json(output, data)
+        say(f"wrote {output}")
+
+
+def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
+    """Show runs and instances; in JSON one is an object, several are a list."""
+    from bench.cli.tasks import base_of
+    from bench.cli.terminal import print_json, show
+    from bench.cli.views.instance import show_instance
+    from bench.cli.views.run import show_run
+    from bench.cli.views.run_tables import row_json
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import Ledger
+    from instances import ScenarioSet
+    from instances.files import instance_to_json
+
+    found: list[dict[str, object]] = []
+    for name in names:
+        problems = _problems(name, ledger_file)
+        if problems:
+            for problem in problems:
+                count = len(problem) if isinstance(problem, ScenarioSet) else None
+                if form is Format.JSON:
+                    found.append(instance_to_json(base_of(problem)) | ({} if count is None else {"scenarios": count}))
+                    continue
+                if count is not None:
+                    show(f"{count:,} scenarios, each with other rates; these are the highest")
+                show_instance(base_of(problem))
+                if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
+                    with Ledger(ledger_file) as ledger:
+                        _show_leaderboard(ledger, form, problem.fingerprint)
+            continue
+        with Ledger(ledger_file) as ledger:
+            row = ledger.row(name)
+            gaps = ledger_gaps([row], ledger)
+            if form is Format.JSON:
+                found.append(row_json(row, gaps))
+            else:
+                show_run(row, gaps[row.key], ledger)
+    if form is Format.JSON:
+        print_json(found[0] if len(found) == 1 else found)
+
+
+def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
+    """Return the instances or the scenario set that ``name`` stands for; none if it can only be a run.
+
+    Raises
+    ------
+    InputError
+        If it is neither a known name, nor a file, nor something a run's key may start with.
+    """
+    from bench.cli.selection import known_names, looks_like_file, named_instances
+    from bench.ledger.store import Ledger
+    from instances.errors import unknown_name
+    from instances.files import read_instance
+    from instances.suites import SCENARIO_SUITES
+
+    named = named_instances(name)
+    if named:
+        return [*named]
+    if name in SCENARIO_SUITES:
+        return [SCENARIO_SUITES[name].build()]
+    if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
+        with Ledger(ledger_file) as ledger:
+            stored = dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name))
+            if stored:
+                return [ledger.instance(fingerprint) for fingerprint in stored]
+    if looks_like_file(name):
+        return [read_instance(Path(name))]
+    if not _KEY.fullmatch(name):
+        raise unknown_name("show", "instance or run", name, known_names())
+    return []
+
+
+def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = None) -> None:
+    """Show the best rows, of one instance only where its ``fingerprint`` is given: nothing where it has none."""
+    from bench.cli.terminal import print_json, show
+    from bench.cli.views.run_tables import row_json, run_tables
+    from bench.ledger.gap import ledger_gaps
+    from bench.ledger.store import DETAILS
+
+    without = DETAILS if form is Format.TABLE else ()
+    keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]
+    if fingerprint is not None and not keys:
+        return
+    best = [row for key in keys for row in ledger.rows(key=key, without=without, checked=True)]
+    gaps = ledger_gaps(best, ledger)
+    if form is Format.JSON:
+        print_json([row_json(row, gaps) for row in best])
+        return
+    show(*run_tables(best, gaps))
+
+
+def leaders(rows: Sequence["Row"]) -> list["Row"]:
+    """Return the best row of each scheduler on each instance: instances by name, the best scheduler first.
+
+    On a scenario set other parameters make another scheduler. Feasible plans go before infeasible ones, those before
+    none; then the better value, then the shorter decision.
+    """
+
+    def rank(row: "Row") -> tuple[bool, bool, float, float]:
+        value = row.value if row.value is not None else 0.0
+        return (
+            not row.feasible,
+            row.value is None,
+            value if row.objective == "cost" else -value,
+            row.decision_s if row.decision_s is not None else float("inf"),
+        )
+
+    best: dict[tuple[str, str, str], Row] = {}
+    for row in rows:
+        variant = "" if row.scenarios is None else str(row.parameters)
+        place = row.instance_hash, row.scheduler, variant
+        if place not in best or rank(row) < rank(best[place]):
+            best[place] = row
+    return sorted(best.values(), key=lambda row: (row.instance, row.instance_hash, *rank(row)))

@@ -1,0 +1,175 @@
+"""``bench simulate``: what a plan does under real arrivals."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import INTERRUPTED, ArrivalsOption, ErrorOption, Format, FormatOption, TruthOption
+
+if TYPE_CHECKING:
+    from bench.simulate import Series, Served, Settings, Simulated
+    from instances import Instance, Plan
+
+EXAMPLES = (
+    "bench simulate plan.json",
+    "bench simulate plan.json --arrivals constant --seconds 60",
+    "bench simulate plan.json mix.json --arrivals twitter.csv.gz --seconds 600 --series seconds.csv",
+    "bench simulate plan.json --truth hybrid --error 0.1   # GPUs that are not what the planner thinks",
+)
+
+
+def simulate_plan(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    instance_name: Annotated[
+        str | None,
+        typer.Argument(metavar="INSTANCE", help="Name or file; otherwise the one that the plan embeds or names."),
+    ] = None,
+    arrivals: ArrivalsOption = "poisson",
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Simulated time that is measured.")] = 30.0,
+    warmup: Annotated[float, typer.Option("--warmup", metavar="N", help="Simulated seconds before it.")] = 5.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the arrivals, the noise and the error.")] = 0,
+    interference: Annotated[
+        str,
+        typer.Option("--interference", metavar="dynamic|static", help="Of overlapping batches only, or of everybody."),
+    ] = "dynamic",
+    drop: Annotated[bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer be in time.")] = True,
+    noise: Annotated[
+        float, typer.Option("--noise", metavar="S", help="Deviation of a random factor on every batch's time.")
+    ] = 0.0,
+    truth: TruthOption = None,
+    error: ErrorOption = 0.0,
+    series: Annotated[
+        Path | None, typer.Option("--series", metavar="FILE", help="CSV file to write: what happened every second.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Simulate every request of a plan: latencies, goodput, and who is late.
+
+    Arrival traces are scaled to each workload's rate. The same seed gives every plan the same requests.
+    """
+    from bench.cli.files import write_text
+    from bench.cli.selection import find_plan
+    from bench.cli.terminal import print_json, say
+    from bench.simulate import Interference, Settings, simulation
+    from bench.simulation.arrivals import parse_arrivals
+    from instances.errors import unknown_name
+    from instances.misspecification import misspecified
+
+    plan, instance = find_plan(plan_file, instance_name)
+    if interference not in list(Interference):
+        raise unknown_name("--interference", "kind of interference", interference, [str(kind) for kind in Interference])
+    settings = Settings(
+        parse_arrivals(arrivals, "--arrivals"),
+        seconds,
+        warmup,
+        seed,
+        Interference(interference),
+        drop,
+        noise,
+        by_second=series is not None,
+    )
+    reality = misspecified(instance, truth, error, seed)
+    try:
+        found = _finished(simulation(plan, instance, settings, reality))
+    except KeyboardInterrupt:
+        say("interrupted: nothing was measured to the end")
+        raise typer.Exit(INTERRUPTED) from None
+    if series is not None and found.series is not None:
+        write_text(series, _csv(found.series))
+    if form is Format.JSON:
+        head = {"instance": instance.name, "arrivals": settings.arrivals.label, "seed": seed}
+        print_json(head | found.to_json())
+    else:
+        _show(plan, instance, settings, found)
+
+
+def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
+    """Run a simulation to its end; on a terminal say how far it is when it takes long."""
+    import sys
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from bench.cli.terminal import console_on
+
+    columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("simulating", total=1.0)
+        while True:
+            try:
+                bar.update(task, completed=next(steps))
+            except StopIteration as done:
+                found: Simulated = done.value
+                return found
+
+
+def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simulated") -> None:
+    from bench.cli.terminal import one_line, show
+    from bench.cli.views.tables import mark, table
+    from bench.wording import percent
+
+    columns = [
+        "workload",
+        ">SLO",
+        ">offered",
+        ">requests",
+        ">P50",
+        ">P90",
+        ">P99",
+        ">max",
+        ">goodput",
+        ">late",
+        ">dropped",
+        "",
+    ]
+    cells = [_cells(one) for one in (*found.workloads, *found.applications)]
+    worst = "-" if found.worst_p99 is None else f"{found.worst_p99:.2f} x its SLO"
+    many = f"{found.violating} of {len(cells)}" if found.violating else "none"
+    show(
+        f"plan for {one_line(instance.name)}: {settings.seconds:g} s of {settings.arrivals.label} arrivals,"
+        f" {settings.interference} interference, seed {settings.seed}",
+        "",
+        table(columns, cells),
+        "",
+        f"{mark(found.violating == 0)} {many} with more than 1 % of the requests not in time; worst P99 {worst}",
+        f"  {found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
+        f" time, {percent(found.drop_rate)} dropped; simulated in {found.wall_s:.2f} s",
+    )
+
+
+def _cells(one: "Served") -> list[object]:
+    from bench.cli.views.tables import mark
+    from bench.wording import percent
+
+    def ms(value: float | None) -> str:
+        return "-" if value is None else f"{value:,.1f} ms"
+
+    return [
+        one.id,
+        f"{one.slo_ms:g} ms",
+        f"{one.offered_rps:,.1f}",
+        f"{one.requests:,}",
+        ms(one.p50_ms),
+        ms(one.p90_ms),
+        ms(one.p99_ms),
+        ms(one.max_ms),
+        f"{one.goodput_rps:,.1f}",
+        percent(one.violation_rate - one.drop_rate),
+        percent(one.drop_rate),
+        mark(not one.violating) if one.requests else "-",
+    ]
+
+
+def _csv(series: "Series") -> str:
+    import csv
+    import io
+
+    sheet = io.StringIO()
+    lines = csv.writer(sheet, lineterminator="\n")
+    lines.writerow(["second", "workload", "arrived", "in_time", "late", "dropped"])
+    for second in range(len(series.arrived)):
+        for w, workload in enumerate(series.workloads):
+            counts = (series.arrived, series.in_time, series.late, series.dropped)
+            lines.writerow([second, workload, *(int(count[second, w]) for count in counts)])
+    return sheet.getvalue()

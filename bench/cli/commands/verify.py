@@ -1,0 +1,66 @@
+"""``bench verify``: the judge's verdict on a plan file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.options import Format, FormatOption
+
+if TYPE_CHECKING:
+    from bench.judge.judging import Verdict
+    from instances import Instance, Plan
+
+EXAMPLES = (
+    "bench verify plan.json",
+    "bench verify plan.json mix.json --format json",
+    "bench verify plan.json 64gpu-cost --strict",
+)
+
+
+def verify(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    instance_name: Annotated[
+        str | None,
+        typer.Argument(metavar="INSTANCE", help="Name or file; otherwise the one that the plan embeds or names."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if the plan is infeasible.")] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Judge a plan: say whether it is feasible, what it is worth, and which constraints it breaks.
+
+    An infeasible plan is a result like any other: the exit code is 0 unless --strict is given.
+    """
+    from bench.cli.selection import find_plan
+    from bench.cli.terminal import print_json
+    from bench.judge.judging import judge
+
+    plan, instance = find_plan(plan_file, instance_name)
+    verdict = judge(plan, instance)
+    if form is Format.JSON:
+        head = {"instance": instance.name, "objective": str(instance.objective), "plan_class": str(plan.plan_class)}
+        print_json(head | verdict.to_json())
+    else:
+        _show(plan, instance, verdict)
+    if strict and not verdict.feasible:
+        raise typer.Exit(1)
+
+
+def _show(plan: "Plan", instance: "Instance", verdict: "Verdict") -> None:
+    from bench.cli.terminal import one_line, show
+    from bench.cli.views.picture import plan_picture
+    from bench.cli.views.tables import mark
+    from bench.wording import worth
+
+    over = verdict.over_capacity_pct
+    found = "feasible" if verdict.feasible else "infeasible"
+    show(
+        f"{mark(verdict.feasible)} {found}: plan for {one_line(instance.name)}",
+        f"  {instance.objective}: {worth(verdict.value, instance.objective)} on {verdict.gpus_used} GPUs, "
+        f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised"
+        + ("" if over is None else f", {over:.1f} % of the time over capacity"),
+        "",
+        plan_picture(plan, instance),
+        "",
+        *(f"{mark(False)} {violation.kind}: {one_line(violation.message)}" for violation in verdict.violations),
+    )

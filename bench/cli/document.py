@@ -1,0 +1,60 @@
+"""``bench report --experiments``: EXPERIMENTS.md from the runs in a ledger."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from bench.ledger.row import Row
+    from bench.ledger.store import Ledger
+    from reports.figure import Need
+
+
+def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None = None) -> None:
+    """Write the document to ``out``, and say which runs it lacks; with ``run`` make them first.
+
+    Raises
+    ------
+    typer.Exit
+        With code 1 if a run failed, and after Ctrl-C.
+    """
+    from bench.cli.files import write_text
+    from bench.cli.running import tell_failures
+    from bench.cli.tasks import default_jobs
+    from bench.cli.terminal import listed, say
+    from bench.ledger.store import Ledger
+    from reports.experiments import render
+
+    made: set[Need] = set()
+    rows: list[Row] = []
+    with Ledger(ledger_file, create=run) as ledger:
+        document = render(ledger)
+        # What a line asks for first hides what it asks for next.
+        while run and (needs := [need for need in document.missing if need not in made]):
+            rows += _make(needs, ledger, jobs or default_jobs(threads=1))
+            made.update(needs)
+            document = render(ledger)
+    write_text(out, document.text)
+    if document.missing:
+        advice = "" if run else "; with --run they are made first"
+        say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")
+    if tell_failures(rows, ledger_file):
+        raise typer.Exit(1)
+
+
+def _make(needs: "list[Need]", ledger: "Ledger", jobs: int) -> "list[Row]":
+    """Make the runs of ``needs`` that are not in the ledger, having said what they cost."""
+    from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
+    from bench.cli.tasks import Limits
+    from bench.doctor.known_bad import refuse_wrong_answers
+
+    refuse_wrong_answers()
+    limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)
+    planned = tasks_of(needs, "--experiments", limits)
+    tasks, climbing = (
+        each_once(found for need, found in planned.items() if need.climb is climb) for climb in (False, True)
+    )
+    missing, unended = missing_of(tasks, climbing, ledger.path)
+    tell_cost(missing, len(unended), jobs)
+    return [row for rows in make_runs(tasks, climbing, ledger, jobs).values() for row in rows]

@@ -1,0 +1,124 @@
+"""One run in full, for people."""
+
+from collections.abc import Mapping
+from json import dumps
+from typing import Any
+
+from bench.cli.terminal import many_lines, one_line, show
+from bench.cli.views.picture import plan_picture
+from bench.cli.views.run_tables import bound, set_in_words
+from bench.cli.views.tables import cell, mark, table
+from bench.ledger.gap import Gap
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.wording import objective_of, pct, percent, result, seconds, worth
+from instances import InputError
+from instances.files import plan_from_json
+
+_POINTS_SHOWN = 20
+
+
+def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
+    """Show everything the ledger knows of a run."""
+    facts = [[name, fact] for name, fact in _facts(row, gap) if fact not in ("", None)]
+    show(table(["run", row.key], facts), "")
+    if row.trajectory:
+        show(table([">after", ">value", "feasible", ">bound"], _trajectory(row)), "")
+    if row.violation_details:
+        show(
+            "violations",
+            *(f"  {mark(False)} {one_line(v['kind'])}: {one_line(v['message'])}" for v in row.violation_details),
+        )
+        if row.violations is not None and row.violations > len(row.violation_details):
+            show(f"  and {row.violations - len(row.violation_details)} more")
+        show("")
+    if row.log_tail:
+        show("the end of what it printed", *(f"  {line}" for line in many_lines(row.log_tail).split("\n")), "")
+    if row.plan is not None:
+        _show_plan(row, ledger)
+
+
+def _facts(row: Row, gap: Gap) -> list[list[object]]:
+    objective = objective_of(row)
+    facts: list[list[object]] = [
+        ["instance", f"{row.instance} ({row.instance_hash[:12]})"],
+        ["objective", f"{objective}, rule {row.slo_rule}, model {row.performance_model}"],
+        ["scheduler", row.scheduler],
+        ["parameters", _pairs(row.parameters)],
+        ["seed", row.seed],
+        ["result", result(row) + (f": {row.reason}" if row.reason else "")],
+        ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
+        ["value", worth(row.value, objective)],
+        ["feasible", f"{mark(row.feasible)} {row.violations} violations" if row.violations else mark(row.feasible)],
+        ["GPUs", row.gpus_used],
+        ["cost", worth(row.cost_per_hour, "cost")],
+        ["throughput", worth(row.throughput_rps, "capacity")],
+        ["goodput", worth(row.goodput_rps, "goodput")],
+        ["fragments, utilisation", f"{pct(row.fragments_pct)}, {pct(row.utilisation_pct)}"],
+        ["time over capacity", None if row.over_capacity_pct is None else pct(row.over_capacity_pct)],
+        ["simulated", _simulated(row)],
+        ["headroom, truth", f"{row.headroom:g}, {row.truth or 'as planned'}" if row.headroom is not None else None],
+        ["plan class", row.plan_class],
+        ["bound", bound(row) + (f" ({_pairs(row.bound_scope)})" if row.bound_scope else "")],
+        ["gap, own gap", f"{percent(gap.gap)}, {percent(gap.own_gap)}"],
+        ["decision", f"{seconds(row.decision_s)} of {row.time_limit_s:g} s, overshoot {seconds(row.overshoot_s)}"],
+        [
+            "wall",
+            f"{seconds(row.wall_s)}: import {seconds(row.import_s)}, warm {seconds(row.warm_s)}, "
+            f"overhead {seconds(row.overhead_s)}",
+        ],
+        ["memory", f"{_mib(row.peak_memory_mb)} resident, {_mib(row.memory_limit_mb)} address space allowed"],
+        ["threads", row.threads],
+        ["statistics", _pairs(row.statistics)],
+        ["started", row.started_at],
+    ]
+    return facts + [[key, _pairs(value)] for key, value in row.provenance.items()]
+
+
+def _simulated(row: Row) -> str | None:
+    found = row.simulation
+    if found is None:
+        return None
+    worst = "-" if row.sim_worst_p99 is None else f"{row.sim_worst_p99:.2f} x its SLO"
+    return (
+        f"{found['seconds']:g} s of {found['arrivals']} arrivals: {worth(row.sim_goodput_rps, 'goodput')} in time,"
+        f" {percent(row.sim_violation_rate)} not in time, {percent(row.sim_drop_rate)} dropped;"
+        f" {row.sim_violating} workloads above 1 %, worst P99 {worst}"
+    )
+
+
+def _pairs(value: object) -> str:
+    """Return nested JSON as ``a=1, b=(c=2)``."""
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{key}=({_pairs(inner)})" if isinstance(inner, Mapping) else f"{key}={_pairs(inner)}"
+            for key, inner in value.items()
+            if inner != {}
+        )
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_pairs, value))
+    if value is None or isinstance(value, bool):
+        return dumps(value)
+    return f"{value:g}" if isinstance(value, float) else cell(value)
+
+
+def _trajectory(row: Row) -> list[list[str]]:
+    points = row.trajectory
+    step = max(1, -(-len(points) // _POINTS_SHOWN))
+    shown: list[Mapping[str, Any]] = [*points[:-1:step], points[-1]]
+    objective = objective_of(row)
+    return [
+        [seconds(p["t_s"]), worth(p["value"], objective), mark(p["feasible"]), worth(p["bound"], objective)]
+        for p in shown
+    ]
+
+
+def _show_plan(row: Row, ledger: Ledger) -> None:
+    try:
+        show(plan_picture(plan_from_json(row.plan), ledger.instance(row.instance_hash)))
+    except InputError as error:  # the catalogue has changed since: the figures above still stand
+        show(f"no picture of the plan: {one_line(str(error))}")
+
+
+def _mib(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f} MiB"

@@ -1,0 +1,137 @@
+"""Runs as tables: those on instances, and those on scenario sets, which are counted rather than valued."""
+
+from collections.abc import Mapping, Sequence
+from json import dumps
+from typing import TYPE_CHECKING
+
+from bench.cli.terminal import draws_unicode
+from bench.cli.views.tables import mark, table
+from bench.labels import labels
+from bench.wording import objective_of, pct, percent, result, seconds, short, worth
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bench.ledger.gap import Gap
+    from bench.ledger.row import JsonObject, Row
+
+
+def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "list[Table | str]":
+    """Return a table of the runs on instances and one of those on scenario sets, of either only where there are any."""
+    singles = [row for row in rows if row.scenarios is None]
+    sets = [row for row in rows if row.scenarios is not None]
+    tables: list[Table | str] = []
+    if singles or not sets:
+        tables.append(_run_table(singles, gaps, seeds))
+    if singles and sets:
+        tables.append("")
+    if sets:
+        tables.append(_set_table(sets, seeds))
+    return tables
+
+
+def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "Table":
+    """Return runs as a table, those of an instance together; with their ``seeds`` where these differ.
+
+    Schedulers that run with several parameters are named with those: ``colgen[plan_class=split]``.
+
+    Where one is of ``colocation``, its third score stands beside value and GPUs: the time over capacity.
+    """
+    scored = any(row.over_capacity_pct is not None for row in rows)
+    simulated = any(row.simulation is not None for row in rows)
+    columns = [
+        "instance",
+        "scheduler",
+        *([">seed"] if seeds else []),
+        "status",
+        ">value",
+        ">GPUs",
+        *([">over capacity"] if scored else []),
+        ">bound",
+        ">gap",
+        ">decision",
+        ">judged",
+        *([">not in time"] if simulated else []),
+        "run",
+    ]
+    names = labels(rows)
+    cells = [
+        [
+            row.instance,
+            names[row.key],
+            *([row.seed] if seeds else []),
+            result(row),
+            worth(row.value, objective_of(row)),
+            row.gpus_used,
+            *([pct(row.over_capacity_pct)] if scored else []),
+            bound(row),
+            percent(gaps[row.key].gap),
+            seconds(row.decision_s),
+            "-" if row.feasible is None else f"{row.violations} {mark(row.feasible)}",
+            *([percent(row.sim_violation_rate)] if simulated else []),
+            short(row),
+        ]
+        for row in rows
+    ]
+    return table(columns, cells, [row.instance_hash for row in rows])
+
+
+def _set_table(rows: Sequence["Row"], seeds: bool) -> "Table":
+    columns = ["scenario set", "scheduler", "parameters", *([">seed"] if seeds else []), "ended"]
+    columns += [">scenarios", ">schedulable", ">judged", ">decisions", ">median", ">longest", "run"]
+    cells = [
+        [
+            row.instance,
+            row.scheduler,
+            parameters_in_words(row),
+            *([row.seed] if seeds else []),
+            str(row.termination),
+            *_counts(row, row.scenarios or {}),
+            short(row),
+        ]
+        for row in rows
+    ]
+    return table(columns, cells, [row.instance_hash for row in rows])
+
+
+def set_in_words(found: "JsonObject") -> list[str]:
+    """Return what became of the scenarios of a set."""
+    return [
+        f"{found['accepted']:,} of {found['decided']:,} schedulable",
+        f"{found['served']:,} of these keep their SLOs",
+    ]
+
+
+def parameters_in_words(row: "Row") -> str:
+    """Return the parameters of all schedulers of a run: ``variant=atc22, interference=false``."""
+    values = {name: value for each in row.parameters.values() for name, value in each.items()}
+    return ", ".join(f"{name}={value if isinstance(value, str) else dumps(value)}" for name, value in values.items())
+
+
+def _counts(row: "Row", found: "JsonObject") -> list[str]:
+    """Return how many scenarios were decided, have a plan, and keep all constraints; and what deciding took."""
+    decided, count = found["decided"], found["count"]
+    return [
+        f"{decided:,}" if decided == count else f"{decided:,} of {count:,}",
+        f"{found['accepted']:,}",
+        f"{found['served']:,} {mark(row.feasible)}",
+        seconds(row.decision_s),
+        seconds(found["decision_median_s"]),
+        seconds(found["decision_max_s"]),
+    ]
+
+
+def bound(row: "Row") -> str:
+    """Return a row's bound; the bound of a mere model is said to be one."""
+    if row.bound is None:
+        return "-"
+    minimised = row.objective == "cost"
+    signs = ("≥", "≤") if draws_unicode() else (">=", "<=")
+    model = "" if row.bound_certified else " (model)"
+    return f"{signs[0] if minimised else signs[1]} {worth(row.bound, objective_of(row)).split()[0]}{model}"
+
+
+def row_json(row: "Row", gaps: Mapping[str, "Gap"]) -> dict[str, object]:
+    """Return a row as JSON data, with its gaps."""
+    gap = gaps[row.key]
+    return row.to_json() | {"gap": gap.gap, "own_gap": gap.own_gap}

@@ -1,0 +1,60 @@
+"""How values, percentages, durations and outcomes read, on a terminal as on a page."""
+
+from datetime import timedelta
+
+from bench.ledger.row import Row
+
+_UNITS = {"cost": "$/h", "capacity": "req/s", "goodput": "req/s", "scale": "x", "colocation": "req/s"}
+_MOST_CLOCK_S = 1e9
+_DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
+
+
+def worth(value: float | None, objective: str) -> str:
+    """Return an objective's value with its unit."""
+    if value is None:
+        return "-"
+    return f"{value:,.{_DIGITS.get(objective, 3)}f} {_UNITS.get(objective, '')}".strip()
+
+
+def objective_of(row: Row) -> str:
+    """Return the objective of a row's instance in one word."""
+    return row.throughput_of or row.objective
+
+
+def percent(fraction: float | None) -> str:
+    """Return a fraction as percent."""
+    return pct(None if fraction is None else 100.0 * fraction)
+
+
+def pct(value: float | None) -> str:
+    """Return a number of percent."""
+    return "-" if value is None else f"{value:.1f} %"
+
+
+def seconds(duration_s: float | None) -> str:
+    """Return a duration to about three digits."""
+    if duration_s is None:
+        return "-"
+    if duration_s < 1.0:
+        return f"{1000.0 * duration_s:.3g} ms"
+    return f"{duration_s:.2f} s" if duration_s < 100.0 else clock(duration_s)
+
+
+def clock(duration_s: float) -> str:
+    """Return a duration as hours, minutes and seconds; one that no clock ran for, as a ledger may say, as a number."""
+    if duration_s > _MOST_CLOCK_S:
+        return f"{duration_s:.3g} s"
+    text = str(timedelta(seconds=round(duration_s)))
+    return text.removeprefix("0:")
+
+
+def result(row: Row) -> str:
+    """Return what the scheduler said and, where it did not simply finish, how the run ended."""
+    if row.termination.failed or row.termination == "skipped":
+        return str(row.termination)
+    return str(row.status) if row.termination == "finished" else f"{row.status} ({row.termination})"
+
+
+def short(row: Row) -> str:
+    """Return as much of a row's key as names it for people."""
+    return row.key[:8]

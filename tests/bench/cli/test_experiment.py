@@ -1,0 +1,167 @@
+"""Experiment files: they mean what the same options on the command line mean, and say what is wrong with them."""
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, get_args, get_origin, get_type_hints
+
+import pytest
+import typer
+
+from bench.cli.app import app, main
+from bench.cli.commands.run import run as run_command
+from bench.cli.experiment import FILES
+from bench.experiment import WRITTEN, read_experiment
+from instances import InputError
+
+Call = Callable[[str], SimpleNamespace]
+
+EXPERIMENT = """
+instances = ["igniter-3", "mine/*.json"]
+schedulers = ["igniter", "random"]
+seeds = [0, 1]
+time-limit = 3
+simulate = false
+ledger = "out/ledger.sqlite"
+plans = "out/plans"
+
+[param.random]
+draws = [1, 2]
+"""
+
+RUN = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+OPTIONS = [name[2:] for option in RUN.params for name in option.opts if name.startswith("--")]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command line in a folder with an experiment in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/e.toml").write_text(EXPERIMENT)
+
+    def run(line: str) -> SimpleNamespace:
+        code = main(shlex.split(line))
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
+
+    for name, size in (("a", 2), ("b", 3)):
+        assert run(f"generate igniter-mix --size {size} -o study/mine/{name}.json").code == 0
+    return run
+
+
+def keys(done: SimpleNamespace) -> list[str]:
+    assert done.code == 0, done.err
+    return [row["key"] for row in json.loads(done.out)]
+
+
+def test_a_file_means_what_its_options_mean(call: Call, tmp_path: Path) -> None:
+    from_file = call("run study/e.toml --format json")
+    assert len(keys(from_file)) == 3 * (1 + 2) * 2
+    line = (
+        "run --instances igniter-3 --instances 'study/mine/*.json' --schedulers igniter,random --seeds 0,1"
+        " --time-limit 3 --simulate off --param random.draws=1,2 --ledger study/out/ledger.sqlite --format json"
+    )
+    again = call(line)
+    assert keys(again) == keys(from_file)
+    assert "18 runs, 18 already in the ledger" in again.err
+    assert len(list((tmp_path / "study/out/plans").iterdir())) == 18
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_command_line_overrides_the_file(call: Call, tmp_path: Path) -> None:
+    done = call("run study/e.toml --schedulers igniter --seeds 7 --ledger other.sqlite smoke-cost --format json")
+    (row,) = json.loads(done.out)
+    assert (row["instance"], row["scheduler"], row["seed"], row["time_limit_s"]) == ("smoke-cost", "igniter", 7, 3.0)
+    assert (tmp_path / "other.sqlite").exists()
+    assert not (tmp_path / "study/out/ledger.sqlite").exists()
+
+
+def test_every_option_is_a_key(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "all.toml").write_text("".join(f'{key} = "1"\n' for key in OPTIONS))
+    assert set(read_experiment(tmp_path / "all.toml", OPTIONS, [])) == set(OPTIONS)
+    (tmp_path / "unknown.toml").write_text("zzzzzzzz = 1")
+    known = call("run unknown.toml").err.partition("known: ")[2]
+    assert sorted(OPTIONS) == known.strip().split(", ")
+
+
+def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
+    hints = get_type_hints(run_command.__wrapped__, include_extras=True)  # type: ignore[attr-defined]
+    paths = set()
+    for hint in hints.values():
+        if get_origin(hint) is Annotated:
+            value, option = get_args(hint)
+            if value is Path or Path in get_args(value):
+                paths |= {name[2:] for name in (option.default, *option.param_decls) if isinstance(name, str)}
+    assert paths == set(WRITTEN)
+    assert set(FILES) <= set(OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("time-limt = 3", 'bad.toml: unknown key "time-limt"; did you mean "time-limit"?'),
+        ("experiment = 'x'", 'bad.toml: unknown key "experiment"; known: arrivals'),
+        ("help = true", 'bad.toml: unknown key "help"'),
+        ('time-limit = "soon"', "bad.toml: time-limit: "),
+        ("time-limit = -1", "bad.toml: time-limit: -1; expected a finite number of seconds greater than 0"),
+        ("threads = 0", "bad.toml: threads: "),
+        ('simulate = "perhaps"', "bad.toml: simulate: 'perhaps' is not one of 'on', 'off'"),
+        ('seeds = ["x"]', 'bad.toml: seeds: "x" is no seed'),
+        ("headroom = inf", "bad.toml: headroom: inf; expected a finite factor greater than 0"),
+        ('arrivals = "gama"', 'bad.toml: arrivals: unknown arrival process "gama"; did you mean "gamma"?'),
+        ('instances = "smok"', 'bad.toml: instances: unknown suite, instance or file "smok"; did you mean "smoke"?'),
+        ('instances = "no/*.json"', 'bad.toml: instances: "no/*.json" matches no file'),
+        ("instances = []", "bad.toml: instances: expected text, a number, true or false, or a list of at least one"),
+        ("instances = {a = 1}", "bad.toml: instances: expected text"),
+        ("seeds = 1979-05-27", "bad.toml: seeds: expected text"),
+        ("seeds = [[1]]", "bad.toml: seeds: expected text"),
+        ('schedulers = "ignitr"', 'bad.toml: schedulers: unknown scheduler "ignitr"; did you mean "igniter"?'),
+        ("param.igniter.spend_spar = 3", 'bad.toml: param igniter.spend_spar: unknown parameter "spend_spar"'),
+        ("param.ignitr.a = 3", 'bad.toml: param: unknown scheduler "ignitr"; did you mean "igniter"?'),
+        ("param.igniter = 3", "bad.toml: param.igniter: is no table"),
+        ("param = 3", 'bad.toml: param: "3" is not of the form'),
+        ('ledger = "../x"', 'bad.toml: ledger: "../x" leads out of the folder of the experiment'),
+        ('plans = "/tmp/x"', 'bad.toml: plans: "/tmp/x" leads out'),
+        ('plans = "a\\u0000b"', "bad.toml: plans: no file can have this name"),
+        (f"jobs = 0x{'f' * 5000}", "bad.toml: jobs: is a number of thousands of digits"),
+        (f"jobs = {'9' * 5000}", "bad.toml: is no TOML"),
+        ("seeds = [", "bad.toml: is no TOML: Invalid value (at end of document)"),
+        (f"seeds = {'[' * 5000}", "bad.toml: is nested too deeply"),
+        ("seeds = 1\nseeds = 2", "bad.toml: is no TOML: Cannot overwrite a value"),
+    ],
+)
+def test_what_is_wrong_is_told_of_the_file_in_one_line(call: Call, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "bad.toml").write_text(text)
+    done = call(f"run bad.toml{'' if text.startswith('instances') else ' igniter-3'}")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    assert message in done.err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run missing.toml", "missing.toml: cannot be read: No such file or directory"),
+        ("run study/e.toml other.toml", "EXPERIMENT: study/e.toml and other.toml; expected one .toml file"),
+        ("run study/e.toml --seeds x", '--seeds: "x" is no seed'),
+        ("run --schedulers igniter", "--instances: is missing"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_told_of_it(call: Call, line: str, message: str) -> None:
+    done = call(line)
+    assert done.code == 2
+    assert done.err == f"error: {message}" + done.err.removeprefix(f"error: {message}")
+    assert done.err.count("\n") == 1
+
+
+def test_a_link_out_of_the_folder_is_no_way_out(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/out").symlink_to(tmp_path)
+    (tmp_path / "study/e.toml").write_text('plans = "out/plans"')
+    with pytest.raises(InputError, match="leads out of the folder"):
+        read_experiment(tmp_path / "study/e.toml", ["plans"], [])

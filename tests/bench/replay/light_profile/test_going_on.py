@@ -1,0 +1,162 @@
+"""What was measured is kept, and what is wrong is one line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.cli.app import main
+from bench.replay.light_profile.journal import JOURNAL, Journal
+from bench.replay.light_profile.points import Grid, Tenant
+from bench.replay.light_profile.rig import MeasuringError, ModelFacts
+from bench.replay.light_profile.run import profile
+from instances import InputError
+from instances.measurements import read_solo
+from tests.bench.replay.light_profile.fake_rig import MODELS, FakeRig, order
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(tmp_path: Path, told: list[str]) -> None:
+    total = len(set(Grid.quick().all(MODELS)))
+    first = FakeRig(stop_after=7)
+
+    assert profile(first, order(tmp_path, Grid.quick()), told.append) == 130
+
+    assert "interrupted; 7 measured points kept" in told[-2]
+    assert len(read_solo(tmp_path / "solo.csv")) == 7
+    second = FakeRig()
+    assert profile(second, order(tmp_path, Grid.quick()), told.append) == 0
+    assert len(second.measured) == total - 7
+    assert not set(first.measured) & set(second.measured)
+    assert (tmp_path / "profile.json").exists()
+    third = FakeRig()
+    assert profile(third, order(tmp_path, Grid.quick()), told.append) == 0
+    assert third.measured == []
+
+
+def test_a_point_that_fails_is_told_left_out_and_tried_again(tmp_path: Path, told: list[str]) -> None:
+    large = Tenant("vgg19", 16, 100.0)
+
+    assert profile(FakeRig(fails=large), order(tmp_path, Grid.quick()), told.append) == 1
+
+    assert any("vgg19 b16 100 %: OutOfMemoryError: CUDA out of memory" in line for line in told)
+    again = FakeRig()
+    assert profile(again, order(tmp_path, Grid.quick()), told.append) == 0
+    assert again.measured == [(large,)]
+
+
+def test_a_model_of_which_nothing_is_known_is_told(
+    tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def facts(rig: FakeRig, model: str) -> ModelFacts:
+        raise MeasuringError(f"no {model}")
+
+    monkeypatch.setattr(FakeRig, "facts", facts)
+
+    assert profile(FakeRig(), order(tmp_path, Grid.quick()), told.append) == 1
+    assert told[:2] == ["vgg19: no vgg19", "alexnet: no alexnet"]
+
+
+def test_progress_counts_and_says_what_is_left(tmp_path: Path, told: list[str]) -> None:
+    total = len(set(Grid.quick().all(MODELS)))
+    profile(FakeRig(), order(tmp_path, Grid.quick()), told.append)
+
+    assert told[0].startswith(f"[1/{total}] vgg19 b1 10 %: ")
+    assert " W, about " in told[0]
+    assert told[0].endswith(" left")
+    assert told[total - 1].startswith(f"[{total}/{total}] ")
+    assert not told[total - 1].endswith(" left")
+
+
+def test_measurements_of_another_device_are_not_mixed_in(tmp_path: Path, told: list[str]) -> None:
+    profile(FakeRig(stop_after=1), order(tmp_path, Grid.quick()), told.append)
+
+    with pytest.raises(InputError, match=f'{JOURNAL}: is of "cuda Known 1000 .*expected another folder'):
+        profile(FakeRig(name="Other 2000"), order(tmp_path, Grid.quick()), told.append)
+
+
+def test_a_journal_cut_by_a_crash_is_mended_and_a_wrong_one_refused(tmp_path: Path, told: list[str]) -> None:
+    profile(FakeRig(stop_after=3), order(tmp_path, Grid.quick()), told.append)
+    file = tmp_path / JOURNAL
+    whole = file.read_text()
+
+    file.write_text(whole + '{"tenants": [{"mod')
+    assert len(Journal(tmp_path, FakeRig().device).readings) == 3
+    assert file.read_text() == whole
+
+    file.write_text(whole + '{"tenants": 3}\n')
+    line = whole.count("\n") + 1
+    with pytest.raises(InputError, match=rf"{JOURNAL}: line {line}: is no measurement"):
+        Journal(tmp_path, FakeRig().device)
+
+
+WRONG = [
+    ("--models vgg19,vgg", '--models: unknown model "vgg"; did you mean'),
+    ("--models vgg19,vgg19", "--models: expected names of models, each once"),
+    ("--seconds 0", "--seconds: 0; expected 0.05 to 600"),
+    ("--price-per-hour -1", "--price-per-hour: -1; expected a finite number greater than 0"),
+    ("--device cpu --partition mps", "--partition mps: divides GPUs; --device cpu takes none"),
+    ("--gpu 0", "--gpu 0: finds no NVIDIA GPU (nvidia-smi lists none); expected a host with its driver"),
+    ("--gpu -1", "--gpu: "),
+    ("-o taken/folder", "-o taken/folder: cannot be made: "),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), WRONG)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    options: str,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "nowhere")
+    Path("taken").touch()
+
+    assert main(["profile", "run", *options.split()]) == 2
+
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"error: {expected}")
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [("[]", "expected an object"), ('{"name": ""}', "name: expected a text"), ('{"memory_mib": 0}', "memory_mib: ")],
+)
+def test_a_wrong_gpu_file_is_refused(
+    facts: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gpu.json").write_text(facts)
+
+    assert main(["profile", "fit", str(tmp_path)]) == 2
+
+    assert f"gpu.json: {expected}" in capsys.readouterr().err
+
+
+BLOCKED = """
+import runpy, sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numba", "scipy", "pydantic", "pandas", "typer", "click", "rich", "torchvision"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+sys.argv = ["light_profile", *sys.argv[1:]]
+runpy.run_module("bench.replay.light_profile", run_name="__main__")
+"""
+
+
+def test_it_runs_where_only_numpy_and_pytorch_are_installed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BLOCKED, "-o", str(tmp_path), "--gpu", "0"]
+    environment = {**os.environ, "PATH": "nowhere"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "error: --gpu 0: finds no NVIDIA GPU" in done.stderr

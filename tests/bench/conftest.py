@@ -1,12 +1,15 @@
 """What the harness tests share: an instance in no time, tasks for the schedulers of ``rogue_schedulers``."""
 
+import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from bench.api import Status
+from bench.cli.app import main
 from bench.ledger.row import Row, Termination, columns
 from bench.task import Stage, Task
 from instances import Instance
@@ -16,6 +19,31 @@ from instances.files import instance_from_json
 sys.path.append(str(Path(__file__).parent))
 
 TaskFactory = Callable[..., Task]
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a command ended with and printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Called]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command line in an empty folder; only the first of its arguments is split."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str, *arguments: str) -> Called:
+        code = main([*shlex.split(line), *arguments])
+        printed = capsys.readouterr()
+        return Called(code, printed.out, printed.err)
+
+    return run
 
 
 def _instance(name: str = "mix", objective: str = "cost", **fields: object) -> Instance:

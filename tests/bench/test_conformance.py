@@ -4,12 +4,11 @@ import json
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from conftest import Call
 
 from bench.api import Status
-from bench.cli.app import main
 from bench.cli.selection import find_problems
 from bench.conformance import Finding, Terms, check
 from bench.conformance.cases import Case, cases, impossible, large
@@ -231,17 +230,7 @@ def test_those_that_do_not_see_what_the_judge_sees_say_so(name: str) -> None:
 # The command line
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[[str], SimpleNamespace]:
-    def run(line: str) -> SimpleNamespace:
-        code = main(line.split())
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
-
-
-def test_a_table_says_what_is_wrong_and_the_exit_code_that_something_is(call: Callable[[str], SimpleNamespace]) -> None:
+def test_a_table_says_what_is_wrong_and_the_exit_code_that_something_is(call: Call) -> None:
     line = "check-plugin random --instances igniter-3 --param random.draws=1 --time-limit 5"
     done = call(f"{line} --format json")
     assert done.code == 0
@@ -263,7 +252,7 @@ def test_a_table_says_what_is_wrong_and_the_exit_code_that_something_is(call: Ca
         ("check-plugin igniter --time-limit 0", "--time-limit: 0; expected"),
     ],
 )
-def test_wrong_input_is_one_line(call: Callable[[str], SimpleNamespace], line: str, message: str) -> None:
+def test_wrong_input_is_one_line(call: Call, line: str, message: str) -> None:
     done = call(line)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert message in done.err

@@ -1,18 +1,14 @@
 """Best-effort jobs on the command line: run, show, verify, with all three scores."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from conftest import Call
 
-from bench.cli import main
 from instances import GpuPool, Instance, Job, Objective, SloRule
 from instances.catalogue import gpu_type
 from instances.files import instance_to_json, write_json
-
-Call = Callable[..., SimpleNamespace]
 
 # Together 1.7 GPUs, by means; j3 varies
 JOBS = (
@@ -23,22 +19,13 @@ JOBS = (
 )
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in a folder with ``jobs.json``."""
+@pytest.fixture(autouse=True)
+def _jobs(tmp_path: Path) -> None:
     rule = SloRule.HALF_SLO
     problem = Instance(
         "jobs", Objective.COLOCATION, rule, "igniter", (GpuPool(gpu_type("v100")),), (), jobs=JOBS, seed=1
     )
     write_json(tmp_path / "jobs.json", instance_to_json(problem))
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str) -> SimpleNamespace:
-        code = main(line.split())
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
 
 
 def test_rows_have_the_three_scores_and_people_see_them(call: Call) -> None:

@@ -2,21 +2,17 @@
 
 import json
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from conftest import Call
 
-from bench.cli.app import main
 from instances import PlanClass
 from instances.catalogue import gpu_type, gpu_type_from_toml
 from instances.files import instance_to_json, read_instance, schemas, write_json
 from instances.generate import FAMILIES, generate
 from instances.suites import SCENARIO_SUITES, SUITES
 from tests.instances.light_profile import light_profile
-
-Call = Callable[..., SimpleNamespace]
 
 PLAN = {
     "version": 1,
@@ -33,21 +29,6 @@ PLAN = {
     ],
 }
 """iGniter's own plan, Table 1."""
-
-
-@pytest.fixture
-def call(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., SimpleNamespace]:
-    """Run the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> SimpleNamespace:
-        code = main(arguments)
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
 
 
 # generate

@@ -4,32 +4,16 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from conftest import Call
 
-from bench.cli.app import main
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import Instance
 from instances.suites import suite
 
-Call = Callable[..., SimpleNamespace]
-
 INSTANCES: tuple[Instance, ...] = suite("exact-scaling").build()[:8]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in the folder of the ledgers."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> SimpleNamespace:
-        code = main(["compare", *arguments])
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
 
 
 @pytest.fixture
@@ -57,7 +41,7 @@ def store(tmp_path: Path, make_row: Callable[..., Row]) -> Callable[..., None]:
 def test_equal_ledgers_are_no_regression(call: Call, store: Callable[..., None]) -> None:
     store("a.sqlite", "igniter", [6.0, 7.0])
     store("b.sqlite", "igniter", [6.0, 7.0])
-    done = call("a.sqlite", "b.sqlite", "--strict", "--fail-on", "feasible,value,gap,decision")
+    done = call("compare", "a.sqlite", "b.sqlite", "--strict", "--fail-on", "feasible,value,gap,decision")
     assert (done.code, done.err) == (0, "")
     assert done.out.count("6.00 $/h | 6.00 $/h  equal") == 1
 
@@ -67,20 +51,20 @@ def test_a_significant_regression_fails_and_the_other_way_round_it_does_not(
 ) -> None:
     store("a.sqlite", "igniter", [6.0] * 8)
     store("b.sqlite", "igniter", [6.1, 6.2, 6.3, 6.4, 6.5, 6.6, 6.7, 6.8])
-    worse = call("a.sqlite", "b.sqlite")
+    worse = call("compare", "a.sqlite", "b.sqlite")
     assert worse.code == 1
     assert "regression: igniter: value is worse on 8 of 8 instances (p = 0.016)\n" in worse.err
-    assert call("b.sqlite", "a.sqlite").code == 0
-    assert call("a.sqlite", "b.sqlite", "--alpha", "0.001").code == 0
-    assert call("a.sqlite", "b.sqlite", "--fail-on", "feasible").code == 0
-    assert call("a.sqlite", "b.sqlite", "--fail-on", "nothing").code == 0
+    assert call("compare", "b.sqlite", "a.sqlite").code == 0
+    assert call("compare", "a.sqlite", "b.sqlite", "--alpha", "0.001").code == 0
+    assert call("compare", "a.sqlite", "b.sqlite", "--fail-on", "feasible").code == 0
+    assert call("compare", "a.sqlite", "b.sqlite", "--fail-on", "nothing").code == 0
 
 
 def test_one_instance_is_significant_only_to_the_strict(call: Call, store: Callable[..., None]) -> None:
     store("a.sqlite", "igniter", [6.0, 7.0])
     store("b.sqlite", "igniter", [6.0, 7.5])
-    assert call("a.sqlite", "b.sqlite").code == 0
-    strict = call("a.sqlite", "b.sqlite", "--strict")
+    assert call("compare", "a.sqlite", "b.sqlite").code == 0
+    strict = call("compare", "a.sqlite", "b.sqlite", "--strict")
     assert strict.code == 1
     assert "value is worse on 1 of 2 instances" in strict.err
 
@@ -88,17 +72,17 @@ def test_one_instance_is_significant_only_to_the_strict(call: Call, store: Calla
 def test_a_lost_plan_fails_at_once(call: Call, store: Callable[..., None]) -> None:
     store("a.sqlite", "igniter", [6.0, 7.0])
     store("b.sqlite", "igniter", [6.0, None])
-    lost = call("a.sqlite", "b.sqlite")
+    lost = call("compare", "a.sqlite", "b.sqlite")
     assert lost.code == 1
     assert lost.err == f"regression: igniter on {INSTANCES[1].name}, seed 0: B has no feasible plan (crashed)\n"
-    assert call("b.sqlite", "a.sqlite").code == 0
-    assert call("a.sqlite", "b.sqlite", "--fail-on", "value").code == 0
+    assert call("compare", "b.sqlite", "a.sqlite").code == 0
+    assert call("compare", "a.sqlite", "b.sqlite", "--fail-on", "value").code == 0
 
 
 def test_two_schedulers_in_one_ledger_as_json(call: Call, store: Callable[..., None]) -> None:
     store("l.sqlite", "igniter", [6.0, 8.0, 7.0])
     store("l.sqlite", "ffd+", [6.0, 6.0])
-    done = call("igniter", "ffd+", "--ledger", "l.sqlite", "--format", "json")
+    done = call("compare", "igniter", "ffd+", "--ledger", "l.sqlite", "--format", "json")
     report = json.loads(done.out)
     assert done.code == 0
     assert done.err == "igniter: 1 runs without a partner, or repeated, are left out\n"
@@ -141,7 +125,7 @@ def test_two_schedulers_in_one_ledger_as_json(call: Call, store: Callable[..., N
 def test_wrong_input_is_one_line(call: Call, store: Callable[..., None], line: str, problem: str) -> None:
     store("a.sqlite", "igniter", [6.0])
     store("c.sqlite", "ffd+", [6.0])
-    done = call(*line.split())
+    done = call("compare", *line.split())
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: ")
     assert problem in done.err

@@ -1,22 +1,18 @@
 """Experiment files: they mean what the same options on the command line mean, and say what is wrong with them."""
 
 import json
-import shlex
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pytest
 import typer
+from conftest import Call, Called
 
-from bench.cli.app import app, main
+from bench.cli.app import app
 from bench.cli.commands.run import run as run_command
 from bench.cli.experiment import FILES
 from bench.experiment import WRITTEN, read_experiment
 from instances import InputError
-
-Call = Callable[[str], SimpleNamespace]
 
 EXPERIMENT = """
 instances = ["igniter-3", "mine/*.json"]
@@ -36,23 +32,16 @@ OPTIONS = [name[2:] for option in RUN.params for name in option.opts if name.sta
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in a folder with an experiment in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
+def call(call: Call, tmp_path: Path) -> Call:
+    """Run the command line beside an experiment in a folder of its own."""
     (tmp_path / "study").mkdir()
     (tmp_path / "study/e.toml").write_text(EXPERIMENT)
-
-    def run(line: str) -> SimpleNamespace:
-        code = main(shlex.split(line))
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
     for name, size in (("a", 2), ("b", 3)):
-        assert run(f"generate igniter-mix --size {size} -o study/mine/{name}.json").code == 0
-    return run
+        assert call(f"generate igniter-mix --size {size} -o study/mine/{name}.json").code == 0
+    return call
 
 
-def keys(done: SimpleNamespace) -> list[str]:
+def keys(done: Called) -> list[str]:
     assert done.code == 0, done.err
     return [row["key"] for row in json.loads(done.out)]
 

@@ -4,30 +4,14 @@ import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from conftest import Call
 
-from bench.cli.app import main
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import Instance
 from reports.tidy import documentation
-
-Call = Callable[..., SimpleNamespace]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in a folder with a ledger of two runs."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> SimpleNamespace:
-        code = main(["export", *arguments])
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
 
 
 @pytest.fixture(autouse=True)
@@ -40,14 +24,14 @@ def _ledger(tmp_path: Path, make_row: Callable[..., Row], make_instance: Callabl
 
 
 def test_csv_goes_to_standard_output_or_into_a_file(call: Call, tmp_path: Path) -> None:
-    shown = call("l.sqlite")
+    shown = call("export", "l.sqlite")
     lines = list(csv.DictReader(io.StringIO(shown.out)))
     assert [(line["instance"], line["value"], line["value_unit"]) for line in lines] == [
         ("mix", "6.12", "$/h"),
         ("=mix", "6.12", "$/h"),
     ]
     assert shown.err == "2 texts begin with =, +, - or @; where a spreadsheet opens the file, import them as text\n"
-    written = call("l.sqlite", "-o", "new/runs.csv")
+    written = call("export", "l.sqlite", "-o", "new/runs.csv")
     assert (written.code, written.out) == (0, "")
     assert "2 runs in new/runs.csv\n" in written.err
     assert (tmp_path / "new/runs.csv").read_text() == shown.out
@@ -55,13 +39,13 @@ def test_csv_goes_to_standard_output_or_into_a_file(call: Call, tmp_path: Path) 
 
 def test_parquet_goes_into_a_file(call: Call, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    done = call("l.sqlite", "--format", "parquet", "-o", "runs.parquet")
+    done = call("export", "l.sqlite", "--format", "parquet", "-o", "runs.parquet")
     assert (done.code, done.err) == (0, "2 runs in runs.parquet\n")
     assert parquet.read_table(tmp_path / "runs.parquet").column("instance").to_pylist() == ["mix", "=mix"]
 
 
 def test_columns_are_explained_without_a_ledger(call: Call) -> None:
-    assert call("--columns").out == documentation()
+    assert call("export", "--columns").out == documentation()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +58,7 @@ def test_columns_are_explained_without_a_ledger(call: Call) -> None:
     ],
 )
 def test_wrong_input_is_one_line(call: Call, line: str, problem: str) -> None:
-    done = call(*line.split())
+    done = call("export", *line.split())
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(problem)
     assert done.err.count("\n") == 1

@@ -3,17 +3,13 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from conftest import Call
 
-from bench.cli.app import main
 from instances.catalogue import gpu_type_from_toml
-
-Call = Callable[..., SimpleNamespace]
 
 PAIR_HEAD = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms"
 
@@ -35,19 +31,6 @@ def folder(tmp_path: Path) -> Path:
     rows.append("alexnet,1,50,vgg16,1,50,9,9")
     (tmp_path / "pairs.csv").write_text("\n".join([PAIR_HEAD, *rows]))
     return tmp_path
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in the folder of measurements."""
-    monkeypatch.chdir(folder)
-
-    def run(*arguments: str) -> SimpleNamespace:
-        code = main(arguments)
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
 
 
 FACTS = "--gpu mine --share-units 10 --memory-mib 8000 --price-per-hour 1 --pcie-bytes-per-ms 1e7"

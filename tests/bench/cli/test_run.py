@@ -11,13 +11,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import Call
 
 from bench.cli import tasks
-from bench.cli.app import main
 from bench.cli.commands.show import leaders
 from bench.cli.files import plan_file_name
 from bench.cli.tasks import fitting_jobs
@@ -27,8 +26,6 @@ from bench.ledger.row import Row
 from instances.files import read_plan
 from instances.suites import SUITES
 from reports.figure import Figure, Need
-
-Call = Callable[..., SimpleNamespace]
 
 ROW_FIELDS = (
     *("instance", "scheduler", "seed", "status", "termination", "plan_class", "objective", "value", "bound"),
@@ -58,19 +55,6 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         yield folder
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str, *arguments: str) -> SimpleNamespace:
-        code = main([*line.split(), *arguments])
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
 
 
 def started(line: str, folder: Path, plugin: Path, **options: Any) -> "subprocess.Popen[str]":

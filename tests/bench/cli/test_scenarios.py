@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
+from conftest import Call, Called
 
 from bench.cli.app import main
 from bench.cli.commands.show import leaders
@@ -16,8 +16,6 @@ from bench.task import Stage, Task
 from instances import ScenarioSet
 from instances.suites import scenario_suite
 
-Call = Callable[..., SimpleNamespace]
-
 COUNTS = {"count": 8, "decided": 8, "accepted": 5, "served": 3, "decision_median_s": 0.001, "decision_max_s": 0.5}
 
 
@@ -27,11 +25,11 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
     patch = pytest.MonkeyPatch()
     patch.chdir(tmp_path_factory.mktemp("sets"))
 
-    def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> SimpleNamespace:
+    def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Called:
         capsys.readouterr()
         code = main(arguments)
         printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
+        return Called(code, printed.out, printed.err)
 
     yield run
     patch.undo()

@@ -3,37 +3,22 @@
 import csv
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
+from conftest import Call
 
 import bench.online.planner as planner_module
-from bench.cli.app import app, main
+from bench.cli.app import app
 from bench.cli.commands.online import EXAMPLES
 from bench.online.control import Online
 from bench.online.planner import SchedulerError
 from bench.online.result import Period
 
-Call = Callable[..., SimpleNamespace]
-
 RUN = ("online", "--instances", "gpulet-scen3", "--rates", "2", "--scheduler", "gpu-scaling")
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> SimpleNamespace:
-        code = main(arguments)
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
-
-    return run
 
 
 def test_json_holds_the_totals_and_the_series(call: Call) -> None:

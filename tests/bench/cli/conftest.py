@@ -1,0 +1,50 @@
+"""What tests of the command line share: schedulers of another distribution, and the command as people start it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+PLUGIN = Path(__file__).with_name("command_line_plugin.py")
+
+ENTRY_POINTS = """
+[bench.schedulers]
+bounds = command_line_plugin:Bounds
+broken = command_line_plugin_that_is_not_there:Broken
+fails = command_line_plugin:Fails
+waits = command_line_plugin:Waits
+"""
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Schedulers of another distribution, registered the way anyone's are."""
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copy(PLUGIN, folder)
+    metadata = folder / "command_line_plugin-2.5.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: command-line-plugin\nVersion: 2.5\n")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
+
+
+@pytest.fixture
+def start(tmp_path: Path, plugin: Path) -> Start:
+    """Start the installed command in an empty folder."""
+
+    def begin(line: str, **options: Any) -> "subprocess.Popen[str]":
+        command = Path(sys.executable).parent / "bench"
+        environment = os.environ | {"PYTHONPATH": str(plugin)}
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        return subprocess.Popen([command, *line.split()], cwd=tmp_path, env=environment, text=True, **options)
+
+    return begin

@@ -1,0 +1,50 @@
+"""``bench figures``: runs what the ledger lacks, and draws."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from conftest import Call
+
+from bench.ledger.row import Row
+from reports.figure import Figure, Need
+
+pytestmark = pytest.mark.usefixtures("plugin")
+
+
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
+    (folder / "drawn.txt").write_text("\n".join(f"{row.instance} {row.scheduler}" for row in rows))
+    return [folder / "drawn.txt"]
+
+
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = (Need("igniter-12", ("igniter",), quick="igniter-3"), Need("igniter-3", ("ffd+",)))
+    figure = Figure("plain", "title", "paper", "shows", "look", "two seconds", needs, draw)
+    monkeypatch.setattr("reports.figures.figure_names", lambda: ["plain"])
+    monkeypatch.setattr("reports.figures.figure", lambda name, where: figure)
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_figures_run_what_the_ledger_lacks_and_draw(call: Call, tmp_path: Path) -> None:
+    refused = call("figures --no-run")
+    assert (refused.code, refused.out) == (2, "")
+    assert "results/ledger.sqlite lacks 2 runs: igniter on igniter-12, ffd+ on igniter-3" in refused.err
+    assert not (tmp_path / "results").exists()
+
+    call("run --instances igniter-3 --schedulers bounds")
+    done = call("figures --out new/figures")
+    assert (done.code, done.out) == (0, "new/figures/drawn.txt\n")
+    assert "plain: two seconds\n2 runs to make, " in done.err
+    drawn = (tmp_path / "new/figures/drawn.txt").read_text().splitlines()
+    assert drawn == ["igniter-3 bounds", "igniter-12 igniter", "igniter-3 ffd+"]
+
+    again = call("figures plain --no-run --out new/figures")
+    assert again.code == 0
+    assert "every run is in the ledger" in again.err
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_quick_figures_use_smaller_instances(call: Call, tmp_path: Path) -> None:
+    assert call("figures --quick --out f").code == 0
+    assert (tmp_path / "f/drawn.txt").read_text().splitlines() == ["igniter-3 igniter", "igniter-3 ffd+"]

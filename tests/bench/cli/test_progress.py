@@ -1,0 +1,42 @@
+"""What is told while runs go on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bench.cli import tasks
+from bench.cli.tasks import fitting_jobs
+from bench.cli.views.progress import Progress
+from bench.ledger.row import Row
+
+
+def test_the_time_left_is_estimated_from_each_schedulers_own_runs(
+    make_task: Callable[..., Any], make_row: Callable[..., Row]
+) -> None:
+    tasks = [make_task(name, seed=seed) for name in ("Base", "Honest") for seed in range(3)]
+    progress = Progress(tasks, jobs=2)
+    assert progress.eta_s() is None
+    progress.skipped(tasks[1], make_row(wall_s=99.0))
+    assert progress.eta_s() is None
+    progress.finished(tasks[0], make_row(wall_s=2.0))
+    progress.finished(tasks[3], make_row(wall_s=10.0))
+    assert progress.eta_s() == pytest.approx((2.0 + 2 * 10.0) / 2)
+    assert progress.reused == 1
+
+
+@pytest.mark.parametrize(
+    ("jobs", "threads", "expected", "told"),
+    [
+        (None, 1, 4, ""),
+        (None, 3, 1, ""),
+        (2, 2, 2, ""),
+        (3, 2, 2, "--jobs 3: 2 at a time, since 4 cores take no more runs of --threads 2"),
+        (None, 5, 1, "--threads 5: there are 4 cores, so that times will be longer than they should be"),
+    ],
+)
+def test_runs_do_not_share_cores(
+    jobs: int | None, threads: int, expected: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "usable_cores", lambda: 4)
+    assert fitting_jobs(jobs, threads) == (expected, told)

@@ -1,0 +1,78 @@
+"""``bench show``: leaderboards and runs in full; lists of what is broken."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Call
+
+from bench.cli.commands.show import leaders
+from bench.ledger.row import Row
+from instances.files import read_plan
+from instances.suites import SUITES
+
+pytestmark = pytest.mark.usefixtures("plugin")
+
+
+def test_show_ranks_schedulers_by_instance_and_shows_a_run_in_full(call: Call, tmp_path: Path) -> None:
+    call("run --instances igniter-3,igniter-12 --schedulers ffd+,bounds,igniter")
+    board = json.loads(call("show --format json").out)
+    assert [(row["instance"], row["scheduler"]) for row in board] == [
+        ("igniter-12", "igniter"),
+        ("igniter-12", "ffd+"),  # breaks budgets
+        ("igniter-12", "bounds"),  # and costs more
+        ("igniter-3", "igniter"),
+        ("igniter-3", "bounds"),
+        ("igniter-3", "ffd+"),
+    ]
+    assert board[3]["gap"] == 0.0  # no whole V100 costs as little as the bound of $1/h
+    assert board[4]["gap"] == pytest.approx(2 / 3)
+
+    key = board[4]["key"][:10]
+    shown = call(f"show {key}").out
+    for expected in ("command-line-plugin", "nodes=3", "≥ 1.00", "66.7 %", " W3 ", "9.18 $/h"):
+        assert expected in shown
+    assert json.loads(call(f"show {key} --format json").out) == board[4]
+
+    assert call(f"show {key} --plan -o new/plan.json").code == 0
+    plan, instance = read_plan(tmp_path / "new/plan.json")
+    assert instance == SUITES["igniter-3"].build()[0]
+    assert json.loads(call(f"show {key} --plan").out)["gpus"] == board[4]["plan"]["gpus"]
+    assert plan.gpus_used == 3
+
+    on_one = call("show igniter-12").out
+    assert "W12" in on_one
+    assert re.search(r"igniter-12 +igniter +feasible", on_one)
+
+
+def test_show_refuses_an_ambiguous_or_unknown_key(call: Call) -> None:
+    call("run --instances igniter-3 --schedulers igniter")
+    done = call("show 0000000000")
+    assert (done.code, done.out) == (2, "")
+    assert 'no run has a key that starts with "0000000000"' in done.err
+
+
+def test_leaders_prefer_feasible_then_better_then_faster(make_row: Callable[..., Row]) -> None:
+    slow = make_row(key="a", value=4.0, feasible=True, decision_s=2.0)
+    fast = replace(slow, key="b", decision_s=1.0)
+    cheap_but_broken = replace(slow, key="c", value=1.0, feasible=False)
+    nothing = replace(slow, key="d", value=None, feasible=None)
+    assert [row.key for row in leaders([nothing, cheap_but_broken, slow, fast])] == ["b"]
+    assert [row.key for row in leaders([nothing, cheap_but_broken])] == ["c"]
+    more = replace(slow, objective="throughput", throughput_of="goodput", instance_hash="other")
+    assert [row.value for row in leaders([more, replace(more, key="e", value=5.0)])] == [5.0]
+
+
+def test_lists_of_schedulers_tell_of_broken_ones(call: Call) -> None:
+    listed = {entry["name"]: entry for entry in json.loads(call("list schedulers --format json").out)}
+    assert listed["igniter"]["objectives"] == ["capacity", "cost", "goodput"]
+    assert listed["bounds"]["parameters"] == [{"name": "bound", "type": "float", "default": 1.0, "required": False}]
+    assert (listed["bounds"]["distribution"], listed["bounds"]["version"]) == ("command-line-plugin", "2.5")
+    assert listed["fails"]["description"] == "Fails [bold]at once[/bold]."
+    assert listed["broken"]["error"].startswith("ModuleNotFoundError: ")
+    shown = call("list schedulers").out
+    assert "Fails [bold]at once[/bold]." in shown
+    assert "broken cannot be used: ModuleNotFoundError" in shown

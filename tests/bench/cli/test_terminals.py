@@ -1,0 +1,66 @@
+"""Terminals, pipes that close, full disks."""
+
+import json
+import os
+import pty
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.bench.cli.conftest import Start
+
+pytestmark = pytest.mark.usefixtures("plugin")
+
+
+def test_a_terminal_sees_a_live_table_and_the_pipe_beside_it_the_rows_alone(start: Start) -> None:
+    ours, theirs = pty.openpty()
+    line = "run --instances igniter-3,smoke-cost --schedulers igniter,waits --time-limit 1 --format json"
+    running = start(line, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    except OSError:  # Linux says that a terminal is gone by an error
+        pass
+    out, _ = running.communicate()
+    os.close(ours)
+    screen = seen.decode()
+    assert running.returncode == 0
+    assert len(json.loads(out)) == 4
+    assert "4/4 runs" in screen
+    assert re.search(r"smoke-cost, waits, seed 0 +\d s of 1 s +15\.30 \$/h", screen)
+    assert "[4/4] " in screen
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_a_full_disk_is_an_error_in_one_line(start: Start) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        for line in ("schema plan", "list suites"):
+            running = start(line, stdout=full)
+            _, err = running.communicate()
+            assert running.returncode == 2
+            assert err == "error: standard output: cannot be written: No space left on device\n"
+
+
+def test_a_reader_that_stops_early_is_no_error(start: Start) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    for line in ("schema plan", "list suites", "list gpus --format json"):
+        running = start(line, stdout=writer)
+        _, err = running.communicate()
+        assert (running.returncode, err) == (0, "")
+    os.close(writer)
+
+
+def test_a_terminal_without_unicode_gets_ascii(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    running = start("show igniter-12 -o i.json")
+    running.communicate()
+    (tmp_path / "i.json").write_text((tmp_path / "i.json").read_text().replace('"igniter-12"', '"igniter-é"'))
+    running = start("show i.json")
+    out, err = running.communicate()
+    assert (running.returncode, err) == (0, "")
+    assert out.isascii()
+    assert r"igniter-\xe9: cost" in out

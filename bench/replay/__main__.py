@@ -6,11 +6,11 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from bench.replay.backends import BACKENDS
 from bench.replay.command import COLUMNS, EXAMPLES, Order, Values, cells, remarks, replayed, title
 from bench.replay.course import Options, ReplayFailedError
+from bench.replay.parser import Parser
 from bench.replay.plan_file import read_embedded_plan
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.settings import Settings
@@ -19,13 +19,8 @@ from instances import InputError
 PROGRAM = "python -m bench.replay"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(PROGRAM, f"{message}; see `{PROGRAM} --help`")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         PROGRAM,
         description="Replay a plan: serve its requests as they would come, and measure every one of them.",
         epilog="\n".join(["examples:", *(f"  {PROGRAM} plan.json {example}" for example in EXAMPLES)]),

@@ -1,19 +1,32 @@
 """``python -m bench.replay.light_profile``: ``bench profile run`` on hosts that have PyTorch but not the rest."""
 
 import sys
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from argparse import ArgumentDefaultsHelpFormatter
 from pathlib import Path
 
 from bench.replay.light_profile.machine import Setup
 from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
 from bench.replay.light_profile.run import Order, carry_out
 from bench.replay.light_profile.writing import Entry
+from bench.replay.parser import Parser
 from instances.errors import InputError
 
 
 def main() -> int:
     """Read the command line, measure, and return the exit code."""
-    parser = ArgumentParser("python -m bench.replay.light_profile", formatter_class=ArgumentDefaultsHelpFormatter)
+    try:
+        given = _parser().parse_args()
+        setup = Setup(given.device, given.gpu, given.partition, given.half, given.graphs)
+        grid = Grid.quick() if given.quick else Grid.full()
+        entry = Entry(given.name, given.price_per_hour)
+        return carry_out(setup, Order(given.output, given.models.split(","), grid, given.seconds, entry), _tell)
+    except InputError as error:
+        _tell(f"error: {error}")
+        return 2
+
+
+def _parser() -> Parser:
+    parser = Parser("python -m bench.replay.light_profile", formatter_class=ArgumentDefaultsHelpFormatter)
     parser.add_argument("--gpu", type=int, default=0, metavar="N", help="which GPU of this host")
     parser.add_argument("-o", "--output", type=Path, default=Path(MEASURED_HERE), metavar="DIR", help="for the files")
     parser.add_argument("--models", default=",".join(MODELS), metavar="A,B", help="the first also runs in copies")
@@ -25,15 +38,7 @@ def main() -> int:
     parser.add_argument("--graphs", action="store_true", help="batches as CUDA graphs, as in replays with --graphs")
     parser.add_argument("--name", default=MEASURED_HERE, help="of the catalogue entry")
     parser.add_argument("--price-per-hour", type=float, default=1.0, metavar="P", help="dollars; 1: owned")
-    given = parser.parse_args()
-    setup = Setup(given.device, given.gpu, given.partition, given.half, given.graphs)
-    grid = Grid.quick() if given.quick else Grid.full()
-    entry = Entry(given.name, given.price_per_hour)
-    try:
-        return carry_out(setup, Order(given.output, given.models.split(","), grid, given.seconds, entry), _tell)
-    except InputError as error:
-        _tell(f"error: {error}")
-        return 2
+    return parser
 
 
 def _tell(line: str) -> None:

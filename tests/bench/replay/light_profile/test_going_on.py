@@ -153,10 +153,18 @@ runpy.run_module("bench.replay.light_profile", run_name="__main__")
 """
 
 
-def test_it_runs_where_only_numpy_and_pytorch_are_installed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", BLOCKED, "-o", str(tmp_path), "--gpu", "0"]
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--gpu 0", "--gpu 0: finds no NVIDIA GPU"),
+        ("--gpu one", "python -m bench.replay.light_profile: argument --gpu: invalid int value: 'one'; see "),
+        ("--bogus", "python -m bench.replay.light_profile: unrecognized arguments: --bogus; see "),
+    ],
+)
+def test_it_runs_where_only_numpy_and_pytorch_are_installed(options: str, problem: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BLOCKED, "-o", str(tmp_path), *options.split()]
     environment = {**os.environ, "PATH": "nowhere"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "error: --gpu 0: finds no NVIDIA GPU" in done.stderr
+    assert f"error: {problem}" in done.stderr

@@ -261,7 +261,7 @@ def test_capacity_is_proven(seed: int) -> None:
     assert status is Status.OPTIMAL
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 200), st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4))
 def test_pricing_finds_the_best_pattern(seed: int, profit: list[float]) -> None:
     instance = small_instance(seed, 4, Objective.COST)
@@ -278,7 +278,7 @@ def test_pricing_finds_the_best_pattern(seed: int, profit: list[float]) -> None:
         assert fit_gpu(view, [Resident(*member) for member in pattern.members]) is not None
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 200), st.floats(0.0, 2.0), st.integers(1, 50))
 def test_a_pricing_bound_holds_whatever_the_limits(seed: int, threshold: float, node_limit: int) -> None:
     instance = small_instance(seed, 4, Objective.COST)
@@ -291,7 +291,7 @@ def test_a_pricing_bound_holds_whatever_the_limits(seed: int, threshold: float, 
     assert priced.bound >= best - 1e-9 or best <= threshold
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 16), st.integers(1, 16))
 def test_a_dominated_batch_can_be_replaced(seed: int, batch: int, other: int) -> None:
     instance = small_instance(seed, 3, Objective.COST)

@@ -228,7 +228,7 @@ def covers(rate: Sequence[int], demand: int) -> Iterator[tuple[int, ...]]:
             yield numbers
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=3).filter(
         lambda kinds: any(rate for _, rate in kinds)

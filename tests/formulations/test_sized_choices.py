@@ -96,7 +96,7 @@ def test_servable_choices_are_all_that_fit_alone(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_the_linear_conditions_are_the_time_test(seed: int) -> None:
     random = Random(seed)
     view = draw(random.randrange(40), workloads=4)
@@ -117,7 +117,7 @@ def test_the_linear_conditions_are_the_time_test(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6), st.booleans())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_a_dominated_choice_can_be_replaced_in_any_feasible_gpu(seed: int, count_steps: bool) -> None:
     random = Random(seed)
     view = draw(random.randrange(40), objective=random.choice((Objective.COST, Objective.GOODPUT)))

@@ -74,9 +74,7 @@ def test_forged_rows_are_refused_in_one_line(
         [(row, column) for row in stored for column in JSON if isinstance(row[column], str)]
     ).flatmap(lambda place: st.tuples(st.just(place), trees(json.loads(str(place[0][place[1]])))))
 
-    @settings(
-        max_examples=examples, deadline=None, derandomize=examples == SAMPLE, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=examples, derandomize=examples == SAMPLE, suppress_health_check=list(HealthCheck))
     @given(changes)
     def check(change: tuple[tuple[dict[str, object], str], object]) -> None:
         (row, column), value = change

@@ -213,7 +213,7 @@ def check_physics(plan: Plan, problem: Instance) -> None:
 
 @pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
 @given(mixes())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_who_looks_at_neighbours_breaks_no_promise(scheduler: Scheduler, problem: Instance) -> None:
     plan = scheduler.schedule(problem, Run()).plan
     if plan is not None:
@@ -223,7 +223,7 @@ def test_who_looks_at_neighbours_breaks_no_promise(scheduler: Scheduler, problem
 
 @pytest.mark.parametrize("scheduler", BLIND, ids=by_name)
 @given(mixes())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_who_does_not_breaks_promises_of_time_only(scheduler: Scheduler, problem: Instance) -> None:
     plan = scheduler.schedule(problem, Run()).plan
     if plan is not None:

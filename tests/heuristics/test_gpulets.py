@@ -37,7 +37,7 @@ V100 = gpu_type("v100")
     ),
     st.sampled_from([2, 4, 5, 6, 8, 10]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) -> None:
     view, terms = glet.view_of(glet.serving([1.0] * 4, 1))
     workload, rates = np.array([w for w, _ in slots]), np.array([rate for _, rate in slots])

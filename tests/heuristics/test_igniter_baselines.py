@@ -175,7 +175,7 @@ def memory_mib(problem: Instance, gpu: PlacedGpu) -> float:
 
 
 @given(mixes())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_gpu_lets_plus_serves_everything_on_whole_shares_two_to_a_gpu(problem: Instance) -> None:
     outcome = GpuLetsPlus().schedule(problem, Run())
 
@@ -194,7 +194,7 @@ def test_gpu_lets_plus_serves_everything_on_whole_shares_two_to_a_gpu(problem: I
 
 
 @given(mixes())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_by_its_own_model_gpu_lets_plus_harms_only_who_shares_a_gpu(problem: Instance) -> None:
     seen = replace(problem, gpus=(GpuPool(UNPROFILED),))
     plan = GpuLetsPlus().schedule(seen, Run()).plan
@@ -207,7 +207,7 @@ def test_by_its_own_model_gpu_lets_plus_harms_only_who_shares_a_gpu(problem: Ins
 
 
 @given(mixes())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_gslice_plus_keeps_placement_and_rates(problem: Instance) -> None:
     plan, placed = planned(GslicePlus(), problem), planned(IGniter(), problem)
 

@@ -47,7 +47,7 @@ def check_memory(plan: Plan, problem: Instance) -> None:
 
 @pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
 @given(demand_lists())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_no_workload_is_lost_and_no_gpu_is_overfilled(scheduler: Scheduler, demands: list[Demand]) -> None:
     problem = instance(demands)
 
@@ -66,7 +66,7 @@ def test_no_workload_is_lost_and_no_gpu_is_overfilled(scheduler: Scheduler, dema
 @pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
 @given(demand_lists())
 @example([HOT])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_judge_objects_only_to_gpus_opened_unchecked(scheduler: Scheduler, demands: list[Demand]) -> None:
     """A GPU that holds one resident stands at ``r_lower`` (Alg. 1, line 14), where only its own power is not looked at.
 
@@ -101,7 +101,7 @@ def test_a_gpu_opened_unchecked_can_break_its_promise(scheduler: Scheduler) -> N
 
 @pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
 @given(demand_lists(), st.integers(1, 5))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_goodput_plans_are_on_the_grid_and_within_the_pool(
     scheduler: Scheduler, demands: list[Demand], gpus: int
 ) -> None:
@@ -124,7 +124,7 @@ def test_goodput_plans_are_on_the_grid_and_within_the_pool(
 
 @pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
 @given(demand_lists(largest=6), st.sampled_from([Objective.COST, Objective.CAPACITY, Objective.GOODPUT]))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_same_instance_gets_the_same_plan_whatever_the_seed(
     scheduler: Scheduler, demands: list[Demand], objective: Objective
 ) -> None:
@@ -137,7 +137,7 @@ def test_the_same_instance_gets_the_same_plan_whatever_the_seed(
 
 @pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
 @given(demand_lists(largest=6))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_pool_of_what_was_used_is_enough(scheduler: Scheduler, demands: list[Demand]) -> None:
     free = planned(scheduler, instance(demands))
     assume(free.gpus)

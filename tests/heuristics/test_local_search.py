@@ -134,7 +134,7 @@ def problems(draw: st.DrawFn, objective: Objective) -> Instance:
 
 @pytest.mark.parametrize("scheduler", [LocalSearch(rounds=30), RandomFit(draws=3)], ids=lambda s: s.name)
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE])
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_every_plan_is_feasible(scheduler: Scheduler, objective: Objective, data: st.DataObject) -> None:
     problem = data.draw(problems(objective))

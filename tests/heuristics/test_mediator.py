@@ -278,7 +278,7 @@ def crowds(draw: st.DrawFn) -> Instance:
 
 @pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
 @given(crowds())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_no_job_is_lost_and_memory_suffices(scheduler: Scheduler, problem: Instance) -> None:
     outcome = scheduler.schedule(problem, Run())
 
@@ -310,7 +310,7 @@ def mixes(draw: st.DrawFn) -> Instance:
 
 @pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
 @given(mixes())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_every_plan_is_feasible(scheduler: Scheduler, problem: Instance) -> None:
     outcome = scheduler.schedule(problem, Run())
 

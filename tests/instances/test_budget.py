@@ -189,7 +189,7 @@ def test_a_lone_request_is_served_within_half_the_slo_under_p99() -> None:
 
 
 @given(st.floats(5.0, 100.0), st.floats(1.0, 2000.0), st.integers(1, 16), st.integers(1, 16))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_p99_budgets_lie_between_zero_and_the_slo_and_larger_batches_keep_up_better(
     slo_ms: float, rate_rps: float, batch: int, other: int
 ) -> None:

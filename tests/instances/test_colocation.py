@@ -230,7 +230,7 @@ def crowds(draw: st.DrawFn) -> list[Job]:
 
 
 @given(crowds())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_no_work_is_made_up_and_none_is_lost(jobs: list[Job]) -> None:
     tables, rows = gpu_tables(RTX, "gpulet"), list(RTX.models)
     drawn = [

@@ -103,7 +103,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
-@settings(deadline=None)
 @given(instance=random_instances(), data=st.data())
 def test_files_change_nothing(folder: Path, instance: Instance, data: st.DataObject) -> None:
     write_json(folder / "instance.json", instance_to_json(instance))
@@ -190,7 +189,7 @@ def keys(container: Any) -> list[Any]:
     return list(container) if isinstance(container, dict) else list(range(len(container)))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(anything | mutated())
 def test_no_data_does_anything_but_be_read_or_be_refused_in_one_line(data: object) -> None:
     for read in (instance_from_json, plan_from_json, embedded_instance):
@@ -198,7 +197,7 @@ def test_no_data_does_anything_but_be_read_or_be_refused_in_one_line(data: objec
         assert refused is None or (refused.startswith("mix.json: ") and refused.isprintable())
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.binary(max_size=40),
     st.sampled_from([json.dumps(valid) for valid in VALID]),

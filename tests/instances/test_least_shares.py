@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
@@ -135,7 +135,6 @@ def test_fewer_residents_need_no_more_each() -> None:
 
 
 @given(st.integers(0, 10), st.integers(0, 10))
-@settings(deadline=None)
 def test_raising_starts_from_any_shares_at_or_below_the_least(small: int, large: int) -> None:
     tables, tenants = gpu_tables(TOY, "igniter"), [Tenant(SMALL, 1, 2.41), Tenant(LARGE, 2, 11.59)]
     units = np.array([1 + small % 5, 1 + large % 5])  # the least are 5 and 5

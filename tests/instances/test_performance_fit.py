@@ -99,7 +99,7 @@ def test_too_few_solo_samples_are_refused(keep: object) -> None:
 SURFACES = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=st.floats(-5.0, 5.0))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SURFACES)
 def test_a_monotone_surface_is_monotone_and_leaves_monotone_ones_alone(values: np.ndarray) -> None:  # type: ignore[type-arg]
     surface = monotone_surface(values, np.ones_like(values))

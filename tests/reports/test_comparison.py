@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.ledger.gap import Gap
@@ -116,7 +116,6 @@ def test_seeds_count_as_one_and_all_tests_are_corrected_together(cost_row):
     assert [test.verdict for test in compare_pairs(paired(b, a), True, 0.1)] == [Verdict.BETTER, Verdict.BETTER]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([None, 3.06, 6.12, 9.18]), min_size=2, max_size=2 * len(INSTANCES)))
 def test_turned_round_better_is_worse(cost_row, values):
     half = len(values) // 2

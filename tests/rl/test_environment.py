@@ -67,7 +67,7 @@ def test_the_penalty_of_a_workload_without_a_place(cluster):
     assert np.all(there.queued <= there.cluster.view.slo_ms / 1000.0 * feedback.arrivals + 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_agrees_with_the_judge(seed):
     """Throughputs are the judge's; without late requests no latency is violated at the rates of the step."""
@@ -182,7 +182,7 @@ def test_refuses_impossible_decisions(cluster, change):
         environments(cluster).step(gpu, units, batch)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_whole_units_fit_and_waste_little(data):
     workloads = data.draw(st.integers(1, 12))

@@ -78,7 +78,7 @@ def test_worth_is_what_the_judge_says(trained, tmp_path):
             assert verdict.throughput_rps - late == pytest.approx(best.worth[0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6))
 def test_repaired_is_no_worse_and_keeps_its_promises(trained, seed):
     instance, path = trained

@@ -55,7 +55,7 @@ def test_without_arrivals_the_queue_is_served():
 times = st.floats(0.1, 300.0)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.integers(0, 80), st.floats(0.0, 200.0), st.integers(1, 200), st.integers(1, 32), times, times)
 def test_agrees_with_one_by_one(queued, running_ms, arrivals, batch, inference_ms, slo_ms):
     step_ms = 250.0
@@ -70,7 +70,7 @@ def test_agrees_with_one_by_one(queued, running_ms, arrivals, batch, inference_m
     assert left in (expected_left, one_by_one(queued, running_ms, arrivals, step_ms, batch, inference_ms, slo_ms)[1])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 50), st.integers(1, 200), st.integers(1, 32), times, times, times)
 def test_a_faster_batch_makes_nobody_late(queued, arrivals, batch, slower_ms, faster_ms, slo_ms):
     slower_ms, faster_ms = max(slower_ms, faster_ms), min(slower_ms, faster_ms)

@@ -134,7 +134,7 @@ def test_the_loss_is_of_those_who_are_there():
     assert agent.update()["critic_loss"] == pytest.approx(sum((value - 0.7) ** 2 for value in told), rel=1e-5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.floats(0.0, 3.0))
 def test_actions_divide_the_gpu_among_those_there(seed, sigma):
     random = torch.Generator().manual_seed(seed)

@@ -62,7 +62,7 @@ def without(answer: Plan, gpu: int, gpulet: int) -> Plan:
     ("mutate", "kind"), [(lowered, "latency"), (without, "rate")], ids=["a share is lowered", "a slot is lost"]
 )
 @given(st.integers(1, 12), st.integers(0, 10**6), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_feasible_plan_at_its_least_shares_survives_no_loss(
     mutate: Callable[[Plan, int, int], Plan], kind: str, size: int, seed: int, data: st.DataObject
 ) -> None:

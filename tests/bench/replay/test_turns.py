@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.replay.turns import Line, Turns
@@ -45,7 +45,6 @@ def serve(
             latencies[place] |= {number: done_ms - arrivals_ms[place][number] for number in batch}
 
 
-@settings(deadline=None)  # the first call compiles
 @given(
     st.lists(st.floats(0.0, 50.0), min_size=1, max_size=60),
     st.integers(1, 5),

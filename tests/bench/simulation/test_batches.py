@@ -46,7 +46,7 @@ def test_agrees_with_simpy_on_poisson_arrivals(batch: int, rate_rps: float, drop
     assert found.violation_rate > 0.1 or not overloaded
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=150)
 @given(
     quarters=st.lists(st.integers(0, 160), min_size=1, max_size=60).map(sorted),
     batch=st.integers(1, 8),

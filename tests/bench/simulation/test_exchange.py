@@ -101,7 +101,7 @@ _RESIDENTS = st.lists(
 ).map(tuple)
 
 
-@hypothesis_settings(max_examples=80, deadline=None)
+@hypothesis_settings(max_examples=80)
 @given(
     plans=st.lists(st.lists(_RESIDENTS, min_size=1, max_size=2), min_size=2, max_size=5),
     rate_rps=st.floats(20.0, 900.0),

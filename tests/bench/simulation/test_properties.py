@@ -48,7 +48,7 @@ def same(one: Simulated, other: Simulated) -> bool:
     return all(a == b and np.array_equal(a.histogram, b.histogram) for a, b in pairs) and all(series)
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=150)
 @given(problem=problems(), settings=SETTINGS)
 def test_requests_are_conserved_and_in_order(problem: Problem, settings: Settings) -> None:
     plan, instance = problem
@@ -78,7 +78,7 @@ def test_requests_are_conserved_and_in_order(problem: Problem, settings: Setting
         assert all(one.late == 0 for one in found.workloads)  # who is served is served as promised
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 @given(problem=problems(), settings=SETTINGS)
 def test_every_second_adds_up(problem: Problem, settings: Settings) -> None:
     settings = replace(settings, by_second=True)
@@ -93,13 +93,13 @@ def test_every_second_adds_up(problem: Problem, settings: Settings) -> None:
         assert np.array_equal(found.series.arrived[:, w], in_time + late + dropped)
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 @given(problem=problems(), settings=SETTINGS)
 def test_the_same_seed_gives_the_same_result(problem: Problem, settings: Settings) -> None:
     assert same(simulate(*problem, settings), simulate(*problem, settings))
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 @given(problem=problems(), settings=SETTINGS, requests=st.sampled_from([1, 7, 100, 10**9]))
 def test_the_size_of_windows_changes_nothing(problem: Problem, settings: Settings, requests: int) -> None:
     usual = simulate(*problem, settings)
@@ -109,7 +109,7 @@ def test_the_size_of_windows_changes_nothing(problem: Problem, settings: Setting
         assert same(simulate(*problem, settings), usual)
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(one=problems(), settings=SETTINGS)
 def test_measuring_second_by_second_changes_nothing_else(one: Problem, settings: Settings) -> None:
     with_series, without = (simulate(*one, replace(settings, by_second=kept)) for kept in (True, False))
@@ -118,7 +118,7 @@ def test_measuring_second_by_second_changes_nothing_else(one: Problem, settings:
     assert same(without, with_series)
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(problem=problems(), seed=st.integers(0, 1000), dropping=st.booleans(), dynamic=st.booleans())
 def test_any_plan_agrees_with_simpy(problem: Problem, seed: int, dropping: bool, dynamic: bool) -> None:
     plan, instance = problem
@@ -133,7 +133,7 @@ def test_any_plan_agrees_with_simpy(problem: Problem, seed: int, dropping: bool,
     agree(plan, instance, arrivals, Settings(seconds=0.8, warmup_s=0.2, dropping=dropping, interference=kind))
 
 
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=30)
 @given(data=st.data(), problem=problems(), seed=st.integers(0, 100))
 def test_different_plans_see_the_same_requests(data: st.DataObject, problem: Problem, seed: int) -> None:
     """Common random numbers: what comes depends on the seed and on the workload's name and rate, not on the plan."""

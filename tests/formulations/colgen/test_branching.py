@@ -129,7 +129,7 @@ def test_the_bound_of_a_tree_never_falls_and_ends_at_the_optimum() -> None:
     assert all(bound <= optimum * (1 + 1e-6) for bound in bounds[:-1])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(0, 200),
     st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5),

@@ -65,7 +65,7 @@ def best_of(view: View, members: tuple[int, ...]) -> float:
 charges = st.lists(st.floats(-1500.0, 1500.0), min_size=3, max_size=3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 7), charges)
 def test_nothing_above_the_best_is_found_and_the_bound_says_so(seed: int, charge: list[float]) -> None:
     _, _, pricer, values = drawn(seed)
@@ -79,7 +79,7 @@ def test_nothing_above_the_best_is_found_and_the_bound_says_so(seed: int, charge
     assert priced.complete
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 7), charges)
 def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) -> None:
     _, view, pricer, values = drawn(seed)
@@ -99,7 +99,7 @@ def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) ->
         assert total == pytest.approx(each.throughput_rps, rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 7), charges, st.floats(0.0, 1.2), st.floats(1.0, 500.0))
 def test_the_bound_holds_for_a_little_search_too(
     seed: int, charge: list[float], fraction: float, resolution: float
@@ -134,7 +134,7 @@ def test_no_time_means_no_bound() -> None:
     assert (priced.bound, priced.filled, priced.nodes, priced.complete) == (math.inf, [], 0, False)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 7), charges, st.floats(0.0, 1500.0))
 def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], below: float) -> None:
     _, _, pricer, values = drawn(seed)

@@ -34,7 +34,7 @@ def solve(instance: Instance, threads: int = 1) -> Outcome:
     return ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0, threads=threads))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 200), st.lists(st.sampled_from([-0.5, 0.0, 0.3, 1.0]), min_size=4, max_size=4), st.floats(-1, 2))
 def test_with_a_bonus_pricing_lists_every_set_above_the_threshold(
     seed: int, profit: list[float], threshold: float

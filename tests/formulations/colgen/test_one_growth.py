@@ -51,7 +51,6 @@ def times_ms(tables: Tables, model: int, others: list[tuple[int, int, int]]) -> 
 company = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 32), st.integers(1, 54)), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(growths, growths, company)
 def test_nobody_takes_longer_and_whoever_is_exact_takes_as_long(
     alpha_l2: list[float], alpha_dram: list[float], others: list[tuple[int, int, int]]
@@ -205,7 +204,7 @@ def asked(factors: list[float], objective: Objective) -> Instance:
     return replace(SMALL_CLUSTER, objective=objective, workloads=workloads)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.lists(st.floats(1.2, 3.0), min_size=10, max_size=10))
 def test_no_plan_for_ten_workloads_serves_more_than_the_optimum(factors: list[float]) -> None:
     instance = asked(factors, Objective.GOODPUT)

@@ -154,7 +154,7 @@ def test_the_tiny_instances_are_of_every_kind() -> None:
     assert any(len(set(each)) < len(each) for each in seats)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(0, 100),
     st.lists(st.sampled_from([0.0, 0.2, 0.7, 1.0]), min_size=3, max_size=3),
@@ -193,7 +193,7 @@ def worth(seen: Market, class_of: list[int], weight: np.ndarray, cover: tuple[fl
 # --- What a slot serves ---
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(0, 500),
     st.integers(1, 3),
@@ -218,7 +218,7 @@ def test_a_slot_serves_what_its_rule_allows(seed: int, batch: int, time_ms: floa
 # --- Against other plans ---
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 1_000), st.sampled_from([Objective.COST, Objective.GOODPUT]))
 def test_splitting_never_makes_the_optimum_worse(seed: int, objective: Objective) -> None:
     family = "igniter-mix" if objective is Objective.COST else "overload-mix"
@@ -241,7 +241,7 @@ def test_splitting_never_makes_the_optimum_worse(seed: int, objective: Objective
             assert value(split, instance) >= value(whole, instance) - room
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 1_000))
 def test_no_random_split_plan_costs_less_than_the_bound(seed: int) -> None:
     """Workloads in random parts, placed first fit: as good a plan as any for catching a bound that is too high."""

@@ -259,7 +259,7 @@ def test_a_crowd_of_gpulets() -> None:
 # Whole instances ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 10**6),
     model=st.sampled_from(["igniter", "inss", "gpulet"]),

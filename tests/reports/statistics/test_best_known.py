@@ -1,7 +1,7 @@
 """Gaps to the best known value: both directions, failures, seeds."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.statistics.best_known import achieved, best_known, gap_to_best, mean_gap
@@ -36,7 +36,6 @@ def test_gaps_by_hand(value, best, gap):
     assert gap_to_best(value, best) == gap
 
 
-@settings(deadline=None)
 @given(POSITIVE, POSITIVE)
 def test_a_gap_lies_between_0_and_1_and_tells_the_factor(value, best):
     gap = gap_to_best(value, best)

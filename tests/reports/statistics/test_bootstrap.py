@@ -29,7 +29,7 @@ def test_equal_values_have_one_of_no_width():
     assert mean_interval([0.25, 0.25, 0.25]) == (0.25, 0.25)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=20))
 def test_it_stays_within_the_values_widens_with_confidence_and_repeats(values):
     low, high = mean_interval(values)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.stats import friedmanchisquare
@@ -46,7 +46,6 @@ def test_demsars_critical_values():
         assert found.critical_difference / (k * (k + 1) / 12.0) ** 0.5 == pytest.approx(q, abs=1.1e-3)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 12), st.integers(3, 6), st.randoms(use_true_random=False))
 def test_without_ties_it_is_scipys_statistic(n, k, random):
     results = [random.sample(range(100), k) for _ in range(n)]
@@ -54,7 +53,6 @@ def test_without_ties_it_is_scipys_statistic(n, k, random):
     assert rank_schedulers(results).friedman == pytest.approx(expected, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(RESULTS, st.randoms(use_true_random=False))
 def test_neither_the_order_of_instances_nor_of_schedulers_nor_the_scale_matters(results, random):
     instances, schedulers = list(range(results.shape[0])), list(range(results.shape[1]))
@@ -65,7 +63,6 @@ def test_neither_the_order_of_instances_nor_of_schedulers_nor_the_scale_matters(
     assert (found.friedman, found.p) == pytest.approx((expected.friedman, expected.p), abs=1e-9)
 
 
-@settings(deadline=None)
 @given(RESULTS)
 def test_ranks_add_up_and_groups_are_what_is_closer_than_the_difference(results):
     found = rank_schedulers(results)

@@ -1,7 +1,7 @@
 """Holm's correction: by hand, and against Bonferroni's."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.statistics.holm import holm
@@ -25,14 +25,12 @@ def test_by_hand(p_values, adjusted):
     assert holm(p_values) == pytest.approx(adjusted)
 
 
-@settings(deadline=None)
 @given(P_VALUES)
 def test_between_the_p_values_and_bonferronis(p_values):
     for p, adjusted in zip(p_values, holm(p_values), strict=True):
         assert p <= adjusted <= min(1.0, len(p_values) * p)
 
 
-@settings(deadline=None)
 @given(P_VALUES, st.randoms(use_true_random=False))
 def test_the_order_of_the_tests_does_not_matter(p_values, random):
     order = list(range(len(p_values)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -41,7 +41,6 @@ def test_costs_are_numbers_of_at_least_0(wrong):
         performance_ratios([[1.0, wrong]])
 
 
-@settings(deadline=None)
 @given(COSTS)
 def test_profiles_rise_from_who_is_best_to_who_solves(costs):
     ratios = performance_ratios(costs)
@@ -59,7 +58,6 @@ def test_profiles_rise_from_who_is_best_to_who_solves(costs):
     assert best_anywhere >= solved.any(axis=1).mean() - 1e-12
 
 
-@settings(deadline=None)
 @given(COSTS, st.randoms(use_true_random=False))
 def test_neither_the_order_of_problems_nor_of_solvers_nor_the_unit_matters(costs, random):
     problems, solvers = list(range(costs.shape[0])), list(range(costs.shape[1]))

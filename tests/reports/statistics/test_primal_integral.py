@@ -1,7 +1,7 @@
 """Primal integrals: by hand, and between their limits."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.statistics.primal_integral import gap_at, gap_over_time, primal_integral
@@ -32,7 +32,6 @@ def test_a_run_that_reported_nothing_on_the_way_counts_from_its_end(make_row):
     assert primal_integral(gap_over_time(row, 100.0), 10.0) == pytest.approx(0.5 + 0.2 * 9.5)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.0, 20.0), st.floats(6.0, 100.0)), max_size=8), st.floats(0.1, 15.0), st.data())
 def test_it_lies_between_0_and_the_horizon_whatever_the_order(make_row, plans, horizon_s, data):
     def integral(points):

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
@@ -34,7 +34,6 @@ def test_without_a_difference_nothing_is_significant(differences):
     assert signed_ranks(differences).pairs == 0
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(1, 1000), min_size=1, max_size=40), st.data())
 def test_without_ties_it_is_scipys_exact_test(sizes, data):
     signs = data.draw(st.lists(st.sampled_from([-1, 1]), min_size=len(sizes), max_size=len(sizes)))
@@ -45,7 +44,6 @@ def test_without_ties_it_is_scipys_exact_test(sizes, data):
     assert found.p == pytest.approx(exact.pvalue)
 
 
-@settings(deadline=None)
 @given(DIFFERENCES)
 def test_with_ties_p_is_the_part_of_all_sign_patterns_that_are_as_extreme(differences):
     sizes = [abs(each) for each in differences if each]
@@ -59,7 +57,6 @@ def test_with_ties_p_is_the_part_of_all_sign_patterns_that_are_as_extreme(differ
     assert found.p == pytest.approx(min(1.0, 2.0 * extreme))
 
 
-@settings(deadline=None)
 @given(DIFFERENCES, st.randoms(use_true_random=False))
 def test_neither_order_nor_who_is_first_matters(differences, random):
     found = signed_ranks(differences)

@@ -25,20 +25,20 @@ from reports.figures import (
     gpulet_fig16,
     gpulet_fig17,
 )
+from reports.gpulet import ELASTIC
 from reports.relative_scales import MEAN, relative_scales
 from reports.scenario_counts import count_missed
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
 
-_ELASTIC = "elastic-partitioning"
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "`sbp`": ("sbp", ("sbp.halves=false",)),
     "`sbp` on halves": ("sbp", ("sbp.halves=true",)),
     "greedy, blind": ("greedy-best-fit", ("greedy-best-fit.interference=false",)),
-    "elastic, blind": (_ELASTIC, (f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=false")),
-    "elastic `atc22`": (_ELASTIC, (f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=true")),
-    "elastic `arxiv`": (_ELASTIC, (f"{_ELASTIC}.variant=arxiv", f"{_ELASTIC}.interference=true")),
+    "elastic, blind": (ELASTIC, (f"{ELASTIC}.variant=atc22", f"{ELASTIC}.interference=false")),
+    "elastic `atc22`": (ELASTIC, (f"{ELASTIC}.variant=atc22", f"{ELASTIC}.interference=true")),
+    "elastic `arxiv`": (ELASTIC, (f"{ELASTIC}.variant=arxiv", f"{ELASTIC}.interference=true")),
     "ideal": ("ideal", ("ideal.interference=true",)),
 }
 SETS = ("gpulet-1023", "gpulet-19682")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure, Need
+from reports.gpulet import elastic
 from reports.max_rates import draw_max_rates, with_climbs
 
 if TYPE_CHECKING:
@@ -13,14 +14,12 @@ if TYPE_CHECKING:
 NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
 _INSTANCES = ",".join(NAMES)
 _QUICK = "gpulet-equal"
-_ELASTIC = "elastic-partitioning"
-_ARXIV = f"{_ELASTIC}.variant=arxiv"
 
 NEEDS = {
     "sbp": Need(_INSTANCES, ("sbp",), quick=_QUICK, parameters=("sbp.halves=false",)),
     "self-tuning": Need(_INSTANCES, ("guided-self-tuning",), quick=_QUICK),
-    "gpulet": Need(_INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(_ARXIV, f"{_ELASTIC}.interference=false")),
-    "gpulet+int": Need(_INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(_ARXIV, f"{_ELASTIC}.interference=true")),
+    "gpulet": elastic(_INSTANCES, "arxiv", interference=False, quick=_QUICK),
+    "gpulet+int": elastic(_INSTANCES, "arxiv", interference=True, quick=_QUICK),
 }
 
 

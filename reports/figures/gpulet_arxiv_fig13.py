@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.figure import Figure, Need
+from reports.figure import Figure
+from reports.gpulet import elastic
 from reports.largest_rates import draw_late_at_largest_rates
 
 if TYPE_CHECKING:
@@ -12,12 +13,10 @@ if TYPE_CHECKING:
 
 NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
 _INSTANCES = ",".join(NAMES)
-_ELASTIC = "elastic-partitioning"
-_VARIANT = f"{_ELASTIC}.variant=arxiv"
 
 NEEDS = {
-    "gpulet": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=false")),
-    "gpulet+int": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=true")),
+    "gpulet": elastic(_INSTANCES, "arxiv", interference=False),
+    "gpulet+int": elastic(_INSTANCES, "arxiv", interference=True),
 }
 
 

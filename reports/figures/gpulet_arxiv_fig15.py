@@ -4,23 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.figure import Figure, Need
+from reports.figure import Figure
+from reports.gpulet import elastic, ideal
 from reports.scenario_counts import draw_counts, missed
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
 
-_ELASTIC = "elastic-partitioning"
-_ARXIV = f"{_ELASTIC}.variant=arxiv"
 
 NEEDS = {
-    "ideal": Need("gpulet-1023", ("ideal",), quick="gpulet-93", parameters=("ideal.interference=true",)),
-    "gpulet+int": Need(
-        "gpulet-1023", (_ELASTIC,), quick="gpulet-93", parameters=(_ARXIV, f"{_ELASTIC}.interference=true")
-    ),
-    "gpulet": Need(
-        "gpulet-1023", (_ELASTIC,), quick="gpulet-93", parameters=(_ARXIV, f"{_ELASTIC}.interference=false")
-    ),
+    "ideal": ideal("gpulet-1023", quick="gpulet-93"),
+    "gpulet+int": elastic("gpulet-1023", "arxiv", interference=True, quick="gpulet-93"),
+    "gpulet": elastic("gpulet-1023", "arxiv", interference=False, quick="gpulet-93"),
 }
 
 

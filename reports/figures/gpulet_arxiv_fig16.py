@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.figure import Figure, Need
+from reports.figure import Figure
+from reports.gpulet import elastic, ideal
 from reports.relative_scales import draw_relative_scales
 
 if TYPE_CHECKING:
@@ -15,13 +16,10 @@ NAMES = {"gpulet-arxiv-game": "game", "gpulet-arxiv-traffic": "traffic"} | {
 }
 _INSTANCES = ",".join(NAMES)
 _QUICK = "gpulet-arxiv-traffic,gpulet-long-only"
-_ELASTIC = "elastic-partitioning"
 
 NEEDS = {
-    "ideal": Need(_INSTANCES, ("ideal",), quick=_QUICK, parameters=("ideal.interference=true",)),
-    "gpulet+int": Need(
-        _INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(f"{_ELASTIC}.variant=arxiv", f"{_ELASTIC}.interference=true")
-    ),
+    "ideal": ideal(_INSTANCES, quick=_QUICK),
+    "gpulet+int": elastic(_INSTANCES, "arxiv", interference=True, quick=_QUICK),
 }
 PAPER = {"gpulet+int": 0.923}
 """Sec. 6.2."""

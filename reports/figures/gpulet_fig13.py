@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.figure import Figure, Need
+from reports.gpulet import elastic
 from reports.max_rates import draw_max_rates, with_climbs
 
 if TYPE_CHECKING:
@@ -13,14 +14,12 @@ if TYPE_CHECKING:
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
 _INSTANCES = ",".join(NAMES)
 _QUICK = "gpulet-scen3"
-_ELASTIC = "elastic-partitioning"
-_ATC22 = f"{_ELASTIC}.variant=atc22"
 
 NEEDS = {
     "sbp": Need(_INSTANCES, ("sbp",), quick=_QUICK, parameters=("sbp.halves=false",)),
     "greedy": Need(_INSTANCES, ("greedy-best-fit",), quick=_QUICK, parameters=("greedy-best-fit.interference=true",)),
-    "gpulet": Need(_INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(_ATC22, f"{_ELASTIC}.interference=false")),
-    "gpulet+int": Need(_INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(_ATC22, f"{_ELASTIC}.interference=true")),
+    "gpulet": elastic(_INSTANCES, "atc22", interference=False, quick=_QUICK),
+    "gpulet+int": elastic(_INSTANCES, "atc22", interference=True, quick=_QUICK),
 }
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.figure import Figure, Need
+from reports.figure import Figure
+from reports.gpulet import elastic
 from reports.largest_rates import draw_late_at_largest_rates
 
 if TYPE_CHECKING:
@@ -12,12 +13,10 @@ if TYPE_CHECKING:
 
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
 _INSTANCES = ",".join(NAMES)
-_ELASTIC = "elastic-partitioning"
-_VARIANT = f"{_ELASTIC}.variant=atc22"
 
 NEEDS = {
-    "gpulet": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=false")),
-    "gpulet+int": Need(_INSTANCES, (_ELASTIC,), parameters=(_VARIANT, f"{_ELASTIC}.interference=true")),
+    "gpulet": elastic(_INSTANCES, "atc22", interference=False),
+    "gpulet+int": elastic(_INSTANCES, "atc22", interference=True),
 }
 
 

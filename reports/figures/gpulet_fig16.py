@@ -4,23 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.figure import Figure, Need
+from reports.figure import Figure
+from reports.gpulet import elastic, ideal
 from reports.scenario_counts import draw_counts, missed
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
 
-_ELASTIC = "elastic-partitioning"
-_ATC22 = f"{_ELASTIC}.variant=atc22"
 
 NEEDS = {
-    "ideal": Need("gpulet-19682", ("ideal",), quick="gpulet-1790", parameters=("ideal.interference=true",)),
-    "gpulet+int": Need(
-        "gpulet-19682", (_ELASTIC,), quick="gpulet-1790", parameters=(_ATC22, f"{_ELASTIC}.interference=true")
-    ),
-    "gpulet": Need(
-        "gpulet-19682", (_ELASTIC,), quick="gpulet-1790", parameters=(_ATC22, f"{_ELASTIC}.interference=false")
-    ),
+    "ideal": ideal("gpulet-19682", quick="gpulet-1790"),
+    "gpulet+int": elastic("gpulet-19682", "atc22", interference=True, quick="gpulet-1790"),
+    "gpulet": elastic("gpulet-19682", "atc22", interference=False, quick="gpulet-1790"),
 }
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.figure import Figure, Need
+from reports.figure import Figure
+from reports.gpulet import elastic, ideal
 from reports.relative_scales import draw_relative_scales
 
 if TYPE_CHECKING:
@@ -13,13 +14,10 @@ if TYPE_CHECKING:
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
 _INSTANCES = ",".join(NAMES)
 _QUICK = "gpulet-scen2,gpulet-scen3,gpulet-scen4"
-_ELASTIC = "elastic-partitioning"
 
 NEEDS = {
-    "ideal": Need(_INSTANCES, ("ideal",), quick=_QUICK, parameters=("ideal.interference=true",)),
-    "gpulet+int": Need(
-        _INSTANCES, (_ELASTIC,), quick=_QUICK, parameters=(f"{_ELASTIC}.variant=atc22", f"{_ELASTIC}.interference=true")
-    ),
+    "ideal": ideal(_INSTANCES, quick=_QUICK),
+    "gpulet+int": elastic(_INSTANCES, "atc22", interference=True, quick=_QUICK),
 }
 PAPER = {"gpulet+int": 0.926}
 """Sec. 5.2."""

@@ -1,0 +1,19 @@
+"""gpulet's own schedulers in the figures of its papers."""
+
+from typing import Literal
+
+from reports.figure import Need
+
+ELASTIC = "elastic-partitioning"
+Variant = Literal["arxiv", "atc22"]
+
+
+def elastic(instances: str, variant: Variant, *, interference: bool, quick: str | None = None) -> Need:
+    """Return runs of elastic partitioning as one of the papers gives it, aware of interference or blind to it."""
+    told = (f"{ELASTIC}.variant={variant}", f"{ELASTIC}.interference={'true' if interference else 'false'}")
+    return Need(instances, (ELASTIC,), quick=quick, parameters=told)
+
+
+def ideal(instances: str, *, quick: str | None = None) -> Need:
+    """Return runs of the ideal scheduler, which tries every partition and is aware of interference."""
+    return Need(instances, ("ideal",), quick=quick, parameters=("ideal.interference=true",))

@@ -32,17 +32,20 @@ def labels(runs: Sequence[Asked]) -> dict[str, str]:
     for run in runs:
         for stage, values in run.parameters.items():
             for name, value in values.items():
-                seen.setdefault((run.scheduler, stage, name), set()).add(_in_words(value))
+                seen.setdefault((run.scheduler, stage, name), set()).add(in_words(value))
     return {run.key: "@".join(_label(run, stage, seen) for stage in run.scheduler.split("@")) for run in runs}
 
 
 def _label(run: Asked, stage: str, seen: dict[tuple[str, str, str], set[str]]) -> str:
     values = run.parameters.get(stage, {})
     varied = [
-        f"{name}={_in_words(value)}" for name, value in values.items() if len(seen[run.scheduler, stage, name]) > 1
+        f"{name}={in_words(value)}" for name, value in values.items() if len(seen[run.scheduler, stage, name]) > 1
     ]
     return f"{stage}[{', '.join(varied)}]" if varied else stage
 
 
-def _in_words(value: object) -> str:
-    return value if isinstance(value, str) else dumps(value)
+def in_words(value: object) -> str:
+    """Return the value of a parameter as the command line takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else dumps(value)

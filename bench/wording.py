@@ -4,7 +4,14 @@ from datetime import timedelta
 
 from bench.ledger.row import Row
 
-_UNITS = {"cost": "$/h", "capacity": "req/s", "goodput": "req/s", "scale": "x", "colocation": "req/s"}
+_UNITS = {
+    "cost": "$/h",
+    "capacity": "req/s",
+    "goodput": "req/s",
+    "scale": "x",
+    "colocation": "req/s",
+    "scenarios": "scenarios",
+}
 _MOST_CLOCK_S = 1e9
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
 

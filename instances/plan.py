@@ -14,8 +14,10 @@ class PlanClass(StrEnum):
 
     def contains(self, other: "PlanClass") -> bool:
         """Whether every plan of class ``other`` is also of this class."""
-        order = list(PlanClass)
-        return order.index(other) <= order.index(self)
+        return _WIDTHS[other] <= _WIDTHS[self]
+
+
+_WIDTHS = {each: number for number, each in enumerate(PlanClass)}
 
 
 @dataclass(frozen=True, slots=True)

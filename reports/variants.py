@@ -1,9 +1,9 @@
 """Rows that a figure tells apart by the parameters of their schedulers, and by how their plans were tried."""
 
 from collections.abc import Sequence
-from json import dumps
 from typing import TYPE_CHECKING
 
+from bench.labels import in_words
 from bench.trial import Trial
 from reports.figure import Need
 
@@ -41,6 +41,6 @@ def _has_stated(row: "Row", need: Need) -> bool:
         name, _, stated = parameter.partition("=")
         scheduler, _, field = name.rpartition(".")
         value = row.parameters.get(scheduler, {}).get(field)
-        if (value if isinstance(value, str) else dumps(value)) != stated:
+        if in_words(value) != stated:
             return False
     return True

@@ -25,10 +25,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A certified bound: its value, and the plans it holds for (see ``Row.bound_scope``)."""
+    """A certified bound: its value, the plans it holds for (see ``Row.bound_scope``), and the run that proved it."""
 
     value: float
     scope: JsonObject
+    key: str
 
 
 def relative_gap(value: float, bound: float) -> float:
@@ -59,7 +60,7 @@ def gaps(
     certified = certified_bounds(bounds, bool(rows) and rows[0].objective == "cost", instance)
     if reaches is None:
         reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
-    return {row.key: _gap(row, reaches.get(row.key), certified, instance) for row in rows}
+    return {row.key: gap_to(best_bound(row, reaches.get(row.key), certified), row, instance) for row in rows}
 
 
 def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
@@ -85,32 +86,33 @@ def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | No
         if row.bound is None or not row.bound_certified or row.bound_scope is None:
             continue
         scope = dumps(row.bound_scope, sort_keys=True)
-        better = max if on_cost else min
-        best[scope] = Bound(better(row.bound, best[scope].value) if scope in best else row.bound, row.bound_scope)
+        if scope not in best or (row.bound > best[scope].value if on_cost else row.bound < best[scope].value):
+            best[scope] = Bound(row.bound, row.bound_scope, row.key)
     return [replace(one, value=_rounded(one.value, instance)) if on_cost else one for one in best.values()]
 
 
-def best_bound(row: Row, reach: Reach | None, bounds: Iterable[Bound]) -> float | None:
+def best_bound(row: Row, reach: Reach | None, bounds: Iterable[Bound]) -> Bound | None:
     """Return the best of the ``bounds`` on its instance that holds for the plan of ``row``; ``None`` if none does.
 
     Whether the plan is feasible is not asked.
     """
     if row.truth is not None:
         return None  # bounds are proven for the instance as the planner sees it
-    applicable = [bound.value for bound in bounds if _covers(bound.scope, row, reach)]
+    applicable = [bound for bound in bounds if _covers(bound.scope, row, reach)]
     if not applicable:
         return None
-    return max(applicable) if row.objective == "cost" else min(applicable)
+    return (max if row.objective == "cost" else min)(applicable, key=lambda bound: bound.value)
 
 
-def _gap(row: Row, reach: Reach | None, certified: Sequence[Bound], instance: Instance | None) -> Gap:
-    if not row.feasible or row.value is None or reach is None or row.truth is not None:
+def gap_to(best: Bound | None, row: Row, instance: Instance | None) -> Gap:
+    """Return the gap of a run to the best bound that holds for its plan and to its own; ``instance`` as in ``gaps``."""
+    if not row.feasible or row.value is None or row.truth is not None:
         return Gap()
-    best, own = best_bound(row, reach, certified), row.bound
+    own = row.bound
     if own is not None and row.objective == "cost":
         own = _rounded(own, instance)
     return Gap(
-        gap=None if best is None else relative_gap(row.value, best),
+        gap=None if best is None else relative_gap(row.value, best.value),
         own_gap=None if own is None else relative_gap(row.value, own),
     )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -26,6 +27,9 @@ DETAILS = frozenset({"simulation", "violation_details", "trajectory", "log_tail"
 
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
 """What is judged of scenario sets whose row is not there yet, by the key of that row."""
+
+_ARRIVALS = re.compile(r'\{"arrivals": "([^"\\]*)"')
+"""How a simulation begins; the rest of it is most of a ledger, and is not read for this."""
 
 _MOST_BYTES = 2**28
 """Of one value: a larger one, which no run writes, is refused unread."""
@@ -201,6 +205,22 @@ class Ledger:
                 else:
                     found[key] = reach_from_sql(text, at)
         return found
+
+    def arrivals(self) -> dict[str, str]:
+        """Return by key under which arrivals the plan of a row was simulated, for all that were."""
+        query = "SELECT key, rowid, substr(simulation, 1, 200) FROM runs WHERE simulation IS NOT NULL"
+        found: dict[str, str] = {}
+        with self._explained(), closing(self._database.execute(query)) as cursor:
+            for key, rowid, start in cursor:
+                told = _ARRIVALS.match(str(start))
+                found[key] = told[1] if told else self._whole_simulation(rowid)["arrivals"]
+        return found
+
+    def _whole_simulation(self, rowid: int) -> JsonObject:
+        query = "SELECT key, simulation, source FROM runs WHERE rowid = ?"
+        key, text, source = self._database.execute(query, [rowid]).fetchone()
+        at = f"{self.path}: run {str(key)[:12]}: simulation"
+        return shaped("simulation", parsed(text, dict, at), at, source)
 
     def row(self, key_prefix: str) -> Row:
         """Return the one row whose key starts with ``key_prefix``.

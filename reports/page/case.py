@@ -1,15 +1,16 @@
 """What the ledger knows of one instance: its runs, how far they are from the best, and which of them are shown."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from bench.ledger.gap import Gap, best_bound, certified_bounds, gaps, relative_gap
+from bench.ledger.gap import Bound, Gap, best_bound, certified_bounds, gap_to, relative_gap
 from bench.ledger.reach import Reach
 from bench.ledger.row import Row
 from instances import InputError, Instance
-from reports.page.entrants import entrants
+from reports.page.entrants import entrants, facets_of, newest
 from reports.page.suites import suites_of
 
 if TYPE_CHECKING:
@@ -30,11 +31,17 @@ class Case:
     instance
         ``None`` of scenario sets, and where the catalogue has changed since the runs.
     rows
-        All runs, oldest first, without ``HEAVY`` columns.
+        The runs that compete, oldest first, without ``HEAVY`` columns.
+    repeated
+        Runs that were made again by newer code, likewise: what they prove still counts, their plans do not compete.
     replays
         Plans that were replayed on hardware, likewise: they are measured, and compete with nobody.
     reaches
         What decides which bounds hold for the plan of a run or replay, by key, where there is a plan.
+    arrivals
+        Under which plans were simulated, by key, where they were.
+    entrants
+        The entrant behind every run, by key: the same name for the same one on all instances of a suite.
     """
 
     name: str
@@ -42,19 +49,21 @@ class Case:
     suite: str
     instance: Instance | None
     rows: Sequence[Row]
+    repeated: Sequence[Row]
     replays: Sequence[Row]
     reaches: Mapping[str, Reach]
+    arrivals: Mapping[str, str]
+    entrants: Mapping[str, str]
 
     @property
     def all_rows(self) -> Sequence[Row]:
-        """Runs and replays."""
-        return [*self.rows, *self.replays]
+        """All runs and replays."""
+        return [*self.rows, *self.repeated, *self.replays]
 
     @property
     def objective(self) -> str:
         """In one word; ``scenarios`` of a scenario set."""
-        one = self.all_rows[0]
-        return one.throughput_of or one.objective
+        return _objective(self.all_rows[0])
 
     @property
     def minimised(self) -> bool:
@@ -62,19 +71,14 @@ class Case:
         return self.objective == "cost"
 
     @cached_property
-    def entrants(self) -> dict[str, str]:
-        """The entrant behind every run, by key."""
-        return entrants(self.all_rows)
-
-    @cached_property
     def gaps(self) -> dict[str, Gap]:
         """Gaps of all runs by key."""
-        return gaps(self.all_rows, self.rows, self.instance, self.reaches)
+        return {row.key: gap_to(self.bounds[row.key], row, self.instance) for row in self.all_rows}
 
     @cached_property
-    def bounds(self) -> dict[str, float | None]:
+    def bounds(self) -> dict[str, Bound | None]:
         """By key the best certified bound that holds for the plan of a run, feasible or not."""
-        certified = certified_bounds(self.rows, self.minimised, self.instance)
+        certified = certified_bounds([*self.rows, *self.repeated], self.minimised, self.instance)
         return {row.key: best_bound(row, self.reaches.get(row.key), certified) for row in self.all_rows}
 
     @cached_property
@@ -114,24 +118,45 @@ def read_cases(ledger: "Ledger") -> list[Case]:
     rows: dict[str, list[Row]] = {}
     for row in ledger.rows(without=HEAVY):
         rows.setdefault(row.instance_hash, []).append(row)
-    reaches = ledger.reaches()
+    reaches, arrivals = ledger.reaches(), ledger.arrivals()
     suites = suites_of({fingerprint: found[0].instance for fingerprint, found in rows.items()})
+    boards: dict[tuple[str, str], list[Row]] = {}
+    for fingerprint, found in rows.items():
+        boards.setdefault((suites[fingerprint], _objective(found[0])), []).extend(found)
+    facets = facets_of([row for found in rows.values() for row in found], arrivals)
+    names = {board: entrants(found, facets) for board, found in boards.items()}
     cases = []
     for fingerprint, found in rows.items():
+        own = names[suites[fingerprint], _objective(found[0])]
         if found[0].objective == "scenarios":
             counts = {row.key: row.scenarios for row in ledger.rows(instance_hash=fingerprint)}
             found = [replace(row, scenarios=counts[row.key]) for row in found]
+        plans = [row for row in found if row.source == "plan"]
+        replays = [row for row in found if row.source != "plan"]
+        last = newest(plans, facets) | {row.key for row in replays}
         case = Case(
             found[0].instance,
             fingerprint,
             suites[fingerprint],
             _instance(ledger, fingerprint),
-            [row for row in found if row.source == "plan"],
-            [row for row in found if row.source != "plan"],
+            [row for row in plans if row.key in last],
+            [row for row in plans if row.key not in last],
+            replays,
             {row.key: reaches[row.key] for row in found if row.key in reaches},
+            {row.key: arrivals[row.key] for row in found if row.key in arrivals},
+            {row.key: own[row.key] if row.key in last else f"{own[row.key]}, older code" for row in found},
         )
         cases.append(case)
-    return sorted(cases, key=lambda case: (case.suite, case.name, case.fingerprint))
+    return sorted(cases, key=lambda case: (case.suite, _natural(case.name), case.fingerprint))
+
+
+def _objective(row: Row) -> str:
+    return row.throughput_of or row.objective
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return what sorts ``mix-20`` before ``mix-100``: numbers by their length first."""
+    return [(len(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _instance(ledger: "Ledger", fingerprint: str) -> Instance | None:

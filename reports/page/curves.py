@@ -11,9 +11,6 @@ from reports.page.case import Case
 
 Point = tuple[float, float]
 
-LEAST_S = 1e-3
-"""Times are drawn on a logarithmic axis from here."""
-
 _LEAST_SIZES = 3
 """Of a suite's instances that make a curve."""
 
@@ -21,13 +18,14 @@ _LEAST_SIZES = 3
 def reference(case: Case) -> tuple[float, str] | None:
     """Return what plans and bounds over time are measured by, and what it is called.
 
-    The best certified bound of the narrowest class of plans that has one, on cost that of whole GPUs; without any, the
-    best plan known.
+    The best plan known, which all plans can be compared with; bounds hold for the plans of a class. Where no plan keeps
+    all constraints, the best certified bound.
     """
-    bounds = [bound for bound in case.bounds.values() if bound is not None]
-    if bounds:
-        return (max(bounds) if case.minimised else min(bounds)), "the best certified bound"
-    return None if case.best_known is None else (case.best_known, "the best plan known")
+    if case.best_known is not None:
+        return case.best_known, "the best plan known"
+    bounds = [bound.value for bound in case.bounds.values() if bound is not None]
+    bounds = bounds or [row.bound for row in case.rows if row.bound is not None and row.bound_certified]
+    return ((max if case.minimised else min)(bounds), "the best certified bound") if bounds else None
 
 
 def progress(row: Row, case: Case, by: float) -> dict[str, list[Point]]:
@@ -53,7 +51,7 @@ def _best_so_far(points: Iterable[Point], better: Callable[[float, float], float
     for t_s, value in sorted(points):
         best = better(value, kept[-1][1]) if kept else value
         if not kept or best != kept[-1][1]:
-            kept.append((float(f"{max(t_s, LEAST_S):.4g}"), best))
+            kept.append((float(f"{t_s:.4g}"), best))
     return kept
 
 

@@ -2,52 +2,80 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from json import dumps
 
+from bench.labels import in_words
 from bench.ledger.row import Row
 
+Facets = Mapping[str, str]
+"""What tells a run from others of its scheduler besides the seed, in words, by topic."""
 
-def entrants(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the name of the entrant behind every row, by key.
 
-    It is the scheduler's name and, where an instance has rows of this scheduler that differ in a parameter or in how
+def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str]:
+    """Return the name of the entrant behind every row, by key; so are the ``facets`` of each.
+
+    It is the scheduler's name and, where some instance has rows of this scheduler that differ in a parameter or in how
     they were tried, what these are: ``colgen (plan_class=split, 120 s)``. Runs that differ in the seed alone are one
     entrant's.
     """
     values: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    told = {row.key: facets(row) for row in rows}
     for row in rows:
-        for facet, value in told[row.key].items():
+        for facet, value in facets[row.key].items():
             values[row.instance_hash, row.scheduler, facet].add(value)
     varying = {(scheduler, facet) for (_, scheduler, facet), found in values.items() if len(found) > 1}
     return {
         row.key: _name(
-            row.scheduler, [words for facet, words in told[row.key].items() if (row.scheduler, facet) in varying]
+            row.scheduler,
+            [words for facet, words in facets[row.key].items() if words and (row.scheduler, facet) in varying],
         )
         for row in rows
     }
 
 
-def facets(row: Row) -> Mapping[str, str]:
-    """Return in words all that can tell two runs of a scheduler on an instance apart, besides the seed, by topic."""
+def newest(rows: Sequence[Row], facets: Mapping[str, Facets]) -> set[str]:
+    """Return the keys of the rows of an instance, oldest first, that no later one is a repetition of.
+
+    A repetition differs in nothing but the code, ours or the scheduler's, which is newer.
+    """
+    last = {(row.scheduler, row.seed, *facets[row.key].items()): row.key for row in rows}
+    return set(last.values())
+
+
+def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, Facets]:
+    """Return the facets of rows by key; so is under which ``arrivals`` plans were simulated, of those that were.
+
+    What goes without saying has no words.
+    """
+    return {row.key: _parameters(row) | _conditions(row, arrivals.get(row.key)) for row in rows}
+
+
+def _parameters(row: Row) -> dict[str, str]:
     several = len(row.parameters) > 1
-    found = {
-        f"{scheduler}.{name}": f"{f'{scheduler}.' if several else ''}{name}={_value(value)}"
+    return {
+        f"{scheduler}.{name}": f"{f'{scheduler}.' if several else ''}{name}={in_words(value)}"
         for scheduler, parameters in row.parameters.items()
         for name, value in parameters.items()
         if not isinstance(value, Mapping) and name != "started_at"  # of replays
     }
-    found["source"] = "as planned" if row.source == "plan" else row.source
-    found["headroom"] = f"headroom {row.headroom:g}" if row.headroom is not None else "headroom 1"
-    found["truth"] = f"really {row.truth}" if row.truth is not None else "as planned"
-    found["time limit"] = f"{row.time_limit_s:g} s"
-    found["threads"] = f"{row.threads} thread{'s' * (row.threads != 1)}"
-    return found
+
+
+def _conditions(row: Row, arrivals: str | None) -> dict[str, str]:
+    memory = "no memory limit" if row.memory_limit_mb is None else f"{row.memory_limit_mb / 1024:g} GB"
+    return {
+        "source": "" if row.source == "plan" else row.source,
+        "headroom": "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}",
+        "truth": "" if row.truth is None else f"really {row.truth}",
+        "arrivals": _arrivals(arrivals, has_plan=row.plan_class is not None),
+        "time limit": f"{row.time_limit_s:g} s",
+        "memory limit": memory,
+        "threads": f"{row.threads} thread{'s' * (row.threads != 1)}",
+    }
+
+
+def _arrivals(arrivals: str | None, has_plan: bool) -> str:
+    if arrivals is None:
+        return "not simulated" if has_plan else ""  # without a plan there is nothing to simulate
+    return "" if arrivals == "poisson" else f"{arrivals} arrivals"
 
 
 def _name(scheduler: str, told: Sequence[str]) -> str:
     return f"{scheduler} ({', '.join(told)})" if told else scheduler
-
-
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else dumps(value)

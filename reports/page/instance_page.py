@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from bench.ledger.gap import Bound
 from bench.ledger.row import Row
 from bench.wording import percent, seconds, worth
 from instances import InputError
@@ -45,6 +46,8 @@ class Card:
         Its value and the certified bound that holds for it, as percentages of the largest on the page.
     stacks
         Its GPUs, and ``full_pct``, the height of a stack: 100 unless some GPU has more than all of it given away.
+    bound_key
+        The run that proved the bound; ``None`` if there is none.
     bound_gpus
         So many GPUs are proven to be needed; ``None`` where that is no question or not known.
     violations, more
@@ -59,6 +62,7 @@ class Card:
     meter: tuple[float, float | None] | None
     stacks: Sequence[Stack]
     full_pct: float
+    bound_key: str | None
     bound_gpus: int | None
     violations: Sequence[str]
     more: int
@@ -117,7 +121,7 @@ def instance_page(case: Case, ledger: "Ledger") -> InstancePage:
                 }
                 for name, row in full.items()
             ],
-            "measured": measured(case, ledger),
+            "measured": measured(case, full, ledger),
         },
     )
 
@@ -134,7 +138,9 @@ def _embedded(case: Case) -> dict[str, object] | None:
 def _cards(case: Case, full: dict[str, Row]) -> list[Card]:
     assert case.instance is not None
     bounds = {name: case.bounds[row.key] for name, row in full.items()}
-    most = max((abs(x) for name, row in full.items() for x in (row.value, bounds[name]) if x is not None), default=0.0)
+    proven = {name: None if bound is None else bound.value for name, bound in bounds.items()}
+    values = [*(row.value for row in full.values()), *proven.values()]
+    most = max((abs(value) for value in values if value is not None), default=0.0)
     prices = {pool.type.price_per_hour for pool in case.instance.gpus}
     price = min(prices) if len(prices) == 1 and min(prices) > 0.0 else None
     cards = []
@@ -147,10 +153,11 @@ def _cards(case: Case, full: dict[str, Row]) -> list[Card]:
             row.key,
             outcome(row),
             _facts(case, row, bound),
-            None if row.value is None or not most else (_of(row.value, most), _of(bound, most)),
+            None if row.value is None or not most else (_of(row.value, most), _of(proven[name], most)),
             drawn,
             max([100.0, *(stack.allocated_pct for stack in drawn)]),
-            _proven_gpus(bound, price) if case.minimised else None,
+            None if bound is None else bound.key,
+            _proven_gpus(bound.value, price) if case.minimised and bound is not None else None,
             told,
             (row.violations or 0) - len(told),
         )
@@ -158,26 +165,27 @@ def _cards(case: Case, full: dict[str, Row]) -> list[Card]:
     return cards
 
 
-def _proven_gpus(bound: float | None, price: float | None) -> int | None:
+def _proven_gpus(bound: float, price: float | None) -> int | None:
     """Return how many GPUs of one ``price`` a ``bound`` on their cost means, where they can be drawn."""
-    gpus = None if bound is None or price is None else bound / price
-    return None if gpus is None or gpus > _MOST_PROVEN else round(gpus)
+    return None if price is None or bound / price > _MOST_PROVEN else round(bound / price)
 
 
 def _of(value: float | None, most: float) -> Any:
     return None if value is None else round(100.0 * abs(value) / most, 2)
 
 
-def _facts(case: Case, row: Row, bound: float | None) -> list[tuple[str, str]]:
+def _facts(case: Case, row: Row, bound: Bound | None) -> list[tuple[str, str]]:
     sign = "≥" if case.minimised else "≤"
     facts = [
         ("Value", worth(row.value, case.objective)),
-        ("Certified bound", "-" if bound is None else f"{sign} {worth(bound, case.objective)}"),
+        ("Certified bound", "-" if bound is None else f"{sign} {worth(bound.value, case.objective)}"),
+        ("Bound holds for", "-" if bound is None else f"{bound.scope['plan_class']} plans"),
         ("Gap", percent(case.gaps[row.key].gap)),
         ("GPUs", "-" if row.gpus_used is None else str(row.gpus_used)),
         ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),
         ("Unallocated", percent(None if row.fragments_pct is None else row.fragments_pct / 100.0)),
         ("Not in time", percent(row.sim_violation_rate)),
+        ("Arrivals", case.arrivals.get(row.key, "-")),
         ("Decision", seconds(row.decision_s)),
     ]
     return [(name, fact) for name, fact in facts if fact != "-"]

@@ -30,13 +30,15 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
     dict
         ``in_time``: for every one of ``RATIOS`` the fraction of all requests that were served within this multiple of
         their SLO. ``workloads``: for every workload and application, in the order of ``simulated``, the fraction of
-        the requests not served in time, and the latency in ms at every one of ``FRACTIONS`` of the requests, which is
-        ``None`` where fewer were served at all.
+        the requests not served in time, the latency in ms at every one of ``FRACTIONS`` of the requests, which is
+        ``None`` where fewer were served at all, and where that ends: the fraction served, and the longest latency.
     """
     requests, within, told = 0, np.zeros(len(RATIOS)), []
     everyone = [*simulation["workloads"], *simulation["applications"]]
     for served, (latencies, counts) in zip(everyone, _cumulative(everyone), strict=True):
-        told.append([round(served["violation_rate"], 5), *_quantiles_ms(latencies, counts, served["requests"])])
+        quantiles = _quantiles_ms(latencies, counts, served["requests"])
+        end = (round(counts[-1] / served["requests"], 5), _short(latencies[-1])) if counts[-1] else (0.0, None)
+        told.append([round(served["violation_rate"], 5), *quantiles, *end])
         if len(told) <= len(simulation["workloads"]):  # requests of applications are requests of their workloads
             requests += served["requests"]
             within += np.interp(RATIOS * served["slo_ms"], latencies, counts)
@@ -74,7 +76,8 @@ def _cumulative(everyone: Sequence[JsonObject]) -> Iterator[tuple[Floats, Floats
 def _quantiles_ms(latencies: Floats, counts: Floats, requests: int) -> list[float | None]:
     wanted = np.array(FRACTIONS) * requests
     found = np.interp(wanted, counts, latencies)
-    return [
-        float(f"{latency:.3g}") if 0.0 < rank <= counts[-1] else None
-        for latency, rank in zip(found, wanted, strict=True)
-    ]
+    return [_short(latency) if 0.0 < rank <= counts[-1] else None for latency, rank in zip(found, wanted, strict=True)]
+
+
+def _short(latency_ms: float) -> float:
+    return float(f"{latency_ms:.3g}")

@@ -1,15 +1,17 @@
 """Who is best at what: a table for every suite and objective."""
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from bench.ledger.row import Row
 from bench.wording import percent, result, seconds, worth
 from reports.page.case import Case
 from reports.page.curves import mean
+from reports.page.suites import AT_OTHER_RATES
 
 BROKEN = "breaks constraints"
 
@@ -42,8 +44,8 @@ class Line:
         What its runs came to: see ``outcome``.
     runs
         How many there are.
-    ranked
-        Whether any of them has a plan to be ranked by.
+    rank
+        From 1, the same for equals; ``None`` where there is nothing to be ranked by.
     cells
         One for each column of the board.
     """
@@ -52,17 +54,17 @@ class Line:
     scheduler: str
     outcomes: Counter[str]
     runs: int
-    ranked: bool
+    rank: int | None
     cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The leaderboard of a suite and objective; ``lines`` with the best first."""
+    """The leaderboard of a suite and objective; ``lines`` with the best first, and ``note`` to be read before them."""
 
     suite: str
     objective: str
-    cases: Sequence[Case]
+    note: str
     heads: tuple[Head, ...]
     lines: Sequence[Line]
 
@@ -78,9 +80,12 @@ def leaderboards(cases: Sequence[Case]) -> list[Board]:
 
 def outcome(row: Row) -> str:
     """Return what a run came to, for filtering: the scheduler's claim, unless the judge found otherwise."""
+    if row.objective == "scenarios" and row.termination == "finished":
+        return "decided"  # how many of them well is counted
     return BROKEN if row.feasible is False else result(row)
 
 
+_INSTANCES = Head("Instances", "With a plan that breaks no constraint, of all of the suite that have runs")
 _FEASIBLE = Head("Feasible", "Runs whose plan breaks no constraint, of all runs")
 _GAP = Head("Gap to bound", "|value − bound| / max(|value|, |bound|), mean over the runs that have one")
 _BEHIND = Head("Behind best", "How far from the best plan known of the same instance, mean over feasible plans")
@@ -97,41 +102,64 @@ _SCENARIOS = (
 
 
 def _board(suite: str, objective: str, cases: Sequence[Case]) -> Board:
-    runs: dict[tuple[str, str], list[tuple[Case, Row]]] = defaultdict(list)
+    runs: dict[tuple[str, str], Runs] = defaultdict(list)
     for case in cases:
         for row in case.rows:
             runs[case.entrants[row.key], row.scheduler].append((case, row))
     if objective == "scenarios":
-        heads, score, cells = _SCENARIOS, _scenario_score, _scenario_cells
+        heads, score = _SCENARIOS, _scenario_score
     else:
-        single = len(cases) == 1
-        heads = (*((_VALUE, _GPUS) if single else ()), _FEASIBLE, _GAP, _BEHIND, _DECISION, _LATE)
-        score, cells = _score, _cells
-    ordered = sorted(runs.items(), key=lambda item: (score(item[1]), item[0]))
+        several = (_INSTANCES,) if len(cases) > 1 else (_VALUE, _GPUS)
+        heads, score = (*several, _FEASIBLE, _GAP, _BEHIND, _DECISION, _LATE), _score
+    # Of rates that grow everybody was given others: nobody is ahead.
+    scores = {entrant: None if suite.endswith(AT_OTHER_RATES) else score(found) for entrant, found in runs.items()}
+    known = sorted(each for each in scores.values() if each is not None)
     lines = [
         Line(
             name,
             scheduler,
             Counter(outcome(row) for _, row in found),
             len(found),
-            any(row.feasible or row.scenarios is not None for _, row in found),
-            tuple(cells(found, len(heads))),
+            None if (own := scores[name, scheduler]) is None else bisect_left(known, own) + 1,
+            tuple(_scenario_cells(found) if objective == "scenarios" else _cells(found, len(cases))),
         )
-        for (name, scheduler), found in ordered
+        for (name, scheduler), found in runs.items()
     ]
-    return Board(suite, objective, cases, heads, lines)
+    lines.sort(key=lambda line: (line.rank is None, line.rank or 0, line.name))
+    return Board(suite, objective, _note(suite, objective, len(cases)), heads, lines)
 
 
-Runs = Sequence[tuple[Case, Row]]
+def _note(suite: str, objective: str, instances: int) -> str:
+    if objective == "scenarios":
+        return "one set of scenarios, ranked by how many are served"
+    better = "lower is better" if objective == "cost" else "higher is better"
+    count = f"{instances:,} instance{'s' * (instances != 1)}, {better}"
+    if suite.endswith(AT_OTHER_RATES):
+        return f"{count}; every scheduler was tried at rates of its own, so that nobody is ranked"
+    return count if instances == 1 else f"{count}; whoever solves more of them comes first, then whoever is less behind"
 
 
-def _score(runs: Runs) -> tuple[float, float]:
-    """More feasible plans first; among equals those closer to the best known."""
+Runs = list[tuple[Case, Row]]
+
+Score = tuple[float, float]
+"""What ranks an entrant, the least first."""
+
+
+def _score(runs: Runs) -> Score | None:
+    """More instances solved first; among equals those closer to the best known, to a thousandth of a percent."""
     behind = mean(case.behind_best(row) for case, row in runs)
-    return -sum(bool(row.feasible) for _, row in runs) / len(runs), 1.0 if behind is None else behind
+    return None if behind is None else (-_solved(runs), round(behind, 5))
 
 
-def _cells(runs: Runs, count: int) -> list[Cell]:
+def _solved(runs: Runs) -> float:
+    """Return on how many instances there is a plan that breaks no constraint, each as the part of its runs."""
+    by_instance: dict[str, list[bool]] = defaultdict(list)
+    for case, row in runs:
+        by_instance[case.fingerprint].append(bool(row.feasible))
+    return round(sum(fmean(feasible) for feasible in by_instance.values()), 9)
+
+
+def _cells(runs: Runs, instances: int) -> list[Cell]:
     rows = [row for _, row in runs]
     feasible = sum(bool(row.feasible) for row in rows)
     gap = mean(case.gaps[row.key].gap for case, row in runs)
@@ -145,22 +173,27 @@ def _cells(runs: Runs, count: int) -> list[Cell]:
         Cell(seconds(median(times)) if times else "-", median(times) if times else None),
         Cell(percent(late), late),
     ]
-    if count > len(found):  # all runs are on one instance
-        case = runs[0][0]
-        best = min(rows, key=case.rank)
-        gpus = Cell("-" if best.gpus_used is None else str(best.gpus_used), best.gpus_used)
-        found[:0] = [Cell(worth(best.value, case.objective), best.value), gpus]
-    return found
+    if instances > 1:
+        solved = len({case.fingerprint for case, row in runs if row.feasible})
+        return [Cell(f"{solved:,} of {instances:,}", solved), *found]
+    case = runs[0][0]
+    best = min(rows, key=case.rank)
+    gpus = Cell("-" if best.gpus_used is None else str(best.gpus_used), best.gpus_used)
+    return [Cell(worth(best.value, case.objective), best.value), gpus, *found]
 
 
-def _scenario_score(runs: Runs) -> tuple[float, float]:
-    return -max(_counts(row)["served"] for _, row in runs), 0.0
+def _scenario_score(runs: Runs) -> Score | None:
+    return None if all(row.scenarios is None for _, row in runs) else (-_best_counts(runs)["served"], 0.0)
 
 
-def _scenario_cells(runs: Runs, count: int) -> list[Cell]:
-    best = _counts(max((row for _, row in runs), key=lambda row: _counts(row)["served"]))
+def _scenario_cells(runs: Runs) -> list[Cell]:
+    best = _best_counts(runs)
     told = [Cell(f"{best[name]:,}", best[name]) for name in ("decided", "accepted", "served")]
     return [*told, Cell(seconds(best["decision_median_s"]), best["decision_median_s"])]
+
+
+def _best_counts(runs: Runs) -> Any:
+    return max((_counts(row) for _, row in runs), key=lambda counts: counts["served"])
 
 
 def _counts(row: Row) -> Any:

@@ -1,5 +1,6 @@
 """Predicted against measured, where plans were replayed on hardware."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from reports.page.case import Case
@@ -9,24 +10,37 @@ if TYPE_CHECKING:
     from bench.ledger.store import Ledger
 
 
-def measured(case: Case, ledger: "Ledger") -> list[dict[str, Any]]:
+def measured(case: Case, shown: "Mapping[str, Row]", ledger: "Ledger") -> list[dict[str, Any]]:
     """Return the replays of plans for an instance.
+
+    Parameters
+    ----------
+    case, ledger
+        The instance, and the ledger with its replays.
+    shown
+        Runs by entrant: a replayed plan that is one of theirs is called so.
 
     Returns
     -------
     list of dict
-        ``name`` says on what, and whether it is not valid; ``points`` are (predicted, measured) P99 latencies in ms and
-        the workload, for those that have both.
+        ``name`` says whose plan was replayed on what, in which run, and what is to be known of it; ``points`` are
+        (predicted, measured) P99 latencies in ms and the workload, for those that have both.
     """
-    found = [_replay(case.entrants[row.key], ledger.rows(key=row.key)[0]) for row in case.replays]
+    found = [_replay(ledger.rows(key=row.key)[0], shown) for row in case.replays]
     return [replay for replay in found if replay["points"]]
 
 
-def _replay(name: str, row: "Row") -> dict[str, Any]:
+def _replay(row: "Row", shown: "Mapping[str, Row]") -> dict[str, Any]:
     values = row.simulation or {"workloads": []}
-    reason = values.get("invalid_reason")
+    planner = next((name for name, one in shown.items() if one.plan == row.plan), None)
+    backend, reason = row.parameters["replay"]["backend"], values.get("invalid_reason")
+    told = [
+        f"{planner or 'a plan'} on {backend}, run {row.key[:8]}",
+        "tiny models, not its times" if backend == "cpu" else "",
+        f"not valid: {reason}" if reason else "",
+    ]
     return {
-        "name": f"{name}, not valid: {reason}" if reason else name,
+        "name": ": ".join(filter(None, told)),
         "scheduler": row.scheduler,
         "points": [
             (one["predicted"]["p99_ms"], one["p99_ms"], one["id"])

@@ -1,13 +1,16 @@
 """All runs of a ledger, by column: the table of the page, its CSV file, and where every number comes from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from json import dumps
 from shlex import quote
 from typing import Any
 
+from bench.labels import in_words
+from bench.ledger.gap import Bound
 from bench.ledger.row import Row
 from reports.page.case import Case
 from reports.page.leaderboard import outcome
+from reports.page.suites import AT_OTHER_RATES
 
 _Read = Callable[[Case, Row], Any]
 
@@ -19,6 +22,7 @@ COLUMNS: dict[str, _Read] = {
     "objective": lambda case, row: case.objective,
     "scheduler": lambda case, row: row.scheduler,
     "entrant": lambda case, row: case.entrants[row.key],
+    "arrivals": lambda case, row: case.arrivals.get(row.key),
     "seed": lambda case, row: row.seed,
     "source": lambda case, row: row.source,
     "outcome": lambda case, row: outcome(row),
@@ -28,6 +32,8 @@ COLUMNS: dict[str, _Read] = {
     "bound": lambda case, row: row.bound,
     "bound_certified": lambda case, row: row.bound_certified,
     "gap": lambda case, row: _short(case.gaps[row.key].gap),
+    "gap_bound": lambda case, row: _measured_by(case, row, lambda bound: _short(bound.value)),
+    "gap_bound_key": lambda case, row: _measured_by(case, row, lambda bound: bound.key),
     "gpus_used": lambda case, row: row.gpus_used,
     "violations": lambda case, row: row.violations,
     "cost_per_hour": lambda case, row: _short(row.cost_per_hour),
@@ -43,7 +49,7 @@ COLUMNS: dict[str, _Read] = {
     "time_limit_s": lambda case, row: row.time_limit_s,
     "started_at": lambda case, row: row.started_at,
     "reason": lambda case, row: row.reason,
-    "command": lambda case, row: command(row),
+    "command": lambda case, row: command(row, case),
     "host": lambda case, row: dumps(_host(row)),
 }
 """How the columns of the page are read from a row, named as in the ledger where they are its columns."""
@@ -62,6 +68,12 @@ def all_runs(cases: Sequence[Case]) -> dict[str, Any]:
     return {name: _packed([read(case, row) for case, row in pairs]) for name, read in COLUMNS.items()}
 
 
+def _measured_by(case: Case, row: Row, read: Callable[[Bound], Any]) -> Any:
+    """Return something of the bound that the gap is to; ``None`` where there is no gap."""
+    bound = case.bounds[row.key]
+    return None if bound is None or case.gaps[row.key].gap is None else read(bound)
+
+
 def _packed(column: Sequence[Any]) -> Any:
     distinct = {value: position for position, value in enumerate(dict.fromkeys(column))}
     if 2 * len(distinct) > len(column):
@@ -78,22 +90,41 @@ def _host(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.provenance.items() if name not in ("load_average", "schedulers")}
 
 
-def command(row: Row) -> str:
-    """Return the command that makes such a run, with everything that can change it but the arrivals."""
+def command(row: Row, case: Case) -> str | None:
+    """Return the command that makes such a run; ``None`` where a part of ``bench max-rate`` or ``online`` made it."""
     if row.source == "replay":
-        return f"bench replay PLAN --backend {quote(str(row.parameters['replay']['backend']))} --seed {row.seed}"
+        return _replay(row)
+    if case.suite.endswith(AT_OTHER_RATES):
+        return None  # the instance exists while its rates are tried
     words = ["bench", "run", "--instances", row.instance, "--schedulers", row.scheduler, "--seeds", str(row.seed)]
     for scheduler, parameters in row.parameters.items():
         for name, value in parameters.items():
             if value is not None:
-                words += ["--param", f"{scheduler}.{name}={value if isinstance(value, str) else dumps(value)}"]
+                words += ["--param", f"{scheduler}.{name}={in_words(value)}"]
     words += ["--time-limit", f"{row.time_limit_s:g}"]
     if row.memory_limit_mb is not None:
         words += ["--memory-limit", f"{row.memory_limit_mb / 1024:g}"]
     words += ["--threads", str(row.threads)]
     if row.headroom not in (None, 1.0):
         words += ["--headroom", f"{row.headroom:g}"]
+    if (arrivals := case.arrivals.get(row.key)) is not None:
+        words += ["--arrivals", arrivals]
+    elif row.plan_class is not None:
+        words += ["--simulate", "off"]
     return " ".join(map(quote, [*words, *_truth(row.truth)]))
+
+
+def _replay(row: Row) -> str:
+    told: Mapping[str, Any] = row.parameters["replay"]
+    words = ["--backend", str(told["backend"]), "--seed", str(row.seed)]
+    for option, name in (("--seconds", "seconds"), ("--warmup", "warmup_s")):
+        words += [option, in_words(told[name])] if name in told else []
+    if "arrivals" in told:
+        words += ["--arrivals", str(told["arrivals"]).split(" ")[0]]
+    words += [option for option, name in (("--half", "half"), ("--graphs", "graphs")) if told.get(name)]
+    words += ["--no-drop"] if told.get("dropping") is False else []
+    plan = f"bench show {row.key[:12]} --plan -o plan.json"
+    return f"{plan} && bench replay plan.json {' '.join(map(quote, words))}"
 
 
 def _truth(told: str | None) -> list[str]:

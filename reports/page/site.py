@@ -120,7 +120,8 @@ def _instance_line(case: Case, file: str | None) -> dict[str, Any]:
         "runs": len(case.all_rows),
         "best": worth(case.best_known, case.objective),
         "best_number": case.best_known,
-        "bound": "-" if bound is None else worth(bound, case.objective),
+        "bound": "-" if bound is None else worth(bound.value, case.objective),
+        "bound_number": None if bound is None else bound.value,
         "gap": percent(min(gaps, default=None)),
         "gap_number": min(gaps, default=None),
     }

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 
 from instances.suites import SCENARIO_SUITES, SUITES
 
+AT_OTHER_RATES = "at other rates"
+"""What a suite is called whose instances ``bench max-rate`` made."""
+
 OWN = "own instances"
 """What belongs to no suite, or to an older version of one."""
 
@@ -32,7 +35,7 @@ def suites_of(names: Mapping[str, str]) -> dict[str, str]:
             return max(candidates, key=lambda suite: present[suite])
         base, scaled, _ = name.rpartition("*")
         if scaled and base in home:
-            return f"{home[base]} at other rates"
+            return f"{home[base]} {AT_OTHER_RATES}"
         return name if name in SCENARIO_SUITES else OWN
 
     return {fingerprint: suite_of(fingerprint, name) for fingerprint, name in names.items()}

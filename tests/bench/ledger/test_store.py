@@ -284,3 +284,17 @@ def test_many_benches_share_a_ledger(path: Path, full_row: Row, instance: Instan
     assert sum(added) == 20
     with Ledger(path) as ledger:
         assert len(ledger.rows()) == 20
+
+
+def test_arrivals_are_read_without_simulations(path: Path, instance: Instance, make_row: MakeRow) -> None:
+    begins = {"arrivals": "gamma:3", "seconds": 30.0, "workloads": [], "applications": []}
+    rows = [
+        make_row(key="begins", simulation=begins),
+        make_row(key="ends", simulation=dict(reversed(begins.items()))),
+        make_row(key="escaped", simulation=begins | {"arrivals": 'a "trace".csv'}),
+        make_row(key="none", simulation=None),
+    ]
+    with Ledger(path, create=True) as ledger:
+        for row in rows:
+            ledger.add(row, instance)
+        assert ledger.arrivals() == {"begins": "gamma:3", "ends": "gamma:3", "escaped": 'a "trace".csv'}

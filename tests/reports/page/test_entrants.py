@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from reports.page.entrants import entrants
+from reports.page.entrants import entrants, facets_of, newest
 from tests.reports.page.runs_made_here import GAME, TWELVE, row_of
 
 
-def names(*rows):
-    found = entrants(rows)
+def names(*rows, arrivals=()):
+    told = dict(zip([row.key for row in rows], arrivals, strict=False))
+    found = entrants(rows, facets_of(rows, told))
     return [found[row.key] for row in rows]
 
 
@@ -29,11 +30,37 @@ def test_what_differs_is_told():
 
 
 def test_limits_and_conditions_are_told():
-    first, second = run(), replace(run(), key="other", time_limit_s=60.0, headroom=1.1, truth="hybrid", threads=2)
+    first, second = (
+        run(),
+        replace(run(), key="other", time_limit_s=60.0, headroom=1.1, truth="hybrid", memory_limit_mb=None, threads=2),
+    )
     assert names(first, second) == [
-        "colgen (headroom 1, as planned, 10 s, 1 thread)",
-        "colgen (headroom 1.1, really hybrid, 60 s, 2 threads)",
+        "colgen (10 s, 8 GB, 1 thread)",
+        "colgen (headroom 1.1, really hybrid, 60 s, no memory limit, 2 threads)",
     ]
+
+
+def test_arrivals_are_told():
+    plan = {"plan": {"gpus": []}, "plan_class": "spatial"}
+    rows = [run(seed=seed, **plan) for seed in range(3)]
+    assert names(*rows, arrivals=["poisson", "constant"]) == [
+        "colgen",
+        "colgen (constant arrivals)",
+        "colgen (not simulated)",
+    ]
+    assert names(run(seed=0, **plan), run(seed=1), arrivals=["poisson"]) == ["colgen", "colgen"]  # no plan, no arrivals
+
+
+def test_what_differs_on_one_instance_is_told_on_all():
+    split, spatial = ({"colgen": {"plan_class": kind}} for kind in ("split", "spatial"))
+    rows = [run(parameters=split), run(parameters=spatial), run(instance=GAME, parameters=split)]
+    assert names(*rows)[2] == "colgen (plan_class=split)"
+
+
+def test_the_run_of_newer_code_stands_for_those_before_it():
+    rows = [replace(run(seed=seed), key=f"{age}-{seed}") for age in ("old", "new") for seed in (0, 1)]
+    alone = replace(run(seed=0, time_limit_s=60.0), key="longer")
+    assert newest([*rows, alone], facets_of([*rows, alone], {})) == {"new-0", "new-1", "longer"}
 
 
 def test_what_differs_between_instances_alone_is_not():

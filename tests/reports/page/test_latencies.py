@@ -24,13 +24,14 @@ def simulation(*workloads, applications=()):
 
 def test_quantiles_agree_with_the_latencies():
     latencies = np.random.default_rng(0).lognormal(2.0, 0.5, 4000)
-    ((late, *found),) = distributions(simulation(served(latencies, 4000)))["workloads"]
-    assert late == 0.25
+    ((late, *found, fraction, longest),) = distributions(simulation(served(latencies, 4000)))["workloads"]
+    assert (late, fraction, longest) == (0.25, 1.0, pytest.approx(latencies.max(), rel=0.01))
     assert found == pytest.approx(np.quantile(latencies, FRACTIONS), rel=0.07)  # bins are 6.3 % wide
 
 
 def test_dropped_requests_never_arrive():
-    ((_, *found),) = distributions(simulation(served([5.0] * 80, 100)))["workloads"]
+    ((_, *found, fraction, longest),) = distributions(simulation(served([5.0] * 80, 100)))["workloads"]
+    assert (fraction, longest) == (0.8, 5.0)
     known = dict(zip(FRACTIONS, found, strict=True))
     assert known[0.75] == pytest.approx(5.0, rel=0.07)
     assert known[0.9] is None
@@ -56,7 +57,7 @@ def test_requests_of_applications_are_not_counted_twice():
 
 def test_nothing_served_is_no_latency():
     found = distributions(simulation(served([], 10)))
-    assert found["workloads"] == [[0.25] + [None] * len(FRACTIONS)]
+    assert found["workloads"] == [[0.25, *[None] * len(FRACTIONS), 0.0, None]]
     assert set(found["in_time"]) == {0.0}
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.ledger.reach import Reach
 from bench.ledger.store import Ledger
-from reports.page.case import Case, read_cases
+from instances.suites import suite
+from reports.page.case import read_cases
 from reports.page.leaderboard import leaderboards
-from tests.reports.page.runs_made_here import TWELVE, row_of
+from tests.reports.page.runs_made_here import TWELVE, case_of, row_of
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,11 @@ def test_there_is_one_for_every_suite_and_objective(boards):
 
 def test_plans_that_hold_come_first(boards):
     board = boards["igniter-12", "cost"]
-    assert [(line.name, line.ranked) for line in board.lines] == [
-        ("ffd++", True),
-        ("igniter", True),
-        ("cpsat", False),
-        ("ffd+", False),
+    assert [(line.name, line.rank) for line in board.lines] == [
+        ("ffd++", 1),
+        ("igniter", 1),
+        ("cpsat", None),
+        ("ffd+", None),
     ]
     assert [dict(line.outcomes) for line in board.lines][2:] == [{"crashed": 1}, {"breaks constraints": 1}]
     assert cells(board)["igniter"]["Value"] == "18.36 $/h"
@@ -60,9 +60,7 @@ def test_figures_are_means_over_runs():
         row_of("a", TWELVE, seed=1, plan={"gpus": []}, feasible=True, value=10.0, decision_s=3.0),
         row_of("b", TWELVE, plan={"gpus": []}, feasible=False, violations=1, value=5.0),
     ]
-    (board,) = leaderboards(
-        [Case("x", "00", "s", TWELVE, rows, [], {row.key: Reach.of(row.plan) for row in rows if row.plan})]
-    )
+    (board,) = leaderboards([case_of(TWELVE, *rows)])
     found = cells(board)
     assert found["a"] == {
         "Value": "10.00 $/h",
@@ -74,3 +72,34 @@ def test_figures_are_means_over_runs():
         "Not in time": "-",
     }
     assert found["b"]["Feasible"] == "0 of 1"
+
+
+def feasible(scheduler, instance, value=10.0, **given):
+    return row_of(scheduler, instance, plan={"gpus": []}, feasible=True, value=value, **given)
+
+
+def ranks(*cases):
+    (board,) = leaderboards(cases)
+    return {line.name: line.rank for line in board.lines}
+
+
+def test_whoever_solves_more_instances_comes_first():
+    mixes = suite("igniter-scaling").build()[:3]
+    cases = [
+        case_of(mix, feasible("all", mix, 11.0), *([feasible("one", mix)] if number == 0 else []))
+        for number, mix in enumerate(mixes)
+    ]
+    assert ranks(*cases) == {"all": 1, "one": 2}
+    (board,) = leaderboards(cases)
+    assert [cells(board)[name]["Instances"] for name in ("all", "one")] == ["3 of 3", "1 of 3"]
+
+
+def test_equals_share_a_rank_and_nobody_is_ranked_by_nothing():
+    rows = [feasible(name, TWELVE) for name in ("a", "b")] + [feasible("c", TWELVE, 12.0), row_of("d", TWELVE)]
+    wrong = feasible("e", TWELVE, truth="figures off by up to 20 %")
+    assert ranks(case_of(TWELVE, *rows, wrong)) == {"a": 1, "b": 1, "c": 3, "d": None, "e": None}
+
+
+def test_rates_that_everybody_tried_for_himself_rank_nobody():
+    rows = [feasible(name, TWELVE) for name in ("a", "b")]
+    assert ranks(case_of(TWELVE, *rows, suite="igniter-12 at other rates")) == {"a": None, "b": None}

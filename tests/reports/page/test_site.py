@@ -104,7 +104,7 @@ def test_every_run_is_listed_with_its_command_and_machine(site, rows):
     columns = {name: c if isinstance(c, list) else [c["values"][at] for at in c["at"]] for name, c in runs.items()}
     assert set(columns["key"]) == {row.key for row, _ in rows}
     assert all(json.loads(host)["cpu"] == "AMD EPYC" for host in columns["host"])
-    assert all(command.startswith(("bench run ", "bench replay ")) for command in columns["command"])
+    assert all(command.startswith(("bench run ", "bench show ")) for command in columns["command"])
 
 
 def test_predicted_against_measured_where_plans_were_replayed(site):

@@ -36,7 +36,7 @@ class Ts:
     Attributes
     ----------
     policy
-        File that ``bench train ts`` wrote, or ``None`` for those that come with the project.
+        The file that ``bench train ts`` wrote, or ``None`` for those that come with the project.
     training
         Which of those: the seed it was trained with.
     drawn
@@ -50,13 +50,15 @@ class Ts:
     interference: ClassVar[bool] = True
     files: ClassVar[str] = "ts*-4gpu*"
 
-    policy: str | None = None
+    policy: Path | None = None
     training: int = 0
     drawn: int = 63
 
     def __post_init__(self) -> None:
         if self.drawn < 0:
             raise ValueError(f"drawn is {self.drawn}; expected at least 0")
+        if self.training < 0:
+            raise ValueError(f"training is {self.training}; expected at least 0")
 
     def warm(self) -> None:
         """Plan a large cluster by each policy: that loads torch, tabulates the GPUs, and takes the memory it needs."""
@@ -90,10 +92,7 @@ class Ts:
 
     def _policies(self) -> list[tuple[Path, Policy]]:
         if self.policy is not None:
-            path = Path(self.policy)
-            if not path.is_file():
-                raise InputError("policy", f'there is no file "{path}"')
-            return [(path, load_policy(path))]
+            return [(self.policy, load_policy(self.policy))]
         shipped = ((path, load_policy(path)) for path in sorted(SHIPPED.glob(f"{self.files}-s{self.training}.pt")))
         return [(path, policy) for path, policy in shipped if policy.interference == self.interference]
 

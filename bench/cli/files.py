@@ -1,6 +1,7 @@
 """Files that commands write: whole or not at all, under names that any file system takes."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -25,6 +26,26 @@ def write_text(path: Path, text: str) -> None:
     from instances.files import write_bytes
 
     write_bytes(path, text.encode())
+
+
+def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], option: str) -> None:
+    """Refuse to write over what is read.
+
+    Raises
+    ------
+    InputError
+        If ``output`` of ``option`` is one of the files in ``inputs``; names that are no files do not matter.
+    """
+    for given in inputs:
+        if output is not None and given is not None and _same(output, given):
+            raise InputError(f"{option} {output}", "is what is read, too; name another file")
+
+
+def _same(output: Path, given: str | Path) -> bool:
+    try:
+        return output.samefile(given)
+    except (OSError, ValueError):  # not both are there
+        return False
 
 
 def make_folder(folder: Path, option: str) -> None:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 
 def run_with_progress(
-    tasks: Sequence[Task], ledger: Ledger, jobs: int, cluster_address: str | None = None
+    tasks: Sequence[Task], ledger: Ledger, jobs: int, cluster_address: str | None = None, retry: bool = False
 ) -> tuple[list[Row], int, bool]:
     """Run ``tasks``, ``jobs`` at a time or on a Dask cluster, and tell how it goes on standard error.
+
+    Runs that the ledger has are not made again but, with ``retry``, those that failed.
 
     Returns
     -------
@@ -44,9 +46,9 @@ def run_with_progress(
         try:
             with progress:
                 if cluster is None:
-                    run_tasks(tasks, ledger, jobs, progress)
+                    run_tasks(tasks, ledger, jobs, progress, retry=retry)
                 else:
-                    cluster.run(tasks, ledger, progress)
+                    cluster.run(tasks, ledger, progress, retry)
         except KeyboardInterrupt:
             interrupted = True
     keys = dict.fromkeys(task.key for task in tasks)

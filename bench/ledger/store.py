@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from bench.collector import no_collection
 from bench.ledger.reach import Reach
-from bench.ledger.row import JsonObject, Row, columns
+from bench.ledger.row import JsonObject, Row, Termination, columns
 from bench.ledger.stored import REACH, SALVAGE, parsed, reach_from_sql, row_from_sql, row_to_sql, shaped, sql_columns
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
@@ -30,6 +30,8 @@ _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON
 
 _ARRIVALS = re.compile(r'\{"arrivals": "([^"\\]*)"')
 """How a simulation begins; the rest of it is most of a ledger, and is not read for this."""
+
+_FAILED = ", ".join(f"'{ended}'" for ended in Termination if ended.failed)
 
 _MOST_BYTES = 2**28
 """Of one value: a larger one, which no run writes, is refused unread."""
@@ -128,7 +130,8 @@ class Ledger:
     def add(self, row: Row, instance: Instance) -> bool:
         """Store a row and its instance, both or nothing; return whether there was no row of this key before.
 
-        Of a scenario set the instance is the base.
+        A run that failed was no row: one that was made again stands in its place. Of a scenario set the instance is the
+        base.
 
         Raises
         ------
@@ -141,6 +144,7 @@ class Ledger:
             with self.transaction():
                 if text is not None:
                     self.insert("instances", {"hash": instance.fingerprint, "name": instance.name, "json": text})
+                self._database.execute(f"DELETE FROM runs WHERE key = ? AND termination IN ({_FAILED})", [row.key])  # noqa: S608
                 added = self.insert("runs", row_to_sql(row))
                 self._database.execute("DELETE FROM chunks WHERE key = ?", [row.key])
         return added

@@ -102,7 +102,9 @@ class Cluster:
                 raise InputError(f"{where}: {there[0].address}", problem)
         return nodes
 
-    def run(self, tasks: Sequence[Task], ledger: Ledger | None, listener: Listener | None = None) -> list[Row]:
+    def run(
+        self, tasks: Sequence[Task], ledger: Ledger | None, listener: Listener | None = None, retry: bool = False
+    ) -> list[Row]:
         """Run ``tasks`` on all nodes at once and return their rows in the order of ``tasks``; see ``run_tasks``.
 
         Raises
@@ -113,7 +115,7 @@ class Cluster:
             On Ctrl-C or SIGTERM, after all runs under way were stopped. What had ended before is in the ledger.
         """
         listener = listener or Listener()
-        rows, waiting = known_rows(tasks, ledger, listener)
+        rows, waiting = known_rows(tasks, ledger, listener, retry)
         if waiting:
             with signals_noted() as interrupted:
                 rows |= self._run(waiting, ledger, listener, interrupted)

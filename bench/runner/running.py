@@ -77,6 +77,7 @@ def run_tasks(
     grace_s: float = GRACE_S,
     startup_limit_s: float = STARTUP_LIMIT_S,
     interruption: "Interruption | None" = None,
+    retry: bool = False,
 ) -> list[Row]:
     """Run ``tasks``, ``jobs`` at a time, and return their rows in the order of ``tasks``.
 
@@ -94,6 +95,8 @@ def run_tasks(
         Time beyond the time limit before a run is killed, and time for imports and ``warm``.
     interruption
         What another thread interrupts the runs by.
+    retry
+        Run again those in the ledger that failed.
 
     Raises
     ------
@@ -106,16 +109,18 @@ def run_tasks(
     if jobs < 1:
         raise InputError("jobs", f"{jobs}; expected at least 1")
     listener = listener or Listener()
-    rows, waiting = known_rows(tasks, ledger, listener)
+    rows, waiting = known_rows(tasks, ledger, listener, retry)
     if waiting:
         rows |= _Bench(ledger, jobs, listener, grace_s, startup_limit_s).run(waiting.values(), interruption)
     return [rows[task.key] for task in tasks]
 
 
 def known_rows(
-    tasks: Sequence[Task], ledger: Ledger | None, listener: Listener
+    tasks: Sequence[Task], ledger: Ledger | None, listener: Listener, retry: bool
 ) -> tuple[dict[str, Row], dict[str, Task]]:
     """Return by key the rows that the ledger has already, after telling the listener, and the tasks that are left.
+
+    With ``retry`` those that failed are left, too.
 
     Raises
     ------
@@ -129,9 +134,12 @@ def known_rows(
     keys = ledger.keys()
     rows: dict[str, Row] = {}
     for task in tasks:
-        if task.key in keys:
-            (rows[task.key],) = ledger.rows(key=task.key)
-            listener.skipped(task, rows[task.key])
+        if task.key not in keys:
+            continue
+        (row,) = ledger.rows(key=task.key)
+        if not (retry and row.failed):
+            rows[task.key] = row
+            listener.skipped(task, row)
     return rows, {task.key: task for task in tasks if task.key not in rows}
 
 

@@ -1,10 +1,17 @@
-"""A scheduler's parameters are its dataclass fields; ``--param name.field=value`` sets one, ``v1,v2`` sweeps it."""
+"""A scheduler's parameters are its dataclass fields; ``--param name.field=value`` sets one, ``v1,v2`` sweeps it.
+
+A field of type ``Path`` is a file. What is in it is part of its value: ``policy.pt#3f9c2a1b0d4e`` names the file and
+how the SHA-256 of its content begins, so that a run with another content is another run.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
+from hashlib import file_digest
 from itertools import product
+from os.path import isfile
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -13,6 +20,8 @@ from instances.errors import InputError, unknown_name
 
 MOST_VARIANTS = 1000
 """Of one scheduler in one command."""
+
+_DIGEST_LENGTH = 12
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -134,7 +143,25 @@ def parse_value(text: str, hint: Any, where: str) -> object:
         raise InputError(where, f'"{text}" is no {_in_words(hint)}') from None
     if hint is str:
         return text
+    if hint is Path:
+        return _file(text, where)
     raise InputError(where, f"a parameter of type {type_name(hint)} cannot be set from the command line")
+
+
+def _file(text: str, where: str) -> Path:
+    """Return the file that ``text`` names, as people do or as its value in a row does."""
+    path, _, digest = (text, "", "") if isfile(text) else text.rpartition("#")  # noqa: PTH113 - of impossible names false
+    if not isfile(path):  # noqa: PTH113
+        raise InputError(where, f'there is no file "{path or text}"')
+    found = Path(path)
+    if digest and digest != _digest(found):
+        raise InputError(where, f'"{path}" is another file by now: its SHA-256 begins with {_digest(found)}')
+    return found
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()[:_DIGEST_LENGTH]
 
 
 def _first_match(text: str, options: Sequence[Any], hint: Any, where: str) -> object:
@@ -188,6 +215,8 @@ def _as_json(value: object) -> object:
     """Return a value as one that JSON can hold and that tells different values apart."""
     if isinstance(value, Enum):
         return _as_json(value.value)
+    if isinstance(value, Path):
+        return f"{value}#{_digest(value)}" if value.is_file() else str(value)
     if isinstance(value, list | tuple):
         return [_as_json(entry) for entry in value]
     if isinstance(value, dict):

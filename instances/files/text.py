@@ -14,6 +14,9 @@ from instances.files.problems import Location, input_error
 MAX_BYTES = 64 * 2**20
 """Larger files are refused unread."""
 
+_SQLITE = b"SQLite format 3\0"
+"""How a database begins."""
+
 _WIDTH = 120
 
 
@@ -155,9 +158,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises
     ------
     InputError
-        If it cannot be written.
+        If it cannot be written, or is a database, as ledgers are: these are never replaced by something else.
     """
     where = printable(str(path))
+    if _is_database(path):
+        raise InputError(where, "is a ledger or another database; it is not replaced, name another file")
     temporary = path.parent / f".{token_hex(8)}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,6 +175,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise InputError(where, f"cannot be written: {error.strerror}") from None
     except ValueError:
         raise InputError(where, "cannot be written: no file can have this name") from None
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except (OSError, ValueError):  # there is none, or writing says what is wrong
+        return False
 
 
 def _laid_out(value: object, indent: int, taken: int) -> str:

@@ -97,6 +97,18 @@ class SlowToWarm(Base):
 
 
 @dataclass(frozen=True)
+class FailsUnless(Base):
+    """Fails unless a file is there."""
+
+    mark: str = ""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        if not Path(self.mark).exists():
+            raise RuntimeError("not yet")
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
 class Locker(Base):
     """Keeps a lock for processes, as some libraries do from the moment they are imported, and works with others."""
 

@@ -90,7 +90,7 @@ def online(
 
     After Ctrl-C what was served until then is shown.
     """
-    from bench.cli.files import write_text
+    from bench.cli.files import refuse_input, write_text
     from bench.cli.selection import find_instance
     from bench.cli.terminal import print_json, say
     from bench.online.control import Online, Pace, online_instance
@@ -102,6 +102,7 @@ def online(
     from instances.errors import unknown_name
     from instances.misspecification import misspecified
 
+    refuse_input(output, [instance_name, *(trace.rpartition("=")[2] for trace in traces or ())], "--output")
     if policy not in POLICIES:
         raise unknown_name("--policy", "policy", policy, list(POLICIES))
     if not 0.0 < rates < math.inf:

@@ -55,7 +55,7 @@ def run(
             metavar="EXPERIMENT.toml|NAME|FILE",
             callback=take_experiment,
             is_eager=True,  # so that the options come after it: those that are not given are the file's
-            help="A file with options as keys, which those of the command line override; and more for --instances.",
+            help="A file with options as keys, which those of the command line override; or what --instances takes.",
         ),
     ] = None,
     instances: Annotated[
@@ -101,6 +101,7 @@ def run(
         str | None,
         typer.Option("--cluster", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://10.0.0.1:8786."),
     ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run again those in the ledger that failed.")] = False,
     plans: Annotated[
         Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan there, with its instance inside.")
     ] = None,
@@ -108,7 +109,8 @@ def run(
 ) -> None:
     """Run schedulers on instances and put the results into the ledger.
 
-    Runs that the ledger has already are not run again. After Ctrl-C the same command goes on with the rest.
+    Runs that the ledger has already are not run again; those that failed are with --retry. After Ctrl-C the same
+    command goes on with the rest.
 
     A name goes before a file or folder called the same: write ./NAME for those.
 
@@ -143,7 +145,7 @@ def run(
         jobs, reduced = fitting_jobs(jobs, threads) if cluster is None else (1, "")
         if reduced:
             say(reduced)
-        rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster)
+        rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster, retry)
         gaps = ledger_gaps(rows, ledger)
         if plans is not None:
             _write_plans(rows, plans, tasks)

@@ -49,7 +49,7 @@ def simulate_plan(
 
     Arrival traces are scaled to each workload's rate. The same seed gives every plan the same requests.
     """
-    from bench.cli.files import write_text
+    from bench.cli.files import refuse_input, write_text
     from bench.cli.selection import find_plan
     from bench.cli.terminal import print_json, say
     from bench.simulate import Interference, Settings, simulation
@@ -57,6 +57,7 @@ def simulate_plan(
     from instances.errors import unknown_name
     from instances.misspecification import misspecified
 
+    refuse_input(series, [plan_file, instance_name, arrivals], "--series")
     plan, instance = find_plan(plan_file, instance_name)
     if interference not in list(Interference):
         raise unknown_name("--interference", "kind of interference", interference, [str(kind) for kind in Interference])

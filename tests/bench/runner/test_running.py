@@ -336,3 +336,18 @@ def test_provenance_tells_versions_but_not_where(make_task: TaskFactory) -> None
     assert os.uname().nodename not in text.split()
     assert str(Path.cwd()) not in text
     assert str(Path.home()) not in text
+
+
+def test_what_failed_is_made_again_where_asked_for(make_task: TaskFactory, ledger: Ledger, tmp_path: Path) -> None:
+    """In the place of the row that says so, and nothing else is."""
+    mark = tmp_path / "there"
+    tasks = [make_task("FailsUnless", parameters={"mark": str(mark)}), make_task("Honest")]
+    failed, fine = run_tasks(tasks, ledger)
+    assert failed.termination is Termination.EXCEPTION
+    assert run_tasks(tasks, ledger) == [failed, fine]
+    mark.touch()
+    assert run_tasks(tasks, ledger) == [failed, fine]
+    again, same = run_tasks(tasks, ledger, retry=True)
+    assert (again.key, again.termination, same) == (failed.key, Termination.FINISHED, fine)
+    assert sorted(row.key for row in ledger.rows()) == sorted([again.key, fine.key])
+    assert run_tasks(tasks, ledger, retry=True) == [again, fine]

@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from bench.cli.tasks import Limits, Order, plan_orders, plan_tasks
 from bench.labels import labels
 from bench.runner.inspection import SchedulerInfo, inspect_variants
-from bench.schedulers.parameters import MOST_VARIANTS, variants
+from bench.schedulers.parameters import MOST_VARIANTS, describe_parameters, instantiate, variants
 from bench.schedulers.registry import Entry
 from instances import InputError, Instance
 
@@ -102,3 +105,41 @@ def test_a_sweep_from_the_command_line(
     assert main([*line.split(), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["parameters"].get("random") for row in rows] == [None, {"draws": 1}, {"draws": 2}]
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Has a file for a parameter."""
+
+    name: ClassVar[str] = "reads"
+    policy: Path | None = None
+
+
+def test_what_is_in_a_file_is_part_of_its_value(tmp_path: Path) -> None:
+    file = tmp_path / "a#b.pt"
+    told = []
+    for content in (b"one", b"two"):
+        file.write_bytes(content)
+        (parameter,) = describe_parameters(Reads, instantiate(Reads, {"policy": str(file)}, "reads"))
+        told.append(str(parameter.value))
+    assert told[0] != told[1]
+    assert all(value.startswith(f"{file}#") for value in told)
+    assert instantiate(Reads, {"policy": told[1]}, "reads") == Reads(file)
+    with pytest.raises(InputError, match="is another file by now: its SHA-256 begins with "):
+        instantiate(Reads, {"policy": told[0]}, "reads")
+
+
+@pytest.mark.parametrize("name", ["missing.pt", "missing.pt#00", "a\0b", "x" * 5000])
+def test_a_file_that_is_not_there_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="there is no file"):
+        instantiate(Reads, {"policy": name}, "reads")
+
+
+def test_a_run_with_another_file_is_another_run(instance: Instance, tmp_path: Path) -> None:
+    keys = set()
+    for content in (b"one", b"two", b"one"):
+        (tmp_path / "policy.pt").write_bytes(content)
+        order = Order([instance], ["ts"], [f"ts.policy={tmp_path / 'policy.pt'}"], [0], LIMITS)
+        ((task,), _) = plan_tasks(order)
+        keys.add(task.key)
+    assert len(keys) == 2

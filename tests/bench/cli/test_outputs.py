@@ -1,0 +1,38 @@
+"""Files that commands write are neither ledgers nor what they read."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Call
+
+LEDGER = "l.sqlite"
+
+
+@pytest.fixture
+def call(call: Call) -> Call:
+    assert call(f"run --instances igniter-3 --schedulers igniter --ledger {LEDGER} --plans plans").code == 0
+    (plan,) = Path("plans").iterdir()
+    plan.rename("plan.json")
+    Path("trace.csv").write_text("10\n20\n")
+    return call
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        (f"export {LEDGER} -o {LEDGER}", LEDGER),
+        (f"show igniter-3 -o {LEDGER}", LEDGER),
+        (f"generate igniter-mix --size 3 -o {LEDGER}", LEDGER),
+        (f"report {LEDGER} --experiments -o {LEDGER}", LEDGER),
+        ("simulate plan.json --seconds 1 --series plan.json", "plan.json"),
+        ("simulate plan.json --seconds 1 --arrivals trace.csv --series ./trace.csv", "trace.csv"),
+        ("online --instances plan.json --scheduler igniter -o plan.json", "plan.json"),
+        ("online --instances igniter-3 --scheduler igniter --trace W1=trace.csv -o trace.csv", "trace.csv"),
+    ],
+)
+def test_what_is_read_is_not_written_over(call: Call, line: str, file: str) -> None:
+    before = Path(file).read_bytes()
+    done = call(line)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "name another file" in done.err
+    assert Path(file).read_bytes() == before

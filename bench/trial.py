@@ -37,7 +37,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.headroom < math.inf:
-            raise InputError("headroom", f"{self.headroom}; expected a finite factor greater than 0")
+            raise InputError("--headroom", f"{self.headroom:g}; expected a finite factor greater than 0")
 
     @property
     def as_planned(self) -> bool:

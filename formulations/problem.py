@@ -45,6 +45,9 @@ class Group:
 TOO_FEW = "the pool has too few GPUs to serve all workloads"
 """Why there is no plan where every workload alone would fit."""
 
+WHOLE = "each whole on one GPU"
+"""What is added where plans that split workloads were not looked for."""
+
 
 class Problem:
     """An instance as choices.
@@ -86,7 +89,7 @@ class Problem:
         for w, asked in enumerate(self.instance.workloads):
             if self.least_fraction(w) == float("inf"):
                 asks = f"{self.rates[w].rate_rps.min():g} req/s of {asked.model} within {asked.slo_ms:g} ms"
-                return f"{asked.id}: no GPU of the pool serves {asks}"
+                return f"{asked.id}: no GPU of the pool alone serves {asks}, and plans here split no workload"
         return ""
 
     def fits(self, group: Group) -> PlacedGpu | None:

@@ -36,7 +36,7 @@ def misspecified(
         MIG instances, of which only measured tables are known.
     """
     if not 0.0 <= error <= MOST_ERROR:
-        raise InputError("error", f"{error}; expected a fraction from 0 to {MOST_ERROR}")
+        raise InputError("--error", f"{error:g}; expected a fraction from 0 to {MOST_ERROR}")
     changed = performance_model not in (None, instance.performance_model) or error > 0.0
     if changed and instance.partition is Partition.MIG:
         raise InputError(f"{instance.name}: performance_model", "of MIG instances only the measured table is known")

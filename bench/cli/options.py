@@ -30,7 +30,7 @@ MemoryLimitOption = Annotated[
     typer.Option("--memory-limit", metavar="GB", help="Address space of a run; the imports alone may take 2 GB."),
 ]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", metavar="N", min=1, help="That a scheduler and its solver may use.")
+    int, typer.Option("--threads", metavar="N", min=1, max=1024, help="That a scheduler and its solver may use.")
 ]
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time; default: cores / threads.")

@@ -1,6 +1,5 @@
 """From what the command line says to the tasks of a run."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,6 +15,9 @@ from instances import InputError, Instance, ScenarioSet
 
 _MIB_PER_GB = 1024.0
 
+_MOST = 1_000_000
+"""Seconds, some eleven days, or GB of one run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -30,8 +32,8 @@ class Limits:
             ("--time-limit", self.time_limit_s, "seconds"),
             ("--memory-limit", self.memory_limit_gb, "GB"),
         ):
-            if not 0.0 < value < math.inf:
-                raise InputError(option, f"{value:g}; expected a finite number of {unit} greater than 0")
+            if not 0.0 < value <= _MOST:
+                raise InputError(option, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
 
     def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
         """Return the task of one run under these limits."""

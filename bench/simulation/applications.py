@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bench.simulation.binning import bin_of
 from bench.simulation.histogram import BINS
+from bench.simulation.lateness import is_late
 from instances import Instance
 
 Floats = NDArray[np.float64]
@@ -137,7 +138,7 @@ def stage_done(
         latency_ms = underway.done_ms[one, row] - arrived_ms
         underway.histogram[one, bin_of(latency_ms)] += 1
         underway.served[one] += 1
-        underway.late[one] += latency_ms > flow.slo_ms[one]
+        underway.late[one] += is_late(latency_ms, flow.slo_ms[one])
         underway.largest_ms[one] = max(underway.largest_ms[one], latency_ms)
 
 

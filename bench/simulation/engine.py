@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
 from bench.simulation.binning import bin_of
+from bench.simulation.lateness import is_late
 from bench.simulation.layout import Records
 from bench.simulation.noise import noise_factor
 from bench.simulation.pace import retime
@@ -189,7 +190,7 @@ def _end(
         if not terms.from_ms <= arrival_ms < terms.to_ms:
             continue
         latency_ms = done_ms - arrival_ms
-        late = latency_ms > slo_ms
+        late = is_late(latency_ms, slo_ms)
         counts[s].arrived += 1
         counts[s].served += 1
         counts[s].late += late

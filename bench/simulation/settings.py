@@ -55,10 +55,12 @@ class Settings:
         most_s = MOST_SERIES_S if self.by_second else MOST_SECONDS
         if not 0.0 < self.seconds <= most_s:
             kept = " of which every second is kept" if self.by_second else ""
-            raise InputError("seconds", f"{self.seconds}; expected a time greater than 0, at most {most_s:,} s{kept}")
+            raise InputError(
+                "--seconds", f"{self.seconds:g}; expected a time greater than 0, at most {most_s:,} s{kept}"
+            )
         if not 0.0 <= self.warmup_s <= MOST_SECONDS:
-            raise InputError("warm-up", f"{self.warmup_s} s; expected a time from 0 to {MOST_SECONDS:,} s")
+            raise InputError("--warmup", f"{self.warmup_s:g}; expected a time from 0 to {MOST_SECONDS:,} s")
         if not 0 <= self.seed < 2**63:
-            raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
+            raise InputError("--seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
         if not 0.0 <= self.noise < 10.0:
-            raise InputError("noise", f"{self.noise}; expected a standard deviation from 0 to 10")
+            raise InputError("--noise", f"{self.noise:g}; expected a standard deviation from 0 to 10")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.solution import Solution
 from formulations.colgen.spatial import FitGeneration
-from formulations.problem import TOO_FEW
+from formulations.problem import TOO_FEW, WHOLE
 from formulations.rates import SCALE_STEP
 from instances import Instance, Objective, Plan, PlanClass, SloRule
 
@@ -45,7 +45,7 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
         return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIAL))
     best: Plan | None = None
     fits, too_many = 0, MOST_STEPS
-    reason = TOO_FEW
+    reason = f"{TOO_FEW}, {WHOLE}"
     undecided = False
 
     def bound() -> Bound | None:

@@ -10,8 +10,8 @@ from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.generation import Generation
 from formulations.colgen.rounding import dive
 from formulations.colgen.spatial import CostGeneration, GoodputGeneration
-from formulations.problem import TOO_FEW
-from instances import Objective, Plan
+from formulations.problem import TOO_FEW, WHOLE
+from instances import Objective, Plan, PlanClass
 from instances.costs import cost_step, next_cost
 
 GOOD_ENOUGH = 1e-4
@@ -149,16 +149,23 @@ class Solution:
             return suffices
         return self.generation.bound <= -relaxation.value * (1.0 + 1e-9)
 
+    def _too_few(self) -> str:
+        return f"{TOO_FEW}, {WHOLE}" if self.generation.plan_class is PlanClass.SPATIAL else TOO_FEW
+
     def _report_bound(self) -> None:
-        bound = self.generation.bound
-        better = bound if self.minimised else -bound
-        if math.isfinite(bound) and better > self.reported:
+        bound = self._bound()
+        if bound is None:
+            return
+        better = bound.value if self.minimised else -bound.value
+        if better > self.reported:
             self.reported = better
-            self.run.report(bound=self._bound())
+            self.run.report(bound=bound)
 
     def _bound(self) -> Bound | None:
         bound = self.generation.bound
-        return Bound(bound, True, self.generation.plan_class) if math.isfinite(bound) else None
+        if not math.isfinite(bound) or (bound < 0.0 and not self.minimised):  # there is no plan to be bounded
+            return None
+        return Bound(bound, True, self.generation.plan_class)
 
     def _accept(self, counts: dict[int, int] | None) -> None:
         """Keep a solution of the master if it is the best so far."""
@@ -190,6 +197,6 @@ class Solution:
             "patterns": float(len(self.generation.master.patterns)),
         }
         if self.impossible():
-            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=TOO_FEW)
+            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=self._too_few())
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
         return Outcome(status, self.plan, self._bound(), statistics)

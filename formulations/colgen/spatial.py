@@ -188,7 +188,8 @@ class CostGeneration(_SpatialGeneration):
         classes = {int(self.class_of[w]) for w in served}
         for w, asked in enumerate(self.instance.workloads):
             if int(self.class_of[w]) not in classes:
-                return f"{asked.id}: no GPU of the pool serves {asked.model} at {asked.rate_rps:g} req/s alone"
+                rate = f"{asked.model} at {asked.rate_rps:g} req/s"
+                return f"{asked.id}: no GPU of the pool alone serves {rate}, and plans of this class split no workload"
         return ""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, solver_deadline
-from formulations.problem import TOO_FEW, Group, Problem
+from formulations.problem import TOO_FEW, WHOLE, Group, Problem
 from formulations.rates import SCALE_STEP, Rates, rates_at
 from formulations.start import first_fit, groups_of
 from instances import Instance, Plan, SloRule
@@ -40,7 +40,7 @@ class _Bisection:
     fits: int = 0
     fails: int = 0
     plan: Plan | None = None
-    reason: str = TOO_FEW
+    reason: str = f"{TOO_FEW}, {WHOLE}"
     statistics: dict[str, float] = field(default_factory=dict)
 
     def outcome(self) -> Outcome:
@@ -76,7 +76,7 @@ class _Bisection:
             reason = problem.unservable()
             needed = sum(problem.least_fraction(w) for w in range(len(problem.rates)))
             if reason or needed > sum(offer.count for offer in problem.offers) * (1.0 + 1e-9):
-                self.fails, self.reason = scale, reason or TOO_FEW
+                self.fails, self.reason = scale, reason or f"{TOO_FEW}, {WHOLE}"
             else:
                 hopeful = scale
         self.run.report(bound=self._bound())

@@ -10,7 +10,7 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.progress import Progress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.whole_numbers import Weights
-from formulations.problem import TOO_FEW, Group, Problem
+from formulations.problem import TOO_FEW, WHOLE, Group, Problem
 from formulations.rates import rates_of
 from formulations.sized_choices import why_not_exact
 from formulations.start import first_fit, groups_of
@@ -41,6 +41,10 @@ class CpSat:
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT, Objective.SCALE})
 
     conflict_sets: int = 30_000
+
+    def __post_init__(self) -> None:
+        if self.conflict_sets < 0:
+            raise ValueError(f"conflict_sets is {self.conflict_sets}; expected at least 0")
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
@@ -92,7 +96,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     if not progress.proven:
         proven = _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
         if proven and progress.plan is None:
-            return progress.outcome(infeasible=TOO_FEW)
+            return progress.outcome(infeasible=f"{TOO_FEW}, {WHOLE}")
     return progress.outcome()
 
 

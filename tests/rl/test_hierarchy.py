@@ -133,14 +133,14 @@ def test_the_layers_below_stay_as_they_are(trained):
 
 @pytest.mark.parametrize("instance", [EIGHT_GPUS, SIXTEEN_GPUS], ids=lambda instance: instance.name)
 def test_the_plan_is_complete_whatever_the_number_of_groups(trained, instance):
-    scheduler = TsHierarchy(str(trained / "policy.pt"), drawn=15)
+    scheduler = TsHierarchy(trained / "policy.pt", drawn=15)
     scheduler.warm()
     outcome = scheduler.schedule(instance, Run())
     assert outcome.status is Status.FEASIBLE
     assert judge(outcome.plan, instance).feasible
     assert sorted(slot.workload for _, _, slot in outcome.plan.slots()) == sorted(w.id for w in instance.workloads)
     assert scheduler.schedule(instance, Run()) == outcome
-    assert outcome != Ts(str(trained / "policy.pt"), drawn=15).schedule(instance, Run())
+    assert outcome != Ts(trained / "policy.pt", drawn=15).schedule(instance, Run())
 
 
 def test_the_same_workloads_are_dealt_as_by_even_dealing(trained):
@@ -182,7 +182,7 @@ def test_weights_of_another_network_are_refused(trained, tmp_path):
 
 
 def test_four_gpus_are_a_single_group(trained):
-    alone, even = (kind(str(trained / "policy.pt")).schedule(four_gpus()[0], Run()) for kind in (TsHierarchy, Ts))
+    alone, even = (kind(trained / "policy.pt").schedule(four_gpus()[0], Run()) for kind in (TsHierarchy, Ts))
     assert alone == even
 
 

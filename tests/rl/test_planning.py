@@ -69,7 +69,7 @@ def test_worth_is_what_the_judge_says(trained, tmp_path):
     for seed in range(10):
         asked = drawn_rates(instance, seed)
         (best,) = decided(asked, policy, 15, seed)
-        verdict = judge(Ts(str(tmp_path / "policy.pt"), drawn=15).schedule(asked, Run(seed=seed)).plan, asked)
+        verdict = judge(Ts(tmp_path / "policy.pt", drawn=15).schedule(asked, Run(seed=seed)).plan, asked)
         if instance.objective is Objective.GOODPUT:
             assert verdict.violations == ()
             assert verdict.goodput_rps == pytest.approx(best.worth[0])
@@ -83,8 +83,8 @@ def test_worth_is_what_the_judge_says(trained, tmp_path):
 def test_repaired_is_no_worse_and_keeps_its_promises(trained, seed):
     instance, path = trained
     asked = drawn_rates(instance, seed)
-    own = Ts(str(path), drawn=7).schedule(asked, Run(seed=seed))
-    repaired = TsRepair(str(path), drawn=7, repaired=2).schedule(asked, Run(seed=seed))
+    own = Ts(path, drawn=7).schedule(asked, Run(seed=seed))
+    repaired = TsRepair(path, drawn=7, repaired=2).schedule(asked, Run(seed=seed))
     before, after = judge(own.plan, asked), judge(repaired.plan, asked)
     if instance.objective is Objective.GOODPUT:
         assert after.violations == ()
@@ -99,8 +99,8 @@ def test_repaired_is_no_worse_and_keeps_its_promises(trained, seed):
 def test_what_cannot_be_divided_better_stays(trained, monkeypatch, divided):
     instance, path = trained
     monkeypatch.setattr("rl.repair.divide", divided)
-    own = Ts(str(path), drawn=7).schedule(instance, Run())
-    assert TsRepair(str(path), drawn=7).schedule(instance, Run()) == own
+    own = Ts(path, drawn=7).schedule(instance, Run())
+    assert TsRepair(path, drawn=7).schedule(instance, Run()) == own
 
 
 @pytest.mark.parametrize("instance", [FOUR_GPUS, OVERLOADED], ids=lambda instance: instance.name)
@@ -146,7 +146,7 @@ def test_replicas_are_let_in_by_the_steps_of_the_whole(trained):
         workloads=(heavy, *instance.workloads[1:8]),
         gpus=(replace(instance.gpus[0], count=8),),
     )
-    for scheduler in (Ts(str(path)), TsRepair(str(path))):
+    for scheduler in (Ts(path), TsRepair(path)):
         plan = scheduler.schedule(asked, Run()).plan
         assert plan.plan_class is PlanClass.SPLIT
         kinds = {violation.kind for violation in judge(plan, asked).violations}
@@ -156,7 +156,7 @@ def test_replicas_are_let_in_by_the_steps_of_the_whole(trained):
 def test_a_policy_for_another_objective_does_not_fit(trained):
     instance, path = trained
     other = OVERLOADED if instance is FOUR_GPUS else FOUR_GPUS
-    outcome = Ts(str(path)).schedule(other, Run())
+    outcome = Ts(path).schedule(other, Run())
     assert outcome.status is Status.UNKNOWN
     assert outcome.reason == f"no trained policy fits: policy: trained for {instance.objective}"
 
@@ -175,7 +175,7 @@ def test_a_damaged_policy_is_refused(trained, tmp_path, change, told):
     instance, path = trained
     save_policy(replace(load_policy(path), **change), tmp_path / "damaged.pt")
     with pytest.raises(InputError, match=told):
-        Ts(str(tmp_path / "damaged.pt")).schedule(instance, Run())
+        Ts(tmp_path / "damaged.pt").schedule(instance, Run())
 
 
 def test_refuses_impossible_parameters():

@@ -23,6 +23,7 @@ EXAMPLES = (
 )
 
 _KEY = re.compile("[0-9a-f]{4,64}", re.IGNORECASE)
+_START = re.compile("[0-9a-f]{1,3}", re.IGNORECASE)
 
 
 def show_things(
@@ -130,6 +131,7 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
     """
     from bench.cli.selection import known_names, looks_like_file, named_instances
     from bench.ledger.store import Ledger
+    from instances import InputError
     from instances.errors import unknown_name
     from instances.files import read_instance
     from instances.suites import SCENARIO_SUITES
@@ -146,6 +148,8 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
                 return [ledger.instance(fingerprint) for fingerprint in stored]
     if looks_like_file(name):
         return [read_instance(Path(name))]
+    if _START.fullmatch(name):
+        raise InputError(f'"{name}"', "is too short for the start of a key: at least four characters")
     if not _KEY.fullmatch(name):
         raise unknown_name("show", "instance or run", name, known_names())
     return []
@@ -173,8 +177,8 @@ def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = 
 def leaders(rows: Sequence["Row"]) -> list["Row"]:
     """Return the best row of each scheduler on each instance: instances by name, the best scheduler first.
 
-    On a scenario set other parameters make another scheduler. Feasible plans go before infeasible ones, those before
-    none; then the better value, then the shorter decision.
+    Other parameters, and another way to try the plan, make another scheduler. Feasible plans go before infeasible ones,
+    those before none; then the better value, then the shorter decision.
     """
 
     def rank(row: "Row") -> tuple[bool, bool, float, float]:
@@ -186,10 +190,9 @@ def leaders(rows: Sequence["Row"]) -> list["Row"]:
             row.decision_s if row.decision_s is not None else float("inf"),
         )
 
-    best: dict[tuple[str, str, str], Row] = {}
+    best: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        variant = "" if row.scenarios is None else str(row.parameters)
-        place = row.instance_hash, row.scheduler, variant
+        place = row.instance_hash, row.scheduler, str(row.parameters), row.headroom, row.truth
         if place not in best or rank(row) < rank(best[place]):
             best[place] = row
     return sorted(best.values(), key=lambda row: (row.instance, row.instance_hash, *rank(row)))

@@ -118,7 +118,7 @@ class Progress(Listener):
 
 def headline(row: Row, scheduler: str) -> str:
     """Return a run and its result in one line; ``scheduler`` is what to call the one that ran."""
-    told = [f"{result(row)}: {row.reason}" if row.failed or row.termination == "skipped" else result(row)]
+    told = [f"{result(row)}: {row.reason}" if row.reason and row.value is None else result(row)]
     if row.scenarios is not None:
         told = [
             f"{row.termination}: {row.reason}" if row.reason else str(row.termination),

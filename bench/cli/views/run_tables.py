@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from json import dumps
 from typing import TYPE_CHECKING
 
-from bench.cli.terminal import draws_unicode
+from bench.cli.terminal import draws_unicode, listed, one_line
 from bench.cli.views.tables import mark, table
 from bench.labels import labels
 from bench.wording import objective_of, pct, percent, result, seconds, short, worth
@@ -27,7 +27,7 @@ def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
         tables.append("")
     if sets:
         tables.append(_set_table(sets, seeds))
-    return tables
+    return [*tables, *_why_no_plan(singles)]
 
 
 def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "Table":
@@ -38,11 +38,14 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
     Where one is of ``colocation``, its third score stands beside value and GPUs: the time over capacity.
     """
     scored = any(row.over_capacity_pct is not None for row in rows)
-    simulated = any(row.simulation is not None for row in rows)
+    simulated = any(row.sim_violation_rate is not None for row in rows)
+    tried = [_tried(row) for row in rows]
+    differently = len(set(tried)) > 1
     columns = [
         "instance",
         "scheduler",
         *([">seed"] if seeds else []),
+        *(["tried"] if differently else []),
         "status",
         ">value",
         ">GPUs",
@@ -60,6 +63,7 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
             row.instance,
             names[row.key],
             *([row.seed] if seeds else []),
+            *([how] if differently else []),
             result(row),
             worth(row.value, objective_of(row)),
             row.gpus_used,
@@ -71,9 +75,27 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
             *([percent(row.sim_violation_rate)] if simulated else []),
             short(row),
         ]
-        for row in rows
+        for row, how in zip(rows, tried, strict=True)
     ]
     return table(columns, cells, [row.instance_hash for row in rows])
+
+
+def _tried(row: "Row") -> str:
+    """Return in words how a plan was tried, where not as usual."""
+    headroom = "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}"
+    return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else ""))) or "as planned"
+
+
+def _why_no_plan(rows: Sequence["Row"]) -> list[str]:
+    """Return a line for every reason why there is no plan, of runs that did not fail; those are told of elsewhere."""
+    instances: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.value is None and row.reason and not row.failed and row.termination != "skipped":
+            instances.setdefault((row.scheduler, row.reason), []).append(row.instance)
+    return [
+        one_line(f"{scheduler} has no plan for {listed(list(dict.fromkeys(names)))}: {reason}")
+        for (scheduler, reason), names in instances.items()
+    ]
 
 
 def _set_table(rows: Sequence["Row"], seeds: bool) -> "Table":

@@ -95,7 +95,7 @@ def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
         ("experiment = 'x'", 'bad.toml: unknown key "experiment"; known: arrivals'),
         ("help = true", 'bad.toml: unknown key "help"'),
         ('time-limit = "soon"', "bad.toml: time-limit: "),
-        ("time-limit = -1", "bad.toml: time-limit: -1; expected a finite number of seconds greater than 0"),
+        ("time-limit = -1", "bad.toml: time-limit: -1; expected a number of seconds greater than 0, at most 1,000,000"),
         ("threads = 0", "bad.toml: threads: "),
         ('simulate = "perhaps"', "bad.toml: simulate: 'perhaps' is not one of 'on', 'off'"),
         ('seeds = ["x"]', 'bad.toml: seeds: "x" is no seed'),

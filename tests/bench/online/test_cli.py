@@ -103,7 +103,7 @@ def test_other_instances(call: Call, scheduler: str) -> None:
         (["--reorganisation", "-1"], "error: --reorganisation: -1; expected"),
         (["--seconds", "inf"], "error: --seconds: inf; expected"),
         (["--weight", "0"], "error: --weight: 0; expected a fraction above 0"),
-        (["--headroom", "0"], "error: headroom: 0.0; expected"),
+        (["--headroom", "0"], "error: --headroom: 0; expected"),
         (["--rates", "nan"], "error: --rates: nan; expected"),
         (["--rates", "20"], "error: --scheduler: gpu-scaling finds no plan for the rates of gpulet-scen3*20"),
         (["--instances", "mediator-40"], "error: --instances"),

@@ -114,7 +114,7 @@ def test_the_generators_lateness_is_told(measured: dict[str, Any]) -> None:
         ((), "error: python -m bench.replay: the following arguments are required: --backend; see"),
         (("--backend", "cp"), 'error: --backend: unknown backend "cp"; did you mean "cpu"?'),
         (("--backend", "mps"), "error: --backend mps: finds no NVIDIA GPU"),
-        (("--backend", "cpu", "--seconds", "0"), "error: seconds: 0.0; expected a time greater than 0"),
+        (("--backend", "cpu", "--seconds", "0"), "error: --seconds: 0; expected a time greater than 0"),
         (("--backend", "cpu", "--arrivals", "poison"), 'error: --arrivals: unknown arrival process "poison"'),
     ],
 )

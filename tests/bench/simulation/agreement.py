@@ -12,6 +12,7 @@ from bench.simulation.arrivals import Stream
 from bench.simulation.binning import bin_of
 from bench.simulation.driver import Simulation
 from bench.simulation.histogram import BINS
+from bench.simulation.lateness import ROUNDING_MS
 from instances import Instance, Plan
 from tests.bench.simulation.reference import World
 
@@ -68,7 +69,7 @@ def check_same(found: Served, expected: Sequence[tuple[float, float]], settings:
 
     assert found.requests == len(measured)
     assert (found.dropped, found.unfinished) == (len(measured) - len(served), 0)
-    assert found.late == sum(ms > found.slo_ms for ms in served)
+    assert found.late == sum(ms > found.slo_ms + ROUNDING_MS for ms in served)
     assert np.array_equal(found.histogram, histogram)
     assert found.max_ms == (pytest.approx(max(served), rel=1e-9) if served else None)
     if found.mean_ms is not None:

@@ -210,15 +210,15 @@ def test_jobs_and_unmeasured_mig_instances_are_not_simulated() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"seconds": 0.0}, "seconds"),
-        ({"seconds": float("nan")}, "seconds"),
-        ({"seconds": float("inf")}, "seconds"),
-        ({"warmup_s": -1.0}, "warm-up"),
-        ({"warmup_s": float("nan")}, "warm-up"),
-        ({"seed": -1}, "seed"),
-        ({"seed": 2**63}, "seed"),
-        ({"noise": -0.1}, "noise"),
-        ({"noise": float("nan")}, "noise"),
+        ({"seconds": 0.0}, "--seconds"),
+        ({"seconds": float("nan")}, "--seconds"),
+        ({"seconds": float("inf")}, "--seconds"),
+        ({"warmup_s": -1.0}, "--warmup"),
+        ({"warmup_s": float("nan")}, "--warmup"),
+        ({"seed": -1}, "--seed"),
+        ({"seed": 2**63}, "--seed"),
+        ({"noise": -0.1}, "--noise"),
+        ({"noise": float("nan")}, "--noise"),
     ],
 )
 def test_settings_out_of_range_are_refused(change: dict[str, float], problem: str) -> None:
@@ -320,3 +320,12 @@ def test_memory_does_not_grow_with_simulated_time(monkeypatch: pytest.MonkeyPatc
         tracemalloc.stop()
 
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_what_rounding_adds_to_a_latency_makes_nobody_late() -> None:
+    """A request here waits as long as it may: its latency is its SLO and a rounding error of 1e-13 ms."""
+    workloads = [replace(A, id="w0", slo_ms=5.0, rate_rps=26.0), replace(A, id="w1", slo_ms=5.0, rate_rps=5.0)]
+    plan = Plan("toys", (PlacedGpu("toy", (Gpulet(5, (Slot("w0", 3, 1.0),), 3.0),)),))
+    found = simulate(plan, instance(*workloads), Settings(Arrivals(), 1.0, 0.0, 0, Interference.STATIC, dropping=True))
+    assert found.workloads[0].max_ms == pytest.approx(5.0, abs=1e-9)
+    assert [one.late for one in found.workloads] == [0, 0]

@@ -147,7 +147,10 @@ def test_an_oversized_workload_is_named() -> None:
 
     assert outcome.status is Status.INFEASIBLE
     assert outcome.plan is None
-    assert outcome.reason == "huge: no GPU of the pool serves 5000 req/s of vgg19 within 30 ms"
+    assert (
+        outcome.reason
+        == "huge: no GPU of the pool alone serves 5000 req/s of vgg19 within 30 ms, and plans here split no workload"
+    )
 
 
 def test_goodput_serves_an_oversized_workload_in_part_and_leaves_out_a_hopeless_one() -> None:

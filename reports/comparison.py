@@ -8,6 +8,7 @@ from json import dumps
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bench.labels import labels
 from bench.ledger.gap import Gap
 from reports.statistics.best_known import UNSOLVED, achieved
 from reports.statistics.bootstrap import mean_interval
@@ -44,13 +45,15 @@ class Verdict(StrEnum):
 class Pair:
     """Two runs on one instance with one seed, tried alike, with their gaps to the best certified bound.
 
-    An unsolved run, one without a feasible plan, is worse than any that has one: by 100 %.
+    ``name`` is what to call their scheduler: that of the second, with its parameters where these tell runs apart. An
+    unsolved run, one without a feasible plan, is worse than any that has one: by 100 %.
     """
 
     a: "Row"
     b: "Row"
     gap_a: float | None
     gap_b: float | None
+    name: str
 
     @property
     def lost(self) -> bool:
@@ -89,7 +92,7 @@ class Comparison:
     Attributes
     ----------
     scheduler
-        Of the runs of both sides; ``None`` where two schedulers are compared.
+        What the one of both sides is called; ``None`` where two schedulers are compared.
     measure
         What is compared.
     better, equal, worse
@@ -133,6 +136,7 @@ def pair_runs(
         Whether two schedulers are compared; otherwise partners have the same one.
     """
     left, right = _by_place(a, across), _by_place(b, across)
+    names = labels([*a, *b])
     found = []
     for place, runs_a in left.items():
         runs_b = right.get(place, {})
@@ -140,7 +144,9 @@ def pair_runs(
             partners = [(*runs_a.values(), *runs_b.values())]
         else:
             partners = [(runs_a[variant], runs_b[variant]) for variant in runs_a if variant in runs_b]
-        found += [Pair(one, other, gaps_a[one.key].gap, gaps_b[other.key].gap) for one, other in partners]
+        found += [
+            Pair(one, other, gaps_a[one.key].gap, gaps_b[other.key].gap, names[other.key]) for one, other in partners
+        ]
     return found
 
 
@@ -154,7 +160,7 @@ def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Com
         for measure in Measure:
             change = pair.change(measure)
             if change is not None:
-                place = None if across else pair.a.scheduler, measure
+                place = None if across else pair.name, measure
                 groups.setdefault(place, defaultdict(list))[pair.a.instance_hash].append(change)
     changes = {place: [fmean(seeds) for seeds in group.values()] for place, group in groups.items()}
     ranks = {place: signed_ranks(of_instances) for place, of_instances in changes.items()}

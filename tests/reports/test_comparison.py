@@ -69,7 +69,7 @@ def test_the_latest_of_equal_runs_counts_and_skipped_ones_do_not(cost_row):
     ],
 )
 def test_values_by_hand(cost_row, objective, a, b, change, verdict):
-    pair = Pair(cost_row(a, objective=objective), cost_row(b, objective=objective), None, None)
+    pair = Pair(cost_row(a, objective=objective), cost_row(b, objective=objective), None, None, "igniter")
     assert pair.change(Measure.VALUE) == pytest.approx(change)
     assert pair.verdict(Measure.VALUE) is verdict
     assert pair.lost == (b is None and a is not None)
@@ -77,16 +77,16 @@ def test_values_by_hand(cost_row, objective, a, b, change, verdict):
 
 def test_a_plan_that_breaks_constraints_counts_as_none(cost_row):
     cheat = replace(cost_row(3.0), feasible=False)
-    pair = Pair(cost_row(6.0), cheat, None, None)
+    pair = Pair(cost_row(6.0), cheat, None, None, "igniter")
     assert pair.lost
     assert pair.change(Measure.VALUE) == 1.0
 
 
 def test_gaps_differ_in_points_and_need_bounds_on_both_sides(cost_row):
     a, b = cost_row(6.0), cost_row(8.0)
-    assert Pair(a, b, 0.0, 0.25).change(Measure.GAP) == 0.25
-    assert Pair(a, b, None, 0.25).change(Measure.GAP) is None
-    assert Pair(a, cost_row(None), 0.0, None).change(Measure.GAP) == 1.0
+    assert Pair(a, b, 0.0, 0.25, "igniter").change(Measure.GAP) == 0.25
+    assert Pair(a, b, None, 0.25, "igniter").change(Measure.GAP) is None
+    assert Pair(a, cost_row(None), 0.0, None, "igniter").change(Measure.GAP) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_gaps_differ_in_points_and_need_bounds_on_both_sides(cost_row):
     [(1.0, 2.0, "worse"), (2.0, 1.0, "better"), (1.0, 1.05, "equal"), (0.001, 0.009, "equal"), (None, 1.0, None)],
 )
 def test_times_differ_by_more_than_a_tenth_and_ten_milliseconds(cost_row, a_s, b_s, verdict):
-    pair = Pair(cost_row(6.0, decision_s=a_s), cost_row(6.0, decision_s=b_s), None, None)
+    pair = Pair(cost_row(6.0, decision_s=a_s), cost_row(6.0, decision_s=b_s), None, None, "igniter")
     assert pair.verdict(Measure.DECISION) == verdict
 
 
 def test_the_time_of_a_failure_says_nothing(cost_row):
-    assert Pair(cost_row(6.0), cost_row(None), None, None).change(Measure.DECISION) is None
+    assert Pair(cost_row(6.0), cost_row(None), None, None, "igniter").change(Measure.DECISION) is None
 
 
 def test_seeds_count_as_one_and_all_tests_are_corrected_together(cost_row):

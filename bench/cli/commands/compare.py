@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,7 +29,9 @@ _DEFAULT = "feasible,value,gap"
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="Ledger or scheduler to compare with.")],
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="Ledger or scheduler, such as local-search[rounds=10], to compare with.")
+    ],
     b: Annotated[str, typer.Argument(metavar="B", help="Ledger or scheduler that is compared with it.")],
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     fail_on: Annotated[
@@ -47,13 +50,14 @@ def compare(
 ) -> None:
     """Compare B with A: two ledgers if both are files, otherwise two schedulers in one ledger.
 
-    Runs are paired by instance and seed (and scheduler, between ledgers). Value, gap to the best certified bound in the
-    ledger, and decision time are compared pair by pair, and over all instances by Wilcoxon's signed-rank test with
-    Holm's correction. A run without a feasible plan is 100 % worse than one with a plan. Nothing is significant at 5 %
-    on fewer than six instances that differ.
+    Runs are paired by instance and seed (and scheduler with its parameters, between ledgers). Value, gap to the best
+    certified bound in the ledger, and decision time are compared pair by pair, and over all instances by Wilcoxon's
+    signed-rank test with Holm's correction. A run without a feasible plan is 100 % worse than one with a plan. Nothing
+    is significant at 5 % on fewer than six instances that differ.
 
     Exit code 1: B has lost a feasible plan that A has, or is significantly worse in what --fail-on names. Decision
-    times do not count unless named: they are comparable only on one idle machine.
+    times do not count unless named: they are comparable only on one idle machine, and count as equal where they differ
+    by less than a tenth or by less than 10 ms.
     """
     from bench.cli.terminal import print_json, say, show
     from instances import InputError
@@ -105,18 +109,36 @@ def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[
     """Return the rows of both sides, and their gaps by the bounds in their own ledger."""
     from bench.ledger.gap import ledger_gaps
     from bench.ledger.store import Ledger
-    from instances.errors import unknown_name
 
     found = []
     for side in (a, b):
         with Ledger(ledger_file if across else Path(side)) as ledger:
             rows = ledger.rows(without=("simulation",))
             if across:
-                known = list(dict.fromkeys(row.scheduler for row in rows))
-                if side not in known:
-                    raise unknown_name(str(ledger_file), "scheduler", side, known)
-                rows = [row for row in rows if row.scheduler == side]
+                rows = _of_scheduler(side, rows, ledger_file)
             found.append((rows, ledger_gaps(rows, ledger)))
+    return found
+
+
+def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[Row]":
+    """Return the runs of a scheduler, or of one with the parameters that are named with it.
+
+    Raises
+    ------
+    InputError
+        If there are none, or the scheduler has run with several parameters: which of them are meant?
+    """
+    from bench.labels import labels
+    from instances import InputError
+    from instances.errors import unknown_name
+
+    named = labels(rows)
+    found = [row for row in rows if name in (row.scheduler, named[row.key])]
+    if not found:
+        raise unknown_name(str(ledger_file), "scheduler", name, list(dict.fromkeys(named.values())))
+    variants = list(dict.fromkeys(named[row.key] for row in found))
+    if len(variants) > 1:
+        raise InputError(name, f"ran with several parameters; name one of {', '.join(map(quote, variants))}")
     return found
 
 
@@ -140,7 +162,7 @@ def _regressions(
 
 
 def _run(pair: "Pair") -> str:
-    return f"{pair.b.scheduler} on {pair.b.instance}, seed {pair.b.seed}"
+    return f"{pair.name} on {pair.b.instance}, seed {pair.b.seed}"
 
 
 def _pair_json(pair: "Pair") -> dict[str, object]:
@@ -180,7 +202,7 @@ def _pair_table(pairs: "Sequence[Pair]", across: bool) -> "Table":
         cells.append(
             [
                 pair.a.instance,
-                *([] if across else [pair.a.scheduler]),
+                *([] if across else [pair.name]),
                 pair.a.seed,
                 cell(pair, Measure.VALUE, *values),
                 cell(pair, Measure.GAP, percent(pair.gap_a), percent(pair.gap_b)),

@@ -130,3 +130,21 @@ def test_wrong_input_is_one_line(call: Call, store: Callable[..., None], line: s
     assert done.err.startswith("error: ")
     assert problem in done.err
     assert done.err.count("\n") == 1
+
+
+def test_schedulers_with_other_parameters_are_others(call: Call) -> None:
+    run = "run --instances smoke-cost,igniter-3 --schedulers local-search --param local-search.rounds"
+    assert call(f"{run}=0,20 --ledger l.sqlite").code == 0
+    assert call("run --instances smoke-cost,igniter-3 --schedulers igniter --ledger l.sqlite").code == 0
+    done = call("compare igniter local-search --ledger l.sqlite")
+    assert (done.code, done.err) == (
+        2,
+        "error: local-search: ran with several parameters;"
+        " name one of 'local-search[rounds=0]', 'local-search[rounds=20]'\n",
+    )
+    named = call("compare", "igniter", "local-search[rounds=20]", "--ledger", "l.sqlite", "--format", "json")
+    pairs = json.loads(named.out)["pairs"]
+    assert [pair["instance"] for pair in pairs] == ["smoke-cost", "igniter-3"]
+    assert call(f"{run}=0,20 --ledger m.sqlite").code == 0
+    both = call("compare l.sqlite m.sqlite --fail-on nothing")
+    assert both.out.count("local-search[rounds=20]") > both.out.count("igniter-3 ") / 2 > 0

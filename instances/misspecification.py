@@ -7,6 +7,7 @@ import numpy as np
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Partition
 from instances.instance import Instance
+from instances.performance import performance_model as model_named
 
 MOST_ERROR = 0.9
 """Largest parameter error: beyond it factors come near 0."""
@@ -35,6 +36,8 @@ def misspecified(
         If the catalogue has no figures for that performance model, the error is out of range, or the GPUs are cut into
         MIG instances, of which only measured tables are known.
     """
+    if performance_model is not None:
+        model_named(performance_model, "--truth")
     if not 0.0 <= error <= MOST_ERROR:
         raise InputError("--error", f"{error:g}; expected a fraction from 0 to {MOST_ERROR}")
     changed = performance_model not in (None, instance.performance_model) or error > 0.0

@@ -41,11 +41,22 @@ def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioS
 
 
 def find_plan(file: Path, instance_name: str | None) -> tuple[Plan, Instance]:
-    """Read a plan and find what it answers: the instance named, or the one that the plan embeds or names."""
+    """Read a plan and find what it answers: the instance named, or the one that the plan embeds or names.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, there is no such instance, or the plan cannot be one for it.
+    """
+    from bench.judge.judging import check_belongs
+
     plan, instance = read_plan(file)
     if instance_name is not None:
-        return plan, find_instance(instance_name, "INSTANCE")
-    return plan, instance or find_instance(plan.instance, f"{file}: instance")
+        instance = find_instance(instance_name, "INSTANCE")
+    elif instance is None:
+        instance = find_instance(plan.instance, f"{file}: instance")
+    check_belongs(plan, instance, str(file))
+    return plan, instance
 
 
 def find_instance(text: str, where: str) -> Instance:

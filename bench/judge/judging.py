@@ -68,28 +68,35 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     )
 
 
-def check_belongs(plan: Plan, instance: Instance) -> None:
+def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
+    """Check that a plan can be one for an instance at all; ``where`` names it, for errors.
+
+    Raises
+    ------
+    InputError
+        If it was made for another, or names GPUs, workloads or sizes that there are not.
+    """
     if plan.instance != instance.name:
-        raise InputError("plan: instance", f'made for "{plan.instance}", judged against "{instance.name}"')
+        raise InputError(f"{where}: instance", f'made for "{plan.instance}", judged against "{instance.name}"')
     for g, gpu in enumerate(plan.gpus):
         pool = instance.pool(gpu.type)
         if pool is None:
             known = [pool.type.name for pool in instance.gpus]
-            raise unknown_name(f"plan: gpus[{g}].type", "GPU type", gpu.type, known)
+            raise unknown_name(f"{where}: gpus[{g}].type", "GPU type", gpu.type, known)
         for p, gpulet in enumerate(gpu.gpulets):
-            where = f"plan: gpus[{g}].gpulets[{p}]"
+            at = f"{where}: gpus[{g}].gpulets[{p}]"
             if gpulet.share_units < 1 or not gpulet.slots:
-                raise InputError(where, "a gpulet has at least one share unit and one slot")
+                raise InputError(at, "a gpulet has at least one share unit and one slot")
             cycle_ms = gpulet.duty_cycle_ms
             if cycle_ms is None and len(gpulet.slots) > 1:
-                raise InputError(where, "slots that take turns need a duty_cycle_ms")
+                raise InputError(at, "slots that take turns need a duty_cycle_ms")
             if cycle_ms is not None and not 0.0 < cycle_ms < math.inf:
-                raise InputError(f"{where}.duty_cycle_ms", f"{cycle_ms} is no positive time")
-            check_mig_gpulet(gpulet, instance.partition, where)
+                raise InputError(f"{at}.duty_cycle_ms", f"{cycle_ms} is no positive time")
+            check_mig_gpulet(gpulet, instance.partition, at)
             if instance.objective is Objective.COLOCATION:
-                check_shared_gpulet(gpulet, pool.type, where)
+                check_shared_gpulet(gpulet, pool.type, at)
             for s, slot in enumerate(gpulet.slots):
-                place = f"{where}.slots[{s}]"
+                place = f"{at}.slots[{s}]"
                 if slot.workload not in instance.model_of:
                     kind = "job" if instance.objective is Objective.COLOCATION else "workload"
                     raise unknown_name(f"{place}.workload", kind, slot.workload, list(instance.model_of))

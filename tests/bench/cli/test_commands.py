@@ -258,6 +258,11 @@ WRONG = [
     ("run --instances smoke --headroom -1", "--headroom: -1; expected"),
     ("run --instances smoke --error nan", "--error: nan; expected"),
     ("run --instances 4gpu --schedulers ts --param ts.policy=missing.pt", 'there is no file "missing.pt"'),
+    (
+        "run --instances smoke --truth igniterr",
+        '--truth: unknown performance model "igniterr"; did you mean',
+    ),
+    ("verify other.json igniter-3", 'other.json: instance: made for "nowhere", judged against "igniter-3"'),
     ("show 0c", '"0c": is too short for the start of a key: at least four characters'),
     (
         "run --instances smoke --memory-limit 0",

@@ -103,7 +103,7 @@ def test_sim_is_the_simulator_in_the_schema_of_a_replay(replay: Replay, plan: Pa
         (("--backend", "cpu", "--then", "{plan}"), "error: --switch-at: expected a time from 0 to 1 s"),
         (("--backend", "cpu", "--switch-at", "0.5"), "error: --switch-at: needs the plan that takes over; see --then"),
         (("--backend", "cpu", "--arrivals", "none.csv"), "error: --arrivals none.csv: no such file"),
-        (("--backend", "cpu", "--warmup", "-1"), "error: warm-up: -1.0 s; expected"),
+        (("--backend", "cpu", "--warmup", "-1"), "error: --warmup: -1; expected"),
     ],
 )
 def test_bad_usage_is_one_line(options: tuple[str, ...], problem: str, replay: Replay, plan: Path) -> None:

@@ -1,4 +1,4 @@
-// Tables that are sorted by a click on a column's head, and filters over their rows.
+// Tables that are sorted by a click on a column's head.
 "use strict";
 
 for (const table of document.querySelectorAll("table.sorted")) {
@@ -27,28 +27,4 @@ function sortBy(table, heads, head) {
     return descending ? order(b.value, a.value) : order(a.value, b.value);
   });
   table.tBodies[0].append(...rows.map(({ row }) => row));
-}
-
-for (const form of document.querySelectorAll("form[data-filters]")) {
-  const scope = document.querySelector(form.dataset.filters);
-  const rows = [...scope.querySelectorAll("tbody tr")];
-  const apply = () => {
-    const wanted = [...form.querySelectorAll("[data-key]")].map((input) => [input.dataset.key, input.value.trim()]);
-    let left = 0;
-    for (const row of rows) {
-      row.hidden = !wanted.every(([key, value]) => matches(row.dataset[key], key, value));
-      left += !row.hidden;
-    }
-    for (const board of scope.querySelectorAll(".board")) board.hidden = !board.querySelector("tbody tr:not([hidden])");
-    form.querySelector(".count").textContent = `${left} of ${rows.length} lines`;
-  };
-  form.addEventListener("input", apply);
-  form.addEventListener("submit", (event) => event.preventDefault());
-  apply();
-}
-
-function matches(own, key, value) {
-  if (!value) return true;
-  if (key === "outcomes") return Object.hasOwn(JSON.parse(own), value);
-  return key === "name" ? own.toLowerCase().includes(value.toLowerCase()) : own === value;
 }

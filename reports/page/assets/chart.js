@@ -9,7 +9,7 @@ const MARGIN = { top: 12, right: 16, bottom: 44, left: 60 };
  *
  * series: [{ name, look, variant, points: [[x, y]], shape: "line" | "step" | "none", dashes, marks, bars: [[x, low, high]],
  *   until }]; a step goes on until there.
- * x, y: { title, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic one has values below
+ * x, y: { title, note, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic one has values below
  *   its beginning drawn there; one that is bent is linear around zero and logarithmic further out.
  * rules: [{ x | y, title, diagonal }], thin lines to compare with.
  */
@@ -128,7 +128,7 @@ function render(plot, series, x, y, rules) {
   svg.append(make("text", { class: "title", x: (inner.left + inner.right) / 2, y: height - 6, "text-anchor": "middle" }, x.title));
   const middle = (inner.top + inner.bottom) / 2;
   const turned = { class: "title", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" };
-  svg.append(make("text", turned, y.title));
+  svg.append(make("text", turned, y.note ? `${y.title}, ${y.note}` : y.title));
   const inside = make("g", { "clip-path": `url(#${clip})` });
   svg.append(inside);
   for (const rule of rules) {

@@ -33,6 +33,7 @@ function legend(series, names, on, draw, emphasise) {
     draw();
   };
   if (names.length > MANY_SERIES) {
+    switches.classList.add("many");
     for (const [text, whether] of [["All", true], ["None", false]]) {
       const button = make("button", { type: "button", class: "quiet" }, text);
       button.addEventListener("click", () => turn(names, whether));

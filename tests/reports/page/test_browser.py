@@ -329,7 +329,7 @@ def test_plans_far_from_the_reference_are_drawn_and_can_be_reached(browser, addr
     assert told == [[name, f"Time: {x}", f"Distance: {y}"] for name, x, y in expected]
     places = browser.run(
         """(() => { const plot = document.querySelector("#drawn .plot").getBoundingClientRect();
-        return [...document.querySelectorAll("#drawn .series use")].map(use => use.getBoundingClientRect())
+        return [...document.querySelectorAll("#drawn .plot use")].map(use => use.getBoundingClientRect())
           .map(b => [b.left - plot.left, plot.right - b.right, b.top - plot.top, plot.bottom - b.bottom]); })()"""
     )
     assert len(places) == 4

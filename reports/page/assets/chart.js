@@ -9,7 +9,7 @@ const MARGIN = { top: 12, right: 16, bottom: 44, left: 60 };
  *
  * series: [{ name, look, variant, points: [[x, y]], shape: "line" | "step" | "none", dashes, marks, bars: [[x, low, high]],
  *   until }]; a step goes on until there.
- * x, y: { title, note, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic one has values below
+ * x, y: { title, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic one has values below
  *   its beginning drawn there; one that is bent is linear around zero and logarithmic further out.
  * rules: [{ x | y, title, diagonal }], thin lines to compare with.
  */
@@ -77,7 +77,9 @@ function drawChart(figure, { series, x, y, rules = [] }) {
       point(dots.findIndex((dot) => dot.one === next));
     }
   });
-  figure.replaceChildren(plot, legend(series, names, on, draw, (name) => emphasise(plot, name)), save);
+  const switches = legend(series, names, on, draw, (name) => emphasise(plot, name));
+  const note = y.bent ? [make("p", { class: "what" }, `The vertical axis is logarithmic beyond ±${BENT_AT}.`)] : [];
+  figure.replaceChildren(plot, ...note, switches, save);
   let width = plot.clientWidth;
   draw();
   const observer = new ResizeObserver(() => {
@@ -112,7 +114,7 @@ function render(plot, series, x, y, rules) {
   const clip = `clip-${plot.parentElement.id}`;
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" });
   svg.append(make("clipPath", { id: clip }, make("rect", {
-    x: inner.left, y: inner.top - 6, width: inner.right - inner.left + 6, height: inner.bottom - inner.top + 12,
+    x: inner.left - 6, y: inner.top - 6, width: inner.right - inner.left + 12, height: inner.bottom - inner.top + 12,
   })));
   for (const tick of up.ticks) {
     const top = up.place(tick);
@@ -128,7 +130,7 @@ function render(plot, series, x, y, rules) {
   svg.append(make("text", { class: "title", x: (inner.left + inner.right) / 2, y: height - 6, "text-anchor": "middle" }, x.title));
   const middle = (inner.top + inner.bottom) / 2;
   const turned = { class: "title", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" };
-  svg.append(make("text", turned, y.note ? `${y.title}, ${y.note}` : y.title));
+  svg.append(make("text", turned, y.title));
   const inside = make("g", { "clip-path": `url(#${clip})` });
   svg.append(inside);
   for (const rule of rules) {

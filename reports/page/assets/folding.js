@@ -12,6 +12,7 @@ for (const list of document.querySelectorAll("[data-folds]")) {
     const count = list.querySelectorAll(":scope > :not([hidden])").length;
     button.hidden = count < FOLDED_TO + TOO_FEW;
     list.classList.toggle("folded", !open && !button.hidden);
+    button.setAttribute("aria-expanded", String(open));
     button.textContent = open ? `Show the first ${FOLDED_TO} only` : `Show all ${count} ${list.dataset.folds}`;
   };
   button.addEventListener("click", () => {

@@ -25,7 +25,7 @@ if (progressChart) {
   drawChart(progressChart, {
     series: drawn,
     x: { title: "Decision time (s)", log: true, domain: [begin, Math.max(instanceData.time_limit_s, ...times)] },
-    y: { title: "Worse than the reference (%)", bent, note: bent ? "logarithmic beyond ±10" : "", domain: [low - pad, high + pad] },
+    y: { title: "Worse than the reference (%)", bent, domain: [low - pad, high + pad] },
     rules: [{ y: 0 }],
   });
 }

@@ -417,7 +417,7 @@ def test_a_scheduler_stays_in_sight_while_its_line_is_scrolled(browser, addresse
     assert browser.run("document.querySelector('.board tbody tr').cells[2].querySelector('a').href").count("runs.html#")
 
 
-def test_print_is_light_and_whole(browser, addresses):
+def test_print_is_light_and_whole(browser, addresses, crowded):
     browser.open(addresses["igniter-12"])
     browser.run("theme.set('dark')")
     browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
@@ -429,6 +429,9 @@ def test_print_is_light_and_whole(browser, addresses):
         browser.open(addresses["index"])
         browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
         assert browser.run(style.format(".scroll", "overflowX")) == "visible"
+        browser.open(crowded["igniter-12"])
+        browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
+        assert browser.run("document.querySelector('.plan:last-child').checkVisibility()")
     finally:
         browser.ask("Emulation.setEmulatedMedia", media="", features=[])
         browser.run("theme.set('system')")

@@ -55,15 +55,19 @@ if (latencyChart) {
     const slo = instanceData.simulated[at][1];
     drawChart(latencyChart, {
       series: simulated.map(({ name, scheduler, latencies }) => {
-        const [late, ...latency] = latencies.workloads[at];
+        const [late, ...told] = latencies.workloads[at];
+        const fractions = instanceData.fractions.length;
+        // What ends the curve comes after the others: the fraction that was served, and the longest latency.
+        const [served, longest] = told.slice(fractions);
+        const latency = told.slice(0, fractions).map((ms, i) => [ms, instanceData.fractions[i]]);
         return {
           name,
           look: instanceLooks[scheduler],
           variant: instanceVariants.get(name),
           dashes: instanceLooks[scheduler].dashes,
-          points: latency
-            .map((ms, i) => [ms, 100 * instanceData.fractions[i], `${say(100 * late, 3)} % not in time`])
-            .filter(([ms]) => ms !== null),
+          points: [...latency, [longest ?? null, served]]
+            .filter(([ms]) => ms !== null)
+            .map(([ms, fraction]) => [ms, 100 * fraction, `${say(100 * late, 3)} % not in time`]),
         };
       }),
       x: { title: "Latency (ms)", log: true },

@@ -124,7 +124,9 @@ function showRun(run) {
       add(name, make("code", {}, value), " ", copy);
     } else if (name === "instance" && pages[columns.instance_hash[run]]) {
       add(name, make("a", { href: pages[columns.instance_hash[run]] }, value));
-    } else if (name === "value" || name === "bound") {
+    } else if (name === "gap_bound_key") {
+      add(name, make("a", { href: `#key=${value}` }, make("code", {}, value)));
+    } else if (["value", "bound", "gap_bound"].includes(name)) {
       add(name, `${value} ${unitOf(run)}`.trim());
     } else {
       add(name, make("bdi", {}, typeof value === "number" ? String(value) : value === true ? "yes" : value === false ? "no" : value));

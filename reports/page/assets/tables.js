@@ -15,15 +15,17 @@ function sortBy(table, heads, head) {
   for (const other of heads) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", descending ? "descending" : "ascending");
   const number = head.classList.contains("number");
+  const unit = (row) => row.cells[at].dataset.unit ?? "";
   const value = (row) => {
     const cell = row.cells[at];
     return number ? (cell.dataset.number === undefined ? null : Number(cell.dataset.number)) : cell.textContent.trim();
   };
   const order = (a, b) => (number ? a - b : a.localeCompare(b, "en", { numeric: true }));
-  const rows = [...table.tBodies[0].rows].map((row) => ({ row, value: value(row) }));
-  // What is unknown stays last, whichever way.
+  const rows = [...table.tBodies[0].rows].map((row) => ({ row, value: value(row), unit: unit(row) }));
+  // What is unknown stays last, whichever way, and units are not mixed.
   rows.sort((a, b) => {
     if (a.value === null || b.value === null) return (a.value === null) - (b.value === null);
+    if (a.unit !== b.unit) return a.unit < b.unit ? -1 : 1;
     return descending ? order(b.value, a.value) : order(a.value, b.value);
   });
   table.tBodies[0].append(...rows.map(({ row }) => row));

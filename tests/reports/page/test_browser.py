@@ -261,6 +261,17 @@ def test_values_are_told_with_their_units_and_sorted_among_their_own(browser, ad
     assert units == sorted(units)
 
 
+def test_instances_are_sorted_by_value_within_a_unit(browser, addresses):
+    browser.open(addresses["index"])
+    table = "document.querySelector('#instances table')"
+    for text in ("Best plan", "Best plan", "Certified bound"):
+        at = browser.run(f"[...{table}.tHead.rows[0].cells].findIndex(c => c.textContent.startsWith('{text}'))")
+        browser.run(f"{table}.tHead.rows[0].cells[{at}].querySelector('button').click()")
+        units = [value.partition(" ")[2] for value in column(browser, table, at) if value != "-"]
+        assert len(units) > 0
+        assert units == sorted(units)
+
+
 @pytest.mark.parametrize("page", ["index", "runs"])
 def test_filters_that_the_browser_puts_back_are_applied(browser, addresses, page):
     browser.open(addresses[page])

@@ -440,9 +440,9 @@ def test_print_is_light_and_whole(browser, addresses, crowded):
         browser.open(addresses["index"])
         browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
         assert browser.run(style.format(".scroll", "overflowX")) == "visible"
-        browser.open(crowded["igniter-12"])
+        browser.open(crowded["index"])
         browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
-        assert browser.run("document.querySelector('.plan:last-child').checkVisibility()")
+        assert browser.run("document.querySelector('#leaderboard tbody tr:last-child').checkVisibility()")
     finally:
         browser.ask("Emulation.setEmulatedMedia", media="", features=[])
         browser.run("theme.set('system')")

@@ -45,8 +45,9 @@ def _box(piece: Piece, css_class: str) -> Markup:
     marks = f"{css_class} bad" if piece.violating else css_class
     turns = f";--t:{piece.turn};--n:{piece.turns}" if piece.turns > 1 else ""
     place = f"--o:{piece.start_pct:g};--s:{piece.share_pct:g}{turns}"
-    text = f"{escape(piece.workload)} <small>{escape(piece.batch)}</small>"
-    return Markup(f'<i class="{marks}" style="{place}">{text}</i>')  # noqa: S704 - what is the ledger's is escaped
+    letters = f"--l:{len(piece.workload)}"  # for the style sheet, which leaves out what its box would cut
+    text = f"<b>{escape(piece.workload)}</b> <small>{escape(piece.batch)}</small>"
+    return Markup(f'<i class="{marks}" style="{place};{letters}">{text}</i>')  # noqa: S704 - what is the ledger's is escaped
 
 
 def compact_plan(plan: JsonObject) -> list[list[Any]]:

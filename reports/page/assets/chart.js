@@ -1,74 +1,69 @@
-// Line charts drawn as SVG: logarithmic or linear axes, hover, keyboard, a legend that switches series off and on.
+// Line charts drawn as SVG: logarithmic or linear axes, hover, keyboard.
 "use strict";
 
+const BENT_AT = 10; // about where a bent axis turns from linear to logarithmic
 const MARGIN = { top: 12, right: 16, bottom: 44, left: 60 };
 
 /**
- * Draw a chart into a figure, again whenever its width changes.
+ * Draw a chart into a figure, again whenever its width changes. What is switched off stays so when it is drawn anew.
  *
- * series: [{ name, look, points: [[x, y]], shape: "line" | "step" | "none", dashes, marks, bars: [[x, low, high]] }]
- * x, y: { title, log, domain, say }; an axis without a domain spans its values.
+ * series: [{ name, look, variant, points: [[x, y]], shape: "line" | "step" | "none", dashes, marks, bars: [[x, low, high]],
+ *   until }]; a step goes on until there.
+ * x, y: { title, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic one has values below
+ *   its beginning drawn there; one that is bent is linear around zero and logarithmic further out.
  * rules: [{ x | y, title, diagonal }], thin lines to compare with.
  */
 function drawChart(figure, { series, x, y, rules = [] }) {
-  const hidden = new Set();
-  const names = [...new Map(series.map((one) => [one.name, one.look]))];
+  const names = [...new Map(series.map((one) => [one.name, one])).keys()];
+  const on = switched(figure, names);
   const plot = make("div", {
     class: "plot",
     tabindex: 0,
     role: "group",
     "aria-label": `${figure.dataset.label}. Arrow keys go from point to point.`,
   });
-  const legend = make("div", { class: "switches", role: "group", "aria-label": "Series" });
-  for (const [name, look] of names) {
-    const button = make("button", { type: "button", "aria-pressed": "true" }, symbol(look), make("bdi", {}, name));
-    button.addEventListener("click", () => {
-      hidden.has(name) ? hidden.delete(name) : hidden.add(name);
-      button.setAttribute("aria-pressed", String(!hidden.has(name)));
-      draw();
-    });
-    button.addEventListener("pointerenter", () => emphasise(plot, name));
-    button.addEventListener("pointerleave", () => emphasise(plot, null));
-    legend.append(button);
-  }
   const save = make("button", { type: "button", class: "quiet" }, "Values as CSV");
   save.addEventListener("click", () => {
     const lines = series.flatMap((one) => one.points.map(([a, b]) => [one.name, one.kind ?? "", a, b]));
     saveFile(`${figure.id}.csv`, csv([["series", "kind", x.title, y.title], ...lines]), "text/csv");
   });
-  figure.replaceChildren(plot, legend, save);
 
   let dots = [];
   let at = -1;
   const draw = () => {
-    dots = render(plot, series.filter((one) => !hidden.has(one.name)), x, y, rules);
+    dots = render(plot, series.filter((one) => on(one.name)), x, y, rules);
     at = -1;
   };
   const point = (next) => {
     at = next;
-    const ring = plot.querySelector(".ring");
     const dot = dots[at];
-    ring.setAttribute("visibility", dot ? "visible" : "hidden");
-    emphasise(plot, dot ? dot.one.name : null);
     if (!dot) return tip.hide();
-    ring.setAttribute("transform", `translate(${dot.left} ${dot.top})`);
+    const ring = plot.querySelector(".ring");
     const box = plot.getBoundingClientRect();
     const place = { left: box.left + dot.left, top: box.top + dot.top - 6, bottom: box.top + dot.top + 6, width: 0 };
-    tip.show(place, [
+    const lines = [
       `${dot.one.name}${dot.one.kind ? `, ${dot.one.kind}` : ""}`,
       ...(dot.point[2] ? [dot.point[2]] : []),
       `${x.title}: ${(x.say ?? say)(dot.point[0])}`,
       `${y.title}: ${(y.say ?? say)(dot.point[1])}`,
-    ]);
+    ];
+    tip.show(plot, place, lines, () => {
+      ring.setAttribute("visibility", "hidden");
+      emphasise(plot, null);
+    });
+    ring.setAttribute("transform", `translate(${dot.left} ${dot.top})`);
+    ring.setAttribute("visibility", "visible");
+    emphasise(plot, dot.one.name);
   };
-  plot.addEventListener("pointermove", (event) => {
-    const box = plot.getBoundingClientRect();
-    const distance = (dot) => Math.hypot(dot.left - event.clientX + box.left, dot.top - event.clientY + box.top);
-    const near = dots.reduce((best, dot, i) => (best < 0 || distance(dot) < distance(dots[best]) ? i : best), -1);
-    point(near >= 0 && distance(dots[near]) < 40 ? near : -1);
+  whenPointed(plot, {
+    over: (event) => {
+      const box = plot.getBoundingClientRect();
+      const distance = (dot) => Math.hypot(dot.left - event.clientX + box.left, dot.top - event.clientY + box.top);
+      const near = dots.reduce((best, dot, i) => (best < 0 || distance(dot) < distance(dots[best]) ? i : best), -1);
+      point(near >= 0 && distance(dots[near]) < 40 ? near : -1);
+    },
+    out: () => point(-1),
   });
-  plot.addEventListener("pointerleave", () => point(-1));
-  plot.addEventListener("blur", () => point(-1));
   plot.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || !dots.length) return;
@@ -82,19 +77,20 @@ function drawChart(figure, { series, x, y, rules = [] }) {
       point(dots.findIndex((dot) => dot.one === next));
     }
   });
+  const switches = legend(series, names, on, draw, (name) => emphasise(plot, name));
+  const note = y.bent ? [make("p", { class: "what" }, `The vertical axis is logarithmic beyond ±${BENT_AT}.`)] : [];
+  figure.replaceChildren(plot, ...note, switches, save);
   let width = plot.clientWidth;
   draw();
-  new ResizeObserver(() => {
-    if (plot.clientWidth !== width) {
+  const observer = new ResizeObserver(() => {
+    if (!plot.isConnected) {
+      observer.disconnect(); // drawn anew
+    } else if (plot.clientWidth !== width) {
       width = plot.clientWidth;
       draw();
     }
-  }).observe(plot);
-}
-
-function symbol(look) {
-  const style = `--c:${look.light};--d:${look.dark}`;
-  return make("svg", { class: "mark", style, "aria-hidden": "true" }, make("use", { href: `#mark-${look.marker}` }));
+  });
+  observer.observe(plot);
 }
 
 function emphasise(plot, name) {
@@ -110,14 +106,15 @@ function render(plot, series, x, y, rules) {
   const inner = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
   const values = (axis) => series.flatMap((one) => [
     ...one.points.map((point) => point[axis]),
+    ...(axis || one.until === undefined ? [] : [one.until]),
     ...(axis && one.bars ? one.bars.flatMap((bar) => bar.slice(1)) : []),
   ]);
-  const across = scale(x, values(0), inner.left, inner.right, width / 90);
+  const across = scale(x, values(0), inner.left, inner.right, width / 80);
   const up = scale(y, values(1), inner.bottom, inner.top, height / 50);
   const clip = `clip-${plot.parentElement.id}`;
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" });
   svg.append(make("clipPath", { id: clip }, make("rect", {
-    x: inner.left, y: inner.top - 6, width: inner.right - inner.left + 6, height: inner.bottom - inner.top + 12,
+    x: inner.left - 6, y: inner.top - 6, width: inner.right - inner.left + 12, height: inner.bottom - inner.top + 12,
   })));
   for (const tick of up.ticks) {
     const top = up.place(tick);
@@ -149,12 +146,14 @@ function render(plot, series, x, y, rules) {
   const dots = [];
   for (const one of series) {
     const style = `--c:${one.look.light};--d:${one.look.dark}`;
-    const group = make("g", { class: "series", style, "data-name": one.name });
+    const { fill, dashes } = variantLook(one);
+    const group = make("g", { class: `series ${fill}`, style, "data-name": one.name });
     const placed = one.points.map(([a, b]) => [across.place(a), up.place(b)]);
     if (one.shape !== "none" && placed.length) {
       const join = one.shape === "step" ? ([left, top]) => `H${left}V${top}` : ([left, top]) => `L${left} ${top}`;
-      const path = `M${placed[0].join(" ")}${placed.slice(1).map(join).join("")}`;
-      group.append(make("path", { d: path, "stroke-dasharray": one.dashes || null }));
+      const on = one.until === undefined ? "" : `H${Math.max(across.place(one.until), placed.at(-1)[0])}`;
+      const path = `M${placed[0].join(" ")}${placed.slice(1).map(join).join("")}${on}`;
+      group.append(make("path", { d: path, "stroke-dasharray": dashes || null }));
     }
     for (const [a, low, high] of one.bars ?? []) {
       const left = across.place(a);
@@ -175,24 +174,29 @@ function render(plot, series, x, y, rules) {
   return dots;
 }
 
-/** Return where values lie between two places on the screen, and ticks. */
-function scale({ log, domain }, values, from, to, wanted) {
+/** Return where values lie between two places on the screen, and ticks, two at the least. */
+function scale({ log, bent, domain }, values, from, to, wanted) {
   const known = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   let [low, high] = domain ?? [Math.min(...known), Math.max(...known)];
-  if (!(low <= high)) [low, high] = [log ? 1 : 0, log ? 10 : 1];
+  if (!(low <= high) || (log && high <= 0)) [low, high] = [log ? 1 : 0, log ? 10 : 1];
+  if (log && low <= 0) low = Math.min(high, ...known) / 2;
   if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 1, high + 1];
-  const ticks = log ? logTicks(low, high) : linearTicks(low, high, wanted);
-  if (!domain && !log) [low, high] = [Math.min(low, ticks[0]), Math.max(high, ticks.at(-1))];
-  const through = log ? Math.log : (value) => value;
+  let ticks = bent ? bentTicks(low, high) : [];
+  const inside = (tick) => tick >= low * (1 - 1e-9 * Math.sign(low)) && tick <= high * (1 + 1e-9 * Math.sign(high));
+  for (let most = Math.max(2, wanted); ticks.filter(inside).length < 2; most *= 2) {
+    ticks = log ? logTicks(low, high, most) : linearTicks(low, high, most);
+  }
+  if (!domain) [low, high] = [Math.min(low, ticks[0]), Math.max(high, ticks.at(-1))];
+  const through = log ? (value) => Math.log(Math.max(value, low)) : bent ? (value) => Math.asinh(value / BENT_AT) : (value) => value;
   const place = (value) => {
-    const part = (through(log ? Math.max(value, low / 10) : value) - through(low)) / (through(high) - through(low));
+    const part = (through(value) - through(low)) / (through(high) - through(low));
     return Math.round((from + part * (to - from)) * 10) / 10;
   };
-  return { domain: [low, high], place, ticks: ticks.filter((tick) => tick >= low * (1 - 1e-9) - 1e-12 && tick <= high * (1 + 1e-9)) };
+  return { domain: [low, high], place, ticks: ticks.filter(inside) };
 }
 
 function linearTicks(low, high, wanted) {
-  const rough = (high - low) / Math.max(2, wanted);
+  const rough = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= rough) * power;
   const ticks = [];
@@ -200,13 +204,28 @@ function linearTicks(low, high, wanted) {
   return ticks;
 }
 
-function logTicks(low, high) {
+/** Return ticks from the last one before a range to the first one after it: as dense as there is room for. */
+function logTicks(low, high, wanted) {
+  for (const factors of [[1, 2, 5], [1, 3], [1]]) {
+    const all = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+      all.push(...factors.map((factor) => Number((factor * 10 ** power).toPrecision(3))));
+    }
+    const before = all.findLastIndex((tick) => tick <= low);
+    const after = all.findIndex((tick) => tick >= high);
+    const ticks = all.slice(Math.max(0, before), after < 0 ? all.length : after + 1);
+    if (ticks.length < 4) return linearTicks(low, high, wanted).filter((tick) => tick > 0); // too short for powers of ten
+    if (ticks.length <= wanted + 2) return ticks;
+  }
   const first = Math.floor(Math.log10(low));
   const last = Math.ceil(Math.log10(high));
-  const factors = high / low < 8 ? [1, 1.5, 2, 3, 4, 6, 8] : last - first <= 3 ? [1, 2, 5] : [1];
-  const ticks = [];
-  for (let power = first; power <= last; power++) {
-    for (const factor of factors) ticks.push(Number((factor * 10 ** power).toPrecision(3)));
-  }
-  return ticks;
+  const step = Math.ceil((last - first) / wanted);
+  const count = Math.ceil((last - first) / step);
+  return Array.from({ length: count + 1 }, (_, i) => Number((10 ** (first + i * step)).toPrecision(3)));
+}
+
+function bentTicks(low, high) {
+  const ticks = [0];
+  for (let power = BENT_AT; power < Math.max(-low, high); power *= 10) ticks.push(-3 * power, -power, power, 3 * power);
+  return ticks.sort((a, b) => a - b);
 }

@@ -3,28 +3,29 @@
 
 const instanceData = pageData("page-data");
 const instanceLooks = pageData("looks");
-const SHOWN_PCT = [-35, 65]; // distances beyond these are cut off
+const instanceVariants = variants([...instanceData.runs, ...instanceData.measured]);
+const BENT_FROM_PCT = 200; // distances that span more are drawn on a bent axis
+const LEAST_S = [1e-5, 1e-3]; // where the axis of time begins
 
 const progressChart = document.getElementById("progress-chart");
 if (progressChart) {
-  const end = instanceData.time_limit_s;
-  const until = (points) => [...points, [Math.max(end, points.at(-1)[0]), points.at(-1)[1]]];
   const series = instanceData.runs.flatMap(({ name, scheduler, progress }) => {
-    const look = instanceLooks[scheduler];
+    const shared = { name, look: instanceLooks[scheduler], variant: instanceVariants.get(name), shape: "step" };
     return [
-      { name, look, kind: "plan", points: progress.plans, dashes: "" },
-      { name, look, kind: "certified bound", points: progress.bounds, dashes: "2 4" },
-    ]
-      .filter((one) => one.points.length)
-      .map((one) => ({ ...one, points: until(one.points), shape: "step", marks: (_, i) => i < one.points.length && (i === 0 || one.kind === "plan") }));
+      { ...shared, kind: "plan", points: progress.plans },
+      { ...shared, kind: "certified bound", points: progress.bounds, ownDashes: "1.5 3", marks: (_, i) => i === 0 },
+    ];
   });
-  const all = series.flatMap((one) => one.points.map((point) => point[1]));
-  const [low, high] = [Math.min(0, ...all), Math.max(0, ...all)];
+  const drawn = series.filter((one) => one.points.length).map((one) => ({ ...one, until: instanceData.time_limit_s }));
+  const [times, distances] = [0, 1].map((axis) => drawn.flatMap((one) => one.points.map((point) => point[axis])));
+  const [low, high] = [Math.min(0, ...distances), Math.max(0, ...distances)];
+  const bent = high - low > BENT_FROM_PCT;
   const pad = Math.max(1, 0.05 * (high - low));
+  const begin = Math.max(LEAST_S[0], Math.min(LEAST_S[1], ...times));
   drawChart(progressChart, {
-    series,
-    x: { title: "Decision time (s)", log: true, domain: [1e-3, Math.max(end, ...series.flatMap((one) => one.points.map((p) => p[0])))] },
-    y: { title: "Worse than the reference (%)", domain: [Math.max(SHOWN_PCT[0], low - pad), Math.min(SHOWN_PCT[1], high + pad)] },
+    series: drawn,
+    x: { title: "Decision time (s)", log: true, domain: [begin, Math.max(instanceData.time_limit_s, ...times)] },
+    y: { title: "Worse than the reference (%)", bent, domain: [low - pad, high + pad] },
     rules: [{ y: 0 }],
   });
 }
@@ -41,6 +42,7 @@ if (latencyChart) {
       series: simulated.map(({ name, scheduler, latencies }) => ({
         name,
         look: instanceLooks[scheduler],
+        variant: instanceVariants.get(name),
         dashes: instanceLooks[scheduler].dashes,
         points: instanceData.ratios.map((ratio, i) => [ratio, 100 * latencies.in_time[i]]),
         marks: (_, i) => i % 12 === 6,
@@ -53,14 +55,19 @@ if (latencyChart) {
     const slo = instanceData.simulated[at][1];
     drawChart(latencyChart, {
       series: simulated.map(({ name, scheduler, latencies }) => {
-        const [late, ...latency] = latencies.workloads[at];
+        const [late, ...told] = latencies.workloads[at];
+        const fractions = instanceData.fractions.length;
+        // What ends the curve comes after the others: the fraction that was served, and the longest latency.
+        const [served, longest] = told.slice(fractions);
+        const latency = told.slice(0, fractions).map((ms, i) => [ms, instanceData.fractions[i]]);
         return {
           name,
           look: instanceLooks[scheduler],
+          variant: instanceVariants.get(name),
           dashes: instanceLooks[scheduler].dashes,
-          points: latency
-            .map((ms, i) => [ms, 100 * instanceData.fractions[i], `${say(100 * late, 3)} % not in time`])
-            .filter(([ms]) => ms !== null),
+          points: [...latency, [longest ?? null, served]]
+            .filter(([ms]) => ms !== null)
+            .map(([ms, fraction]) => [ms, 100 * fraction, `${say(100 * late, 3)} % not in time`]),
         };
       }),
       x: { title: "Latency (ms)", log: true },
@@ -69,6 +76,7 @@ if (latencyChart) {
     });
   };
   select.addEventListener("change", draw);
+  addEventListener("pageshow", draw); // by then the browser has put back what was chosen before
   draw();
 }
 
@@ -77,7 +85,13 @@ if (measuredChart) {
   const found = instanceData.measured.flatMap(({ points }) => points.flatMap((point) => point.slice(0, 2)));
   const domain = [Math.min(...found) / 1.3, Math.max(...found) * 1.3];
   drawChart(measuredChart, {
-    series: instanceData.measured.map(({ name, scheduler, points }) => ({ name, look: instanceLooks[scheduler], points, shape: "none" })),
+    series: instanceData.measured.map(({ name, scheduler, points }) => ({
+      name,
+      look: instanceLooks[scheduler],
+      variant: instanceVariants.get(name),
+      points,
+      shape: "none",
+    })),
     x: { title: "Predicted P99 latency (ms)", log: true, domain },
     y: { title: "Measured P99 latency (ms)", log: true, domain },
     rules: [{ diagonal: true }],

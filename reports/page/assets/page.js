@@ -50,8 +50,13 @@ const tip = {
     return document.getElementById("tip");
   },
 
-  /** Show lines of text beside a box on the screen; the first line is the title. */
-  show(box, lines) {
+  of: null, // the element that it tells of
+  forget: null,
+
+  /** Show lines of text on an element, beside a box on the screen; the first is the title. ``forget`` is called at the end. */
+  show(of, box, lines, forget) {
+    this.hide();
+    [this.of, this.forget] = [of, forget];
     const element = this.element;
     element.replaceChildren(...lines.map((line, at) => make(at ? "div" : "strong", {}, line)));
     element.hidden = false;
@@ -63,15 +68,26 @@ const tip = {
 
   hide() {
     this.element.hidden = true;
+    this.forget?.();
+    [this.of, this.forget] = [null, null];
   },
 };
 
+/** Tell of what a mouse is over, or a finger taps: that stays until it taps elsewhere. */
+function whenPointed(element, { over, out }) {
+  const leave = () => tip.of === element && out();
+  for (const kind of ["pointermove", "pointerdown"]) element.addEventListener(kind, over);
+  element.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && leave());
+  element.addEventListener("blur", leave);
+}
+
 document.addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
+document.addEventListener("pointerdown", () => tip.hide(), { capture: true }); // before what is under it tells of itself
 document.addEventListener("scroll", () => tip.hide(), { passive: true, capture: true });
 for (const [enter, leave] of [["pointerover", "pointerout"], ["focusin", "focusout"]]) {
   document.addEventListener(enter, (event) => {
     const told = event.target.closest?.("[data-tip]");
-    if (told) tip.show(told.getBoundingClientRect(), [told.textContent, told.dataset.tip]);
+    if (told) tip.show(told, told.getBoundingClientRect(), [told.textContent, told.dataset.tip]);
   });
-  document.addEventListener(leave, (event) => event.target.closest?.("[data-tip]") && tip.hide());
+  document.addEventListener(leave, (event) => tip.of && event.target.closest?.("[data-tip]") === tip.of && tip.hide());
 }

@@ -12,17 +12,19 @@ for (const card of document.querySelectorAll(".plan")) {
   const told = describe(run);
   let at = -1;
   const point = (next) => {
-    boxes[at]?.classList.remove("current");
     at = next;
     if (at < 0) return tip.hide();
-    boxes[at].classList.add("current");
+    const box = boxes[at];
     const [title, ...others] = told[at];
-    const share = Number(boxes[at].style.getPropertyValue("--s"));
-    tip.show(boxes[at].getBoundingClientRect(), [title, `${say(share, 3)} % of the GPU`, ...others]);
+    const share = Number(box.style.getPropertyValue("--s"));
+    const lines = [title, `${say(share, 3)} % of the GPU`, ...others];
+    tip.show(gpus, box.getBoundingClientRect(), lines, () => box.classList.remove("current"));
+    box.classList.add("current");
   };
-  gpus.addEventListener("pointerover", (event) => point(boxes.indexOf(event.target.closest("i"))));
-  gpus.addEventListener("pointerleave", () => point(-1));
-  gpus.addEventListener("blur", () => point(-1));
+  whenPointed(gpus, {
+    over: (event) => point(boxes.indexOf(event.target.closest("i"))),
+    out: () => point(-1),
+  });
   gpus.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
     if (!step || !boxes.length) return;

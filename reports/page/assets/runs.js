@@ -13,14 +13,19 @@ const pages = pageData("pages");
 const count = columns.key.length;
 const percentOf = (fraction) => (fraction === null ? "-" : `${(100 * fraction).toFixed(1)} %`);
 const secondsOf = (time) => (time === null ? "-" : time < 1 ? `${say(1000 * time, 3)} ms` : `${say(time, 3)} s`);
+const inOrder = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
 
-// What the table shows: head, column, how it reads, whether it is a number.
+// Of values, by objective.
+const UNITS = { cost: "$/h", capacity: "req/s", goodput: "req/s", colocation: "req/s", scale: "x" };
+const unitOf = (run) => UNITS[columns.objective[run]] ?? "";
+
+// What the table shows: head, column, how a run's value reads, whether it is a number.
 const TABLE = [
   ["Instance", "instance"],
   ["Scheduler", "entrant"],
   ["Seed", "seed", String, true],
   ["Outcome", "outcome"],
-  ["Value", "value", (value) => say(value, 7), true],
+  ["Value", "value", (value, run) => (value === null ? "-" : `${say(value, 7)} ${unitOf(run)}`.trim()), true],
   ["GPUs", "gpus_used", (value) => say(value), true],
   ["Gap", "gap", percentOf, true],
   ["Decision", "decision_s", secondsOf, true],
@@ -33,8 +38,11 @@ const more = document.getElementById("more");
 let found = [];
 let sorting = { name: null, descending: false };
 
+// Filters whose value came by the address: they match the whole name. What is typed matches a part of it.
+const exact = new Map();
+
 for (const select of filters.filter((one) => one.tagName === "SELECT")) {
-  const values = [...new Set(columns[select.dataset.key])].sort();
+  const values = [...new Set(columns[select.dataset.key])].sort(inOrder);
   select.append(...values.map((value) => make("option", {}, value)));
 }
 
@@ -52,19 +60,22 @@ for (const [text, name, , number] of TABLE) {
 heads.append(make("th", { scope: "col" }, "Run"));
 
 function show() {
-  const wanted = filters.map((one) => [columns[one.dataset.key], one.value.trim(), one.tagName === "SELECT"]);
+  const wanted = filters.map((one) => {
+    const whole = one.tagName === "SELECT" || exact.get(one) === one.value;
+    return [columns[one.dataset.key], whole ? one.value : one.value.trim().toLowerCase(), whole];
+  });
   const suits = (run) =>
-    wanted.every(([column, value, exact]) =>
-      !value || (exact ? column[run] === value : column[run].toLowerCase().includes(value.toLowerCase())),
+    wanted.every(([column, value, whole]) =>
+      !value || (whole ? column[run] === value : column[run].toLowerCase().includes(value)),
     );
   found = [...Array(count).keys()].filter(suits);
   if (sorting.name) {
     const column = columns[sorting.name];
     const sign = sorting.descending ? -1 : 1;
-    const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
     found.sort((a, b) => {
       if (column[a] === null || column[b] === null) return (column[a] === null) - (column[b] === null);
-      return sign * order(column[a], column[b]);
+      const units = sorting.name === "value" ? inOrder(unitOf(a), unitOf(b)) : 0; // dollars are not among requests
+      return units || sign * inOrder(column[a], column[b]);
     });
   }
   document.querySelector("#run-filters .count").textContent = `${found.length.toLocaleString("en")} of ${count.toLocaleString("en")} runs`;
@@ -81,7 +92,7 @@ function showMore() {
 function line(run) {
   const cells = TABLE.map(([, name, read, number]) => {
     const value = columns[name][run];
-    const text = make("bdi", {}, (read ?? String)(value));
+    const text = make("bdi", {}, read ? read(value, run) : String(value));
     if (name === "instance") return make("th", { scope: "row" }, text);
     if (name === "outcome") return make("td", {}, make("span", { class: "outcome", "data-outcome": value }, value));
     return make("td", { class: number ? "number" : null }, text);
@@ -113,6 +124,10 @@ function showRun(run) {
       add(name, make("code", {}, value), " ", copy);
     } else if (name === "instance" && pages[columns.instance_hash[run]]) {
       add(name, make("a", { href: pages[columns.instance_hash[run]] }, value));
+    } else if (name === "gap_bound_key") {
+      add(name, make("a", { href: `#key=${value}` }, make("code", {}, value)));
+    } else if (["value", "bound", "gap_bound"].includes(name)) {
+      add(name, `${value} ${unitOf(run)}`.trim());
     } else {
       add(name, make("bdi", {}, typeof value === "number" ? String(value) : value === true ? "yes" : value === false ? "no" : value));
     }
@@ -120,18 +135,23 @@ function showRun(run) {
   dialog.showModal();
 }
 
-/** Do what the address asks for: filters by name, or one run by its key. */
+/** Do what the address asks for: filters by name, and no others, or one run by its key. */
 function follow() {
   const asked = new URLSearchParams(location.hash.slice(1));
   for (const filter of filters) {
-    if (asked.has(filter.dataset.key)) filter.value = asked.get(filter.dataset.key);
+    filter.value = asked.get(filter.dataset.key) ?? "";
+    exact.set(filter, asked.get(filter.dataset.key));
   }
   show();
+  dialog.close();
   const run = asked.has("key") ? columns.key.indexOf(asked.get("key")) : -1;
   if (run >= 0) showRun(run);
 }
 
-document.getElementById("run-filters").addEventListener("input", show);
+document.getElementById("run-filters").addEventListener("input", (event) => {
+  exact.delete(event.target);
+  show();
+});
 document.getElementById("run-filters").addEventListener("submit", (event) => event.preventDefault());
 more.addEventListener("click", showMore);
 document.getElementById("csv").addEventListener("click", () => {
@@ -140,4 +160,5 @@ document.getElementById("csv").addEventListener("click", () => {
   saveFile("runs.csv", csv([names, ...rows]), "text/csv");
 });
 addEventListener("hashchange", follow);
+addEventListener("pageshow", show); // by then the browser has put back what was chosen before
 follow();

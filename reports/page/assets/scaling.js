@@ -4,6 +4,7 @@
 const scalingData = pageData("scaling-data");
 if (scalingData) {
   const looks = pageData("looks");
+  const numbers = variants(Object.values(scalingData.suites).flat());
   const [suite, metric] = ["scaling-suite", "scaling-metric"].map((id) => document.getElementById(id));
   const draw = () => {
     const series = scalingData.suites[suite.value].map((one) => {
@@ -12,6 +13,7 @@ if (scalingData) {
       return {
         name: one.name,
         look,
+        variant: numbers.get(one.name),
         dashes: look.dashes,
         points: known.map((p) => [p.workloads, p[metric.value][1], `${p.runs} run${p.runs === 1 ? "" : "s"}`]),
         bars: known.map((p) => [p.workloads, p[metric.value][0], p[metric.value][2]]),
@@ -25,5 +27,6 @@ if (scalingData) {
     });
   };
   for (const input of [suite, metric]) input.addEventListener("change", draw);
+  addEventListener("pageshow", draw); // by then the browser has put back what was chosen before
   draw();
 }

@@ -81,10 +81,19 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         for each in ("about:blank", address):  # one that differs in its fragment alone would load nothing
-            self.events.clear()
-            self.ask("Page.navigate", url=each)
-            while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-                self.events.append(self._next())
+            self._load("Page.navigate", url=each)
+
+    def back(self) -> None:
+        """Go back to the page that was open before this one."""
+        history = self.ask("Page.getNavigationHistory")
+        entry = history["entries"][history["currentIndex"] - 2]  # the one between them is blank
+        self._load("Page.navigateToHistoryEntry", entryId=entry["id"])
+
+    def _load(self, method: str, **parameters: Any) -> None:
+        self.events.clear()
+        self.ask(method, **parameters)
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._next())
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def run(self, expression: str) -> Any:
@@ -100,6 +109,17 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, **text)
+
+    def tap(self, element: str, across: float = 0.5, down: float = 0.5) -> None:
+        """Tap on an element, given as an expression, with a finger, at a part of its width and height."""
+        self.run(f"{element}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        inside = f"[b.left + {across} * b.width, b.top + {down} * b.height]"
+        x, y = self.run(f"(() => {{ const b = {element}.getBoundingClientRect(); return {inside}; }})()")
+        self.ask("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.ask("Emulation.setTouchEmulationEnabled", enabled=False)
 
     @property
     def complaints(self) -> list[str]:

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from bench.cli import main
+from bench.ledger.store import Ledger
+from heuristics.igniter import IGniter
 from instances.files import plan_from_json, plan_to_json
 from reports.placement import pieces
 from tests.reports.page.browser import CHROMIUM, Browser
-from tests.reports.page.runs_made_here import TWELVE
+from tests.reports.page.runs_made_here import BOUND, TWELVE, run_of
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
 
@@ -92,11 +96,16 @@ def test_unknown_numbers_stay_last(browser, addresses):
         assert column(browser, table, at)[-1] == "-"
 
 
-def choose(browser, key, value):
+def type_into(browser, selector, value):
     browser.run(
-        f"""(() => {{ const input = document.querySelector("#leaderboard [data-key={key}]");
-        input.value = {json.dumps(value)}; input.dispatchEvent(new Event("input", {{ bubbles: true }})); }})()"""
+        f"""(() => {{ const input = document.querySelector({json.dumps(selector)});
+        input.value = {json.dumps(value)};
+        for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, {{ bubbles: true }})); }})()"""
     )
+
+
+def choose(browser, key, value):
+    type_into(browser, f"#leaderboard [data-key={key}]", value)
 
 
 def test_the_leaderboard_is_filtered(browser, addresses):
@@ -217,6 +226,64 @@ def test_an_address_asks_for_runs_and_for_one_run(browser, addresses, rows):
         assert fact in told
 
 
+def test_an_address_matches_whole_names_and_typing_parts_of_them(browser, addresses):
+    browser.open(f"{addresses['runs']}#entrant=ffd%2B&instance=igniter-12")
+    table = "document.getElementById('runs')"
+    assert column(browser, table, 1) == ["ffd+"]
+    type_into(browser, "#run-filters [data-key=entrant]", "FFD")
+    assert set(column(browser, table, 1)) == {"ffd+", "ffd++"}
+    browser.run(
+        "new Promise((done) => { addEventListener('hashchange', () => done(), { once: true });"
+        " location.hash = 'suite=igniter-scaling'; })"
+    )
+    assert len(column(browser, table, 1)) == 6
+    assert browser.run("document.querySelector('#run-filters [data-key=instance]').value") == ""
+
+
+def test_links_to_runs_open_as_many_as_they_say(browser, addresses):
+    browser.open(addresses["index"])
+    links = browser.run(
+        "[...document.querySelectorAll('#leaderboard tbody a')].map(a => [new URL(a.href).hash, a.textContent])"
+    )
+    assert len(links) > 5
+    browser.open(addresses["runs"])
+    for fragment, count in links:
+        browser.run(f"location.hash = {json.dumps(fragment)}; follow()")
+        assert browser.run("found.length") == int(count), fragment
+
+
+def test_values_are_told_with_their_units_and_sorted_among_their_own(browser, addresses):
+    browser.open(addresses["runs"])
+    browser.run("document.querySelectorAll('#runs thead button')[4].click()")
+    values = column(browser, "document.getElementById('runs')", 4)
+    units = [value.partition(" ")[2] for value in values if value != "-"]
+    assert {"$/h"} < set(units) <= {"$/h", "req/s", "x"}
+    assert units == sorted(units)
+
+
+def test_instances_are_sorted_by_value_within_a_unit(browser, addresses):
+    browser.open(addresses["index"])
+    table = "document.querySelector('#instances table')"
+    for text in ("Best plan", "Best plan", "Certified bound"):
+        at = browser.run(f"[...{table}.tHead.rows[0].cells].findIndex(c => c.textContent.startsWith('{text}'))")
+        browser.run(f"{table}.tHead.rows[0].cells[{at}].querySelector('button').click()")
+        units = [value.partition(" ")[2] for value in column(browser, table, at) if value != "-"]
+        assert len(units) > 0
+        assert units == sorted(units)
+
+
+@pytest.mark.parametrize("page", ["index", "runs"])
+def test_filters_that_the_browser_puts_back_are_applied(browser, addresses, page):
+    browser.open(addresses[page])
+    type_into(browser, "[data-key=suite]", "igniter-12")
+    count = "document.querySelector('.count').textContent"
+    filtered = browser.run(count)
+    browser.open(addresses["igniter-12"])
+    browser.back()
+    assert browser.run("document.querySelector('[data-key=suite]').value") == "igniter-12"
+    assert browser.run(count) == filtered
+
+
 def test_charts_tell_what_is_pointed_at_and_leave_out_what_is_switched_off(browser, addresses):
     browser.open(addresses["igniter-12"])
     for chart, kind in (("progress", "plan"), ("latency", "SLO"), ("measured", "W1")):
@@ -233,12 +300,210 @@ def test_charts_tell_what_is_pointed_at_and_leave_out_what_is_switched_off(brows
     )
 
 
+def test_what_is_switched_off_stays_off(browser, addresses):
+    browser.open(addresses["igniter-12"])
+    browser.run("document.querySelector('#latency-chart .switches button').click()")
+    series = "[...document.querySelectorAll('#latency-chart .series[data-name]')].map(g => g.dataset.name)"
+    left = browser.run(series)
+    type_into(browser, "#latency-workload", "0")
+    assert browser.run(series) == left
+    assert browser.complaints == []
+
+
+def draw(browser, series, y):
+    """Draw a chart of series like those of the gap over time."""
+    browser.run(
+        f"""(() => {{ const figure = make("figure", {{ class: "chart", id: "drawn", "data-label": "Drawn" }});
+        document.querySelector("main").append(figure);
+        const look = {{ light: "#000000", dark: "#ffffff", marker: "o" }};
+        drawChart(figure, {{
+          series: {json.dumps(series)}.map((one) => ({{ look, shape: "step", until: 10, ...one }})),
+          x: {{ title: "Time", log: true, domain: [0.001, 10] }}, y: {json.dumps(y)},
+        }}); }})()"""
+    )
+
+
+def test_plans_far_from_the_reference_are_drawn_and_can_be_reached(browser, addresses):
+    browser.open(addresses["igniter-12"])
+    series = [
+        {"name": "near", "points": [[0.0, 3], [1, 0]]},
+        {"name": "far", "points": [[0.0001, 900]]},
+        {"name": "below", "points": [[2, -5000]]},
+    ]
+    draw(browser, series, {"title": "Distance", "bent": True})
+    browser.run("document.querySelector('#drawn .plot').focus({ preventScroll: true })")
+    told = []
+    for _ in range(4):
+        browser.press("ArrowRight")
+        told.append(browser.run("document.getElementById('tip').innerText").split("\n"))
+    expected = [("near", "0", "3"), ("near", "1", "0"), ("far", "0.0001", "900"), ("below", "2", "-5,000")]
+    assert told == [[name, f"Time: {x}", f"Distance: {y}"] for name, x, y in expected]
+    places = browser.run(
+        """(() => { const plot = document.querySelector("#drawn .plot").getBoundingClientRect();
+        return [...document.querySelectorAll("#drawn .plot use")].map(use => use.getBoundingClientRect())
+          .map(b => [b.left - plot.left, plot.right - b.right, b.top - plot.top, plot.bottom - b.bottom]); })()"""
+    )
+    assert len(places) == 4
+    assert min(min(place) for place in places) > 0
+
+
+def test_what_is_drawn_beyond_the_last_point_is_no_value(browser, addresses):
+    browser.open(addresses["igniter-12"])
+    browser.run("window.saved = []; saveFile = (name, text) => saved.push(text); 0")
+    browser.run("document.querySelector('#progress-chart > button').click()")
+    lines = browser.run("saved[0]").split("\r\n")[1:-1]
+    wanted = browser.run(
+        """pageData("page-data").runs.flatMap(({ name, progress: { plans, bounds } }) => [
+          ...plans.map((point) => [name, "plan", ...point]),
+          ...bounds.map((point) => [name, "certified bound", ...point]),
+        ])"""
+    )
+    assert len(lines) == len(wanted) > 0
+    assert lines == browser.run(f"csv({json.dumps(wanted)})").split("\r\n")[:-1]
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("span", [(3.0, 4.0), (8.5, 47.0), (95.0, 105.0), (0.0011, 900.0), (7.0, 7.0), (0.3, 2e9)])
+@pytest.mark.parametrize("wanted", [2, 4, 15])
+def test_every_axis_has_two_labels_and_encloses_its_values(browser, span, log, wanted):
+    axis = {"log": log}
+    found = browser.run(f"scale({json.dumps(axis)}, {json.dumps(span)}, 0, 500, {wanted})")
+    assert len(found["ticks"]) >= 2
+    assert found["domain"][0] <= span[0] <= span[1] <= found["domain"][1]
+    assert found["ticks"][-1] >= span[1] * (1 - 1e-9)
+
+
+def test_a_tap_tells_until_another_one_elsewhere(browser, addresses):
+    browser.open(addresses["igniter-12"], width=360, height=740)
+    tip = "document.getElementById('tip')"
+    first, second = (
+        "document.querySelectorAll('.gpus i')[0]",
+        "document.querySelectorAll('.gpus')[1].querySelector('i')",
+    )
+    for box in (first, second, first):
+        browser.tap(box)
+        name = browser.run(f"{box}.querySelector('b').textContent")
+        assert browser.run(f"!{tip}.hidden && {tip}.innerText").startswith(f"{name} ·")
+    browser.tap("document.querySelector('#latency-chart .series use')")
+    assert "SLO" in browser.run(f"!{tip}.hidden && {tip}.innerText")
+    browser.tap("document.querySelector('h2')")
+    assert browser.run(f"{tip}.hidden")
+    assert browser.run("document.querySelectorAll('.gpus .current').length") == 0
+
+
+def test_no_label_is_cut_by_its_box(browser, addresses):
+    for page in ("igniter-12", "gpulet-game"):
+        browser.open(addresses[page])
+        cut = browser.run(
+            """[...document.querySelectorAll(".gpus i > *")].filter((label) => {
+              const [own, box] = [label, label.parentElement].map((one) => one.getBoundingClientRect());
+              if (parseFloat(getComputedStyle(label).fontSize) === 0) return false;
+              return own.left < box.left || own.right > box.right || own.top < box.top || own.bottom > box.bottom;
+            }).map((label) => label.parentElement.outerHTML)"""
+        )
+        assert cut == []
+    shown = "[...document.querySelectorAll('.gpus b')].filter(b => parseFloat(getComputedStyle(b).fontSize)).length"
+    assert browser.run(shown) > 0
+
+
+def test_what_is_proven_is_explained_where_it_is_shown(browser, addresses):
+    for page, proven in (("igniter-12", True), ("gpulet-game", False)):
+        browser.open(addresses[page])
+        text = browser.run("document.querySelector('.legend').textContent")
+        assert ("proven" in text) == proven
+        assert browser.run("document.body.textContent.includes('The bar under')")
+
+
+def test_a_scheduler_stays_in_sight_while_its_line_is_scrolled(browser, addresses):
+    browser.open(addresses["index"], width=360, height=740)
+    lefts = browser.run(
+        """[...document.querySelectorAll(".board .scroll")].map((scroll) => {
+          scroll.scrollLeft = 10_000;
+          const left = (one) => one.getBoundingClientRect().left;
+          return [scroll.scrollLeft, left(scroll.querySelector("tbody th")) - left(scroll)];
+        })"""
+    )
+    assert any(scrolled > 0 for scrolled, _ in lefts)
+    assert all(0 <= left <= 60 for _, left in lefts)
+    assert browser.run("document.querySelector('.board tbody tr').cells[2].querySelector('a').href").count("runs.html#")
+
+
+def test_print_is_light_and_whole(browser, addresses, crowded):
+    browser.open(addresses["igniter-12"])
+    browser.run("theme.set('dark')")
+    browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
+    style = "getComputedStyle(document.querySelector('{}')).{}"
+    try:
+        assert browser.run(style.format("body", "color")) == "rgb(27, 34, 40)"
+        assert browser.run(style.format(".gpus i", "printColorAdjust")) == "exact"
+        assert browser.run(style.format(".switches", "display")) != "none"
+        browser.open(addresses["index"])
+        browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
+        assert browser.run(style.format(".scroll", "overflowX")) == "visible"
+        browser.open(crowded["index"])
+        browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
+        assert browser.run("document.querySelector('#leaderboard tbody tr:last-child').checkVisibility()")
+    finally:
+        browser.ask("Emulation.setEmulatedMedia", media="", features=[])
+        browser.run("theme.set('system')")
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Addresses of a report with twenty variants of a scheduler."""
+    folder = tmp_path_factory.mktemp("crowded")
+    row = run_of(IGniter(), TWELVE, **BOUND)
+    with Ledger(folder / "crowded.sqlite", create=True) as ledger:
+        for number in range(20):
+            ledger.add(replace(row, key=f"{number:064x}", parameters={"igniter": {"variant": number}}), TWELVE)
+    assert main(["report", str(folder / "crowded.sqlite"), "-o", str(folder / "site")]) == 0
+    return {path.name.rpartition("-")[0] or path.stem: path.as_uri() for path in (folder / "site").rglob("*.html")}
+
+
+def test_long_lists_show_their_beginning_until_all_is_asked_for(browser, crowded):
+    visible = "[...document.querySelectorAll('{}')].filter(one => one.checkVisibility()).map(one => one.dataset.name)"
+    for page, items in (("index", "#leaderboard tbody tr"), ("igniter-12", ".plan")):
+        browser.open(crowded[page])
+        shown = visible.format(items)
+        assert len(browser.run(shown)) == 12
+        type_into(browser, "[data-key=name]", "variant=1")
+        assert len(browser.run(shown)) == 11  # 1 and 10 to 19: of what is asked for, all
+        type_into(browser, "[data-key=name]", "")
+        browser.run("document.querySelector('.more').click()")
+        assert len(browser.run(shown)) == 20
+        browser.run("document.querySelector('.more').click()")
+        assert len(browser.run(shown)) == 12
+        assert browser.complaints == []
+
+
+def test_of_many_series_the_first_are_drawn(browser, crowded):
+    browser.open(crowded["igniter-12"])
+    names = "[...document.querySelectorAll('#latency-chart .series[data-name]')].map(g => g.dataset.name)"
+    assert len(browser.run(names)) == 8
+    for button, count in (("None", 0), ("All", 20)):
+        browser.run(
+            f"[...document.querySelectorAll('#latency-chart button')].find(b => b.innerText === '{button}').click()"
+        )
+        assert len(browser.run(names)) == count
+
+
+def test_variants_of_a_scheduler_look_different(browser, crowded):
+    browser.open(crowded["igniter-12"])
+    looks = browser.run(
+        """[...document.querySelectorAll("#latency-chart .sample")]
+          .map(one => [one.getAttribute("class"), one.querySelector("line").getAttribute("stroke-dasharray")].join())"""
+    )
+    assert len(looks) == 20
+    assert len(set(looks[:12])) == 12
+    drawn = "[...document.querySelectorAll('#latency-chart .series[data-name]')]"
+    dashes = browser.run(f"{drawn}.map(g => g.querySelector('path').getAttribute('stroke-dasharray'))")
+    fills = browser.run(f"{drawn}.map(g => getComputedStyle(g.querySelector('use')).fill)")
+    assert len({*zip(dashes, fills, strict=True)}) == len(dashes) == 8
+
+
 def test_latencies_of_one_workload_can_be_looked_at(browser, addresses):
     browser.open(addresses["igniter-12"])
-    browser.run(
-        "(() => { const s = document.getElementById('latency-workload'); s.value = '0';"
-        " s.dispatchEvent(new Event('change')); })()"
-    )
+    type_into(browser, "#latency-workload", "0")
     assert "SLO 10 ms" in browser.run("document.getElementById('latency-chart').textContent")
 
 
@@ -246,8 +511,5 @@ def test_the_scaling_chart_follows_its_choices(browser, addresses):
     browser.open(addresses["index"])
     text = "document.querySelector('#scaling-chart svg').textContent"
     assert "Decision time (s)" in browser.run(text)
-    browser.run(
-        "(() => { const s = document.getElementById('scaling-metric'); s.value = 'late_pct';"
-        " s.dispatchEvent(new Event('change')); })()"
-    )
+    type_into(browser, "#scaling-metric", "late_pct")
     assert "Requests not in time (%)" in browser.run(text)

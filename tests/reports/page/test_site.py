@@ -89,7 +89,9 @@ def test_a_plan_is_shown_share_by_share(site, rows):
     text = page_of(site, "igniter-12").read_text(encoding="utf-8")
     for row, instance in rows[:3]:
         card = re.search(rf"<article(?:(?!</article>).)*{row.key[:8]}.*?</article>", text, flags=re.S)
-        boxes = re.findall(r'<i class="(m\d+)( bad)?" style="--o:([\d.]+);--s:([\d.]+)">(\w+) <small>(\d+)', card[0])
+        boxes = re.findall(
+            r'<i class="(m\d+)( bad)?" style="--o:([\d.]+);--s:([\d.]+)[^>]*><b>(\w+)</b> <small>(\d+)', card[0]
+        )
         found = [(float(o), float(s), name, int(batch), bool(bad)) for _, bad, o, s, name, batch in boxes]
         wanted = [(p.start_pct, p.share_pct, p.workload, p.batch, p.violating) for p in pieces(row, instance)]
         assert found == wanted

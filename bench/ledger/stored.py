@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +23,9 @@ DIGEST = "digest"
 REACH = "plan_reach"
 """Column beside those of ``Row``: the ``Reach`` of the plan, so that gaps need no plans, most of what lists read. Rows
 of older benches have none; there the plan says it."""
+
+_ALIKE = frozenset({"parameters", "bound_scope"})
+"""Columns of JSON that are the same in many rows, and are read once."""
 
 _SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
 _STORED: dict[type, type] = {float: float, int: int, bool: int}
@@ -109,13 +113,24 @@ def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
             raise ValueError("nothing in the place of a value")
         return None
     if column.type is object:
-        return shaped(column.name, parsed(value, column.json_type, where), where, source)
+        if column.name not in _ALIKE or not isinstance(value, str):
+            return shaped(column.name, parsed(value, column.json_type, where), where, source)
+        try:
+            return _shared(column.name, column.json_type, value, str(source))
+        except InputError as error:
+            raise InputError(where, error.problem) from None
     stored = _STORED.get(column.type, str)
     if not isinstance(value, stored):
         raise ValueError(f"{type(value).__name__} in the place of {stored.__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a number that is not finite")
     return column.read(value)
+
+
+@lru_cache(maxsize=4096)
+def _shared(column: str, kind: type, text: str, source: str) -> Any:
+    """Return the JSON value of a column; rows in which it is the same share it."""
+    return shaped(column, parsed(text, kind, ""), "", source)
 
 
 def reach_from_sql(text: Any, where: str) -> Reach:

@@ -44,7 +44,9 @@ def seconds(duration_s: float | None) -> str:
         return "-"
     if duration_s < 1.0:
         return f"{1000.0 * duration_s:.3g} ms"
-    return f"{duration_s:.2f} s" if duration_s < 100.0 else clock(duration_s)
+    if duration_s < 100.0:
+        return f"{duration_s:.2f} s"
+    return f"{duration_s:.0f} s" if duration_s < 1000.0 else clock(duration_s)
 
 
 def clock(duration_s: float) -> str:

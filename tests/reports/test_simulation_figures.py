@@ -62,8 +62,8 @@ def climb_rows(need_row, need, instance, most):
             need,
             instance.name,
             instance_hash=scaled.fingerprint,
-            plan={"gpus": []},
-            sim_violation_rate=0.0 if multiple <= most else 0.5,
+            plan={"gpus": []} if multiple <= most else None,
+            sim_violation_rate=0.0,
         )
         rows.append(row)
         one.take(multiple, row)

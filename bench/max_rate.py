@@ -1,8 +1,8 @@
 """SLO-preserved maximum throughput (gpulet ATC'22, Sec. 5.2): how far rates can grow before requests come too late.
 
-At every rate the scheduler plans anew and the plan is simulated; rates hold where at most one request in a hundred is not
-served in time. That need not be so at every rate below: at low rates there are few gpulets, filled to the brim. So the
-climb doubles the rates as long as there is a plan to try, late or not, and then grows them by a small step from the
+At every rate the scheduler plans anew and the plan is simulated; rates hold where at most one request in a hundred is
+not served in time. That need not be so at every rate below: at low rates there are few gpulets, filled to the brim. So
+the climb doubles the rates as long as there is a plan to try, late or not, and then grows them by a small step from the
 largest that held until they no longer do. Only where none of these held it halves them.
 """
 

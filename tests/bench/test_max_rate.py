@@ -69,9 +69,7 @@ def test_rates_double_then_grow_by_the_step(
     [
         pytest.param({4.0, 5.0}, [1.0, 2.0, 4.0, 8.0, 16.0, 5.0, 6.25], 5.0, 6.25, id="late at the start only"),
         pytest.param({1.0, 4.0}, [1.0, 2.0, 4.0, 8.0, 16.0, 5.0], 4.0, 5.0, id="late in between"),
-        pytest.param(
-            {2.0, 2.5, 3.125}, [1.0, 2.0, 4.0, 8.0, 16.0, 2.5, 3.125, 3.90625], 3.125, 3.90625, id="then late"
-        ),
+        pytest.param({2.0, 2.5, 3.125}, [1.0, 2.0, 4.0, 8.0, 16.0, 2.5, 3.125, 3.90625], 3.125, 3.90625, id="late"),
         pytest.param({0.5}, [1.0, 2.0, 4.0, 8.0, 16.0, 0.5, 0.625], 0.5, 0.625, id="late at all from the start on"),
     ],
 )

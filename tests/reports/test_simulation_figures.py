@@ -90,7 +90,8 @@ def test_a_climb_that_has_not_ended_is_named(need_row, draw):
     (instance,) = suite("gpulet-scen2").build()
     sbp = figure("gpulet-fig13").needs[0]
     rows, _ = climb_rows(need_row, sbp, instance, 3.0)
-    assert "Climbs that have not ended: sbp on gpulet-scen2." in draw("gpulet-fig13", rows[:3]).get_supxlabel()
+    told = "Climbs that have not ended: sbp on gpulet-scen2."
+    assert told in draw("gpulet-fig13", rows[:3]).get_supxlabel()
     crashed = replace(rows[2], termination=Termination.CRASHED, reason="it crashed")  # which says nothing about rates
     assert (
         "Climbs that have not ended: sbp on gpulet-scen2." in draw("gpulet-fig13", [*rows[:2], crashed]).get_supxlabel()

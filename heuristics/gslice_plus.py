@@ -37,6 +37,12 @@ class GslicePlus:
     rounds: int = 5
     band: float = 0.1
 
+    def __post_init__(self) -> None:
+        if self.rounds < 0:
+            raise ValueError(f"rounds is {self.rounds}; expected at least 0")
+        if self.band < 0.0:
+            raise ValueError(f"band is {self.band:g}; expected at least 0")
+
     def warm(self) -> None:
         """Load the compiled kernels."""
         IGniter().warm()

@@ -104,6 +104,10 @@ class Ideal:
     interference: bool = True
     tries: int = 50_000
 
+    def __post_init__(self) -> None:
+        if self.tries < 0:
+            raise ValueError(f"tries is {self.tries}; expected at least 0")
+
     def warm(self) -> None:
         """Load the compiled kernels."""
         warm_cutting(self.cut)
@@ -123,7 +127,7 @@ class Ideal:
 
     def _searched(self, view: View, gpus: int) -> Gpulets | None:
         terms = terms_of(view, self.interference)
-        tries = np.array([self.tries], dtype=np.int64)
+        tries = np.array([min(self.tries, np.iinfo(np.int64).max)], dtype=np.int64)
         for gpulets in layouts(view, gpus):
             if _search(view.tables, terms, gpulets, view.rate_rps.copy(), tries):
                 return gpulets

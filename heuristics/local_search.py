@@ -42,7 +42,7 @@ class LocalSearch:
     Attributes
     ----------
     rounds
-        After which it stops, if the deadline has not come before.
+        After which it stops, if the deadline has not come before; 0 for the first plan alone.
     """
 
     name: ClassVar[str] = "local-search"
@@ -51,6 +51,10 @@ class LocalSearch:
     )
 
     rounds: int = 20_000
+
+    def __post_init__(self) -> None:
+        if self.rounds < 0:
+            raise ValueError(f"rounds is {self.rounds}; expected at least 0")
 
     def warm(self) -> None:
         """Load the compiled kernels."""

@@ -29,13 +29,17 @@ class RandomFit:
     Attributes
     ----------
     draws
-        After which it gives up.
+        After which it gives up; at least 1.
     """
 
     name: ClassVar[str] = "random"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
 
     draws: int = 100
+
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise ValueError(f"draws is {self.draws}; expected at least 1")
 
     def warm(self) -> None:
         """Load the compiled kernels."""

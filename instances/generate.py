@@ -10,6 +10,9 @@ from instances.errors import InputError, unknown_name
 from instances.instance import GpuPool, Instance, Objective
 from instances.workload import Workload
 
+MOST_WORKLOADS = 100_000
+"""Files of more take minutes to read, and no scheduler ends on them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -97,7 +100,7 @@ def generate(
     family
         A name from ``FAMILIES``.
     size
-        Number of workloads, at least 1; their models are drawn uniformly.
+        Number of workloads, 1 to ``MOST_WORKLOADS``; their models are drawn uniformly.
     seed
         The same family, size and seed give the same workloads for ever.
     objective
@@ -110,12 +113,12 @@ def generate(
     Raises
     ------
     InputError
-        For an unknown family or a size below 1.
+        For an unknown family or a size out of range.
     """
     if family not in FAMILIES:
         raise unknown_name("family", "instance family", family, list(FAMILIES))
-    if size < 1:
-        raise InputError("size", f"{size} workloads; an instance has at least 1")
+    if not 1 <= size <= MOST_WORKLOADS:
+        raise InputError("size", f"{size} workloads; an instance has 1 to {MOST_WORKLOADS:,}")
     chosen = FAMILIES[family]
     random = Random(f"{family}/{size}/{seed}")
     models = list(chosen.demands)

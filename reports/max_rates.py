@@ -103,5 +103,5 @@ def _blind(need: Need) -> bool:
 
 
 def _unended(climbs: "Mapping[tuple[str, str], Climb]") -> list[str]:
-    unended = [f"{label} on {name}" for (label, name), one in climbs.items() if one.next is not None]
+    unended = [f"{label} on {name}" for (label, name), one in climbs.items() if one.next is not None or one.broken_off]
     return [f"Climbs that have not ended: {', '.join(unended)}."] if unended else []

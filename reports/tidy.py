@@ -192,7 +192,11 @@ COLUMNS: Sequence[Exported] = (
     _field("sim_violation_rate", "fraction", "of the simulated requests, not served in time"),
     _field("sim_drop_rate", "fraction", "of the simulated requests, not served at all"),
     _field("sim_violating", "workloads", "with more than 1 % of their requests not in time"),
-    _field("sim_worst_p99", "SLOs", "largest P99 latency of a workload, as a multiple of its SLO"),
+    _field(
+        "sim_worst_p99",
+        "SLOs",
+        "largest P99 latency of a workload's served requests (dropped ones have none), as a multiple of its SLO",
+    ),
     _part("scenarios_count", int, "scenarios", "in the set", "scenarios", "count"),
     _part("scenarios_decided", int, "scenarios", "for which the scheduler answered", "scenarios", "decided"),
     _part("scenarios_accepted", int, "scenarios", "for which it had a plan", "scenarios", "accepted"),

@@ -85,6 +85,12 @@ class Training:
         for name in ("sac_learning_rate", "td3_learning_rate", "temperature", "halve_every"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} is {getattr(self, name):g}; expected above 0")
+        for name in ("explore_noise", "logit_penalty", "warm_up"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name} is {getattr(self, name):g}; expected at least 0")
+        for name in ("target_entropy", "random_part"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} is {getattr(self, name):g}; expected 0 to 1")
         if not 0.0 <= self.discount < 1.0:
             raise ValueError(f"discount is {self.discount:g}; expected 0 to below 1")
         if self.device not in ("cpu", "cuda"):

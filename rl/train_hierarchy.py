@@ -65,8 +65,14 @@ class HierarchyTraining:
         for name in ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
-        if self.drawn < 0:
-            raise ValueError(f"drawn is {self.drawn}; expected at least 0")
+        for name in ("learning_rate", "temperature", "halve_every"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} is {getattr(self, name):g}; expected above 0")
+        for name in ("drawn", "warm_up"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 0")
+        if not 0.0 <= self.target_entropy <= 1.0:
+            raise ValueError(f"target_entropy is {self.target_entropy:g}; expected 0 to 1")
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
         """Train a top layer for clusters such as ``instance``, from the checkpoint in ``folder`` if there is one.

@@ -1,5 +1,6 @@
 """The command ``bench``: its subcommands, and how errors become one line and an exit code."""
 
+import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -27,7 +28,7 @@ import bench.cli.commands.simulate as simulate
 import bench.cli.commands.train as train
 import bench.cli.commands.verify as verify
 from bench.cli.options import examples
-from bench.cli.terminal import emit, say
+from bench.cli.terminal import emit, open_closed_streams, say
 
 # The class of everything wrong with a command line; typer does not export it.
 UsageError: Any = typer.BadParameter.__base__
@@ -112,9 +113,15 @@ def bench(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; ``arguments`` are those of the process unless given."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what the terminal's encoding lacks is escaped rather than an error
             stream.reconfigure(errors="backslashreplace")
+    try:
+        os.getcwd()  # noqa: PTH109 - all that names are relative to, and where runs begin
+    except FileNotFoundError:
+        say("error: the working folder no longer exists; change to one that does")
+        return 2
     try:
         code = app(args=arguments, prog_name="bench", standalone_mode=False)
     except UsageError as error:

@@ -15,6 +15,16 @@ _PIPE_WIDTH = 500
 """Columns of a table that no terminal shows: nobody wants it folded."""
 
 
+def open_closed_streams() -> None:
+    """Send nowhere what would go to a stream that was closed when the process began (``>&-``).
+
+    Its number is taken, too: otherwise the next file to be opened would get it, and what children print.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - for as long as the process lives
+
+
 def emit(text: str, stream: TextIO) -> None:
     """Write ``text`` at once.
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -64,9 +65,14 @@ def salvage(source: Path, target: Path) -> Salvaged:
         temporary.replace(target)
     except OSError as error:
         raise InputError(str(target), f"cannot be written: {error.strerror}") from None
+    except InputError as error:
+        if error.where == str(temporary):  # a name that nobody has asked for
+            raise InputError(str(target), error.problem) from None
+        raise
     finally:
         for leftover in ("", "-wal", "-shm"):
-            temporary.with_name(temporary.name + leftover).unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.with_name(temporary.name + leftover).unlink(missing_ok=True)
     return found
 
 

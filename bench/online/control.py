@@ -85,6 +85,8 @@ class Online:
         Of the simulation.
     truth
         The instance by whose figures the GPUs really behave; the same unless given.
+    without_headroom
+        Whether ``plan`` had to be made without the headroom asked for.
 
     Attributes
     ----------
@@ -101,11 +103,13 @@ class Online:
         pace: Pace,
         seed: int = 0,
         truth: Instance | None = None,
+        without_headroom: bool = False,
     ) -> None:
         self._instance, self._policy, self._pace = instance, policy, pace
         settings = Settings(seconds=pace.seconds, warmup_s=0.0, seed=seed)
         self._simulation = Simulation(plan, instance, settings, truth or instance, requests)
-        self._next: tuple[float, Plan] | None = None
+        self._without_headroom = without_headroom
+        self._next: tuple[float, Plan, bool] | None = None
         self._total = Seen.nothing(len(instance.workloads))
         self.periods: list[Period] = []
 
@@ -114,9 +118,9 @@ class Online:
         for begin_s, end_s in self._pace.periods():
             gpu_s, memory_pct = self._serve(begin_s, end_s)
             seen = self._since_last(end_s)
-            served_from = self._simulation.plan
+            served_from, without_headroom = self._simulation.plan, self._without_headroom
             answer = self._answer(seen, end_s)
-            period = Period(begin_s, seen, served_from, gpu_s / seen.seconds, memory_pct, answer)
+            period = Period(begin_s, seen, served_from, gpu_s / seen.seconds, memory_pct, answer, without_headroom)
             self.periods.append(period)
             yield period
 
@@ -125,10 +129,10 @@ class Online:
         simulation = self._simulation
         gpu_s, memory = 0.0, [self._memory_pct()]
         if self._next is not None and self._next[0] <= end_s:
-            ready_s, plan = self._next
+            ready_s, plan, without_headroom = self._next
             gpu_s += (ready_s - begin_s) * self._gpus_held()
             simulation.advance(1000.0 * ready_s)
-            simulation.exchange(plan)
+            self._exchange(plan, without_headroom)
             self._next, begin_s = None, ready_s
             memory.append(self._memory_pct())
         gpu_s += (end_s - begin_s) * self._gpus_held()
@@ -177,9 +181,16 @@ class Online:
         if decision.plan is None:
             return Answer.KEPT
         plan = aligned(decision.plan, current)
+        without_headroom = decision.without_headroom
+        if without_headroom is None:
+            without_headroom = self._without_headroom
         ready = is_ready(plan, self._plans())
         if ready or self._pace.reorganisation_s == 0.0:
-            self._simulation.exchange(plan)
+            self._exchange(plan, without_headroom)
             return Answer.KEPT if ready and is_ready(current, [plan]) else Answer.EXCHANGED
-        self._next = now_s + self._pace.reorganisation_s, plan
+        self._next = now_s + self._pace.reorganisation_s, plan, without_headroom
         return Answer.REORGANISED
+
+    def _exchange(self, plan: Plan, without_headroom: bool) -> None:
+        self._simulation.exchange(plan)
+        self._without_headroom = without_headroom

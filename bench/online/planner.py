@@ -44,6 +44,8 @@ class Planner:
     ----------
     calls_s
         How long each call took.
+    without_headroom
+        Whether the plan returned last had to be made without the headroom.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Planner:
         self._instance, self._trials = instance, [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.calls_s: list[float] = []
+        self.without_headroom = False
         for scheduler in self._schedulers:
             getattr(scheduler, "warm", _nothing)()
 
@@ -113,10 +116,11 @@ class Planner:
         )
         if start is not None:  # without the positions that are empty
             start = replace(start, gpus=tuple(gpu for gpu in start.gpus if gpu.gpulets))
-        for trial in self._trials:
+        for number, trial in enumerate(self._trials):
             asked = trial.planned(replace(self._instance, workloads=workloads))
             plan = self._asked(asked, start)
             if plan is not None and self._fits(plan, asked):
+                self.without_headroom = number > 0
                 return plan
         return None
 

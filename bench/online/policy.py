@@ -17,10 +17,13 @@ class Decision:
         To be served from as soon as its processes are ready; ``None`` leaves the plan as it is.
     unschedulable
         Whether a plan was wanted and none was found (gpulet ATC'22, Alg. 2, line 9).
+    without_headroom
+        Whether the plan had to be made without the headroom asked for; ``None`` where it goes on from the present one.
     """
 
     plan: Plan | None = None
     unschedulable: bool = False
+    without_headroom: bool | None = None
 
 
 class Policy(Protocol):

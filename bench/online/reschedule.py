@@ -38,7 +38,9 @@ class Reschedule:
         self._estimate_rps += self._weight * (seen.rate_rps - self._estimate_rps)
         # Who was silent is taken to ask for one request a period: without a place it could not come back
         found = self._planner.plan(np.maximum(self._estimate_rps, 1.0 / seen.seconds), plan)
-        return Decision(found, unschedulable=found is None)
+        if found is None:
+            return Decision(unschedulable=True)
+        return Decision(found, without_headroom=self._planner.without_headroom)
 
     def standby(self, plan: Plan) -> None:
         """Keep nothing ready: new processes take the time of a reorganisation."""

@@ -44,6 +44,8 @@ class Period:
         exchange would not be possible. ``None`` for MIG.
     answer
         What followed from it.
+    without_headroom
+        Whether its plan had to be made without the headroom asked for, since none was found with it.
     """
 
     begin_s: float
@@ -52,6 +54,7 @@ class Period:
     gpus_held: float
     memory_pct: float | None
     answer: Answer
+    without_headroom: bool = False
 
     @property
     def gpus_used(self) -> int:
@@ -74,6 +77,7 @@ class Period:
             "gpus_held": self.gpus_held,
             "memory_pct": self.memory_pct,
             "answer": str(self.answer),
+            "without_headroom": self.without_headroom,
             "requests": int(seen.came.sum()),
             "throughput_rps": float(seen.throughput_rps.sum()),
             "late": int(seen.late.sum()),
@@ -130,6 +134,11 @@ class Course:
         """Periods in which more was resident on a GPU than its memory holds."""
         return sum(p.memory_pct is not None and p.memory_pct > 100.0 for p in self.periods)
 
+    @property
+    def without_headroom(self) -> int:
+        """Periods whose plan had to be made without the headroom asked for."""
+        return sum(period.without_headroom for period in self.periods)
+
     def count(self, answer: Answer) -> int:
         """Return after how many periods ``answer`` was given."""
         return sum(period.answer is answer for period in self.periods)
@@ -150,6 +159,7 @@ class Course:
             "gpus_used": [min(p.gpus_used for p in self.periods), max(p.gpus_used for p in self.periods)],
             "memory_pct": self.memory_pct,
             "overfull_periods": self.overfull,
+            "periods_without_headroom": self.without_headroom,
             "answers": {str(answer): self.count(answer) for answer in Answer},
             "workloads": [
                 {

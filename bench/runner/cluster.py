@@ -10,7 +10,8 @@ from queue import Empty, SimpleQueue
 from typing import Self
 from uuid import uuid4
 
-from distributed import CancelledError, Client, Future, KilledWorker
+from distributed import CancelledError, Client, Future, KilledWorker, Security
+from distributed.comm.addressing import get_address_host_port
 
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -27,6 +28,7 @@ Ended = tuple[str, "Future[Row]"]
 
 _LOOK_EVERY_S = 0.1
 _OPTION = "--cluster"
+_PORTS = 65536
 
 
 class Cluster:
@@ -44,6 +46,7 @@ class Cluster:
     """
 
     def __init__(self, address: str) -> None:
+        _check_form(address)
         try:
             self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
@@ -158,6 +161,19 @@ class Cluster:
         finally:
             self._client.cancel([future for future in futures if not future.done()], force=True)
             self._client.run(stop_runs, batch, on_error="ignore")
+
+
+def _check_form(address: str) -> None:
+    """Refuse what no client can be made for: Dask takes 20 s to close one that it could not start, and not quietly."""
+    try:
+        _, port = get_address_host_port(address)
+        if not 0 < port < _PORTS:
+            raise ValueError
+    except (ValueError, NotImplementedError):
+        raise InputError(f"{_OPTION} {address}", "is no address; expected one such as tcp://10.0.0.1:8786") from None
+    if address.startswith("tls:") and Security().get_connection_args("client")["ssl_context"] is None:
+        problem = "needs certificates, which Dask's configuration names under distributed.comm.tls"
+        raise InputError(f"{_OPTION} {address}", problem)
 
 
 def _packages(tasks: Iterable[Task]) -> list[str]:

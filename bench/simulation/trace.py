@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import math
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,9 @@ Floats = NDArray[np.float64]
 
 MOST_SECONDS = 10_000_000
 """A third of a year: a longer file is refused rather than read into memory."""
+
+MOST_RPS = 1e9
+"""More than any service is asked; sums of many such rates are still exact enough to spread requests over."""
 
 _LONGEST_LINE = 200
 
@@ -78,8 +80,8 @@ def read_trace(path: Path) -> Trace:
     Raises
     ------
     InputError
-        Naming the file and the line, if a rate is negative or no finite number, there is none above 0, or the file is
-        too long or cannot be read.
+        Naming the file and the line, if a rate is no number from 0 to ``MOST_RPS``, there is none above 0, or the file
+        is too long or cannot be read.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
@@ -104,8 +106,8 @@ def _rates_rps(where: str, lines: gzip.GzipFile | io.BufferedReader) -> Floats:
             if number == 1:
                 continue
             raise InputError(f"{where}: line {number}", f'"{text}" is no number of requests per second') from None
-        if not 0.0 <= rate < math.inf:
-            raise InputError(f"{where}: line {number}", f"{text} req/s; expected a finite number, 0 or more")
+        if not 0.0 <= rate <= MOST_RPS:
+            raise InputError(f"{where}: line {number}", f"{text} req/s; expected a number from 0 to {MOST_RPS:,.0f}")
         rates.append(rate)
     if not any(rates):
         raise InputError(where, "holds no rate above 0: expected one number of requests per second to a line")

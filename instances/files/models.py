@@ -15,7 +15,9 @@ from instances.budget import SloRule
 VERSION = 1
 """Of the file format that this bench reads and writes."""
 
-_MOST = 2**31 - 1  # so that every whole number of a file fits the 32-bit arrays of the solvers
+MOST_COUNT = 2**31 - 1
+"""So that every whole number of a file fits the 32-bit arrays of the solvers."""
+
 _PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 
 Version = Annotated[int, Field(ge=VERSION, le=VERSION, json_schema_extra={"const": VERSION})]
@@ -23,8 +25,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200, pattern=_PRINTABLE)]
 Text = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=1, le=_MOST)]
-Position = Annotated[int, Field(ge=0, le=_MOST)]
+Whole = Annotated[int, Field(ge=1, le=MOST_COUNT)]
+Position = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the ledger's integers have 64 bits
 _RULES = {"title": "Slo Rule", "type": "string", "enum": [str(rule) for rule in SloRule]}
 Rule = Annotated[SloRule, Field(strict=False), WithJsonSchema(_RULES)]

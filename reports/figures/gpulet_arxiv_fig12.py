@@ -35,7 +35,7 @@ FIGURE = Figure(
     shows="gpulet and gpulet+int serve 106.0 % and 102.6 % more than squishy bin packing on average, of game 1,502 "
     "req/s where squishy bin packing serves 720; gpulet+int serves 74.8 % more than guided self-tuning.",
     look_for="As in gpulet-fig13: gpulet without the interference model does not serve in time what it plans for, and "
-    "bars that end early under a filled diamond were cut short at low rates. The paper's gain of the blind "
+    "bars end at the largest rates that are served in time. The paper's gain of the blind "
     "variant over gpulet+int is one of promises: simulated, it is a loss. On game self-tuning is far ahead, "
     "since no LeNet has to wait for its turn.",
     cost="20 climbs of about ten runs each: some minutes on two cores",

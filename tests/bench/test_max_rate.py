@@ -9,8 +9,8 @@ import pytest
 from conftest import TaskFactory
 
 from bench.cli.app import main
-from bench.ledger.row import Row
-from bench.max_rate import LEAST, climb, not_held, retraced, with_all_served
+from bench.ledger.row import Row, Termination
+from bench.max_rate import LEAST, MOST, climb, not_held, retraced, with_all_served
 from bench.task import Task
 from instances import InputError, Instance, Objective
 from instances.suites import suite
@@ -26,15 +26,18 @@ def good(make_row: MakeRow) -> Row:
 
 
 def ladder(good: Row, limits: dict[str, float], tried: list[tuple[str, float]]) -> Callable[[list[Task]], list[Row]]:
-    """Stands in for the runner: what a scheduler can serve ends at its limit."""
+    """Stands in for the runner: what a scheduler can plan for ends at its limit."""
+    none = replace(good, plan=None, reason="no room")
+    return runner(lambda scheduler, multiple: good if multiple <= limits[scheduler] else none, tried)
+
+
+def runner(row_of: Callable[[str, float], Row], tried: list[tuple[str, float]]) -> Callable[[list[Task]], list[Row]]:
+    """Stands in for the runner: a row for a scheduler and a multiple of the rates."""
 
     def run(tasks: list[Task]) -> list[Row]:
-        rows = []
-        for task in tasks:
-            multiple = task.instance.workloads[0].rate_rps / 50.0
-            tried.append((task.scheduler, multiple))
-            rows.append(good if multiple <= limits[task.scheduler] else replace(good, sim_violation_rate=0.02))
-        return rows
+        asked = [(task.scheduler, task.instance.workloads[0].rate_rps / 50.0) for task in tasks]
+        tried.extend(asked)
+        return [row_of(*one) for one in asked]
 
     return run
 
@@ -57,8 +60,64 @@ def test_rates_double_then_grow_by_the_step(
     assert [multiple for _, multiple in made] == pytest.approx(tried)
     assert one.reached == max(multiple for _, multiple in made if multiple <= limit)
     assert one.failed == min(multiple for _, multiple in made if multiple > limit)
-    assert one.reason == "2.0 % of the requests not in time"
+    assert one.reason == "no room"
     assert one.throughput_rps == pytest.approx(70.0 * one.reached)  # 50 and 20 req/s
+
+
+@pytest.mark.parametrize(
+    ("in_time", "tried", "reached", "failed"),
+    [
+        pytest.param({4.0, 5.0}, [1.0, 2.0, 4.0, 8.0, 16.0, 5.0, 6.25], 5.0, 6.25, id="late at the start only"),
+        pytest.param({1.0, 4.0}, [1.0, 2.0, 4.0, 8.0, 16.0, 5.0], 4.0, 5.0, id="late in between"),
+        pytest.param({2.0, 2.5, 3.125}, [1.0, 2.0, 4.0, 8.0, 16.0, 2.5, 3.125, 3.90625], 3.125, 3.90625, id="late"),
+        pytest.param({0.5}, [1.0, 2.0, 4.0, 8.0, 16.0, 0.5, 0.625], 0.5, 0.625, id="late at all from the start on"),
+    ],
+)
+def test_late_requests_do_not_end_the_doubling_since_higher_rates_may_hold(
+    make_task: TaskFactory, good: Row, in_time: set[float], tried: Iterable[float], reached: float, failed: float
+) -> None:
+    late, none = replace(good, sim_violation_rate=0.02), replace(good, plan=None, reason="no room")
+
+    def row_of(_: str, multiple: float) -> Row:
+        return none if multiple > 9.0 else good if round(multiple, 9) in in_time else late
+
+    made: list[tuple[str, float]] = []
+    (one,) = climb([make_task("Honest")], runner(row_of, made), step=0.25)
+
+    assert [multiple for _, multiple in made] == pytest.approx(tried)
+    assert (one.reached, one.failed) == pytest.approx((reached, failed))
+    assert one.reason == "2.0 % of the requests not in time"
+
+
+def test_a_scheduler_with_a_plan_for_any_rate_ends(make_task: TaskFactory, good: Row) -> None:
+    late = replace(good, sim_violation_rate=0.9)
+    made: list[tuple[str, float]] = []
+    (one,) = climb([make_task("Honest")], runner(lambda _, multiple: good if multiple == 2.0 else late, made), step=0.5)
+    assert (one.reached, max(multiple for _, multiple in made)) == (2.0, MOST)
+
+    made.clear()
+    overloaded = replace(late, violation_details=[{"kind": "rate"}])
+    (one,) = climb([make_task("Honest")], runner(lambda _, m: good if m <= 2.0 else overloaded, made), step=0.5)
+    assert [multiple for _, multiple in made] == [1.0, 2.0, 4.0, 3.0]
+
+
+def test_a_run_that_failed_ends_its_climb_at_once(make_task: TaskFactory, good: Row) -> None:
+    late = replace(good, sim_violation_rate=0.02)
+    broken = replace(good, termination=Termination.EXCEPTION, reason="MemoryError", plan=None)
+    made: list[tuple[str, float]] = []
+
+    def row_of(scheduler: str, multiple: float) -> Row:
+        if scheduler == "Honest":
+            return broken
+        return broken if multiple > 1.0 else late
+
+    tasks = [make_task("Honest"), make_task("Raiser")]
+    at_once, later = climb(tasks, runner(row_of, made))
+
+    assert made == [("Honest", 1.0), ("Raiser", 1.0), ("Raiser", 2.0)]
+    assert (at_once.reached, at_once.failed, at_once.reason) == (0.0, 1.0, "MemoryError")
+    assert (later.reached, later.failed, later.reason) == (0.0, 2.0, "MemoryError")
+    assert later.broken_off is broken
 
 
 def test_who_serves_no_rate_at_all_ends_at_nothing(make_task: TaskFactory, good: Row) -> None:
@@ -94,6 +153,7 @@ def test_a_climb_is_followed_from_its_rows(make_task: TaskFactory, good: Row) ->
     again = retraced(task.instance, rows, step=0.25)
     assert (again.reached, again.failed, again.next) == (one.reached, one.failed, None)
     assert list(again.rows) == list(one.rows)
+    assert again.problems == one.problems
     part = retraced(task.instance, rows[:2], step=0.25)
     assert (part.reached, part.next) == (2.0, 4.0)
     assert retraced(task.instance.scaled(1.5), rows, step=0.25).rows == {}
@@ -118,20 +178,39 @@ def test_the_question_needs_an_end_of_gpus(instance: Instance) -> None:
         with_all_served(instance)
 
 
-def test_elastic_partitioning_serves_more_than_spatial_sharing_alone(
+def test_elastic_partitioning_serves_more_than_taking_turns_on_whole_gpus(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = tmp_path / "ledger.sqlite"
-    command = ["max-rate", "--instances", "gpulet-scen3", "--schedulers", "greedy-best-fit,elastic-partitioning"]
-    options = ["--step", "0.5", "--ledger", str(ledger), "--format", "json"]
+    command = ["max-rate", "--instances", "gpulet-short-skew", "--schedulers", "sbp,elastic-partitioning"]
+    options = ["--param", "sbp.halves=no", "--step", "0.5", "--ledger", str(ledger), "--format", "json"]
 
     assert main([*command, *options]) == 0
-    greedy, elastic = json.loads(capsys.readouterr().out)
+    turns, elastic = json.loads(capsys.readouterr().out)
 
-    assert elastic["multiple"] > greedy["multiple"] > 0.0
-    assert greedy["failed_at"] > greedy["multiple"]
+    assert elastic["multiple"] > turns["multiple"] > 0.0
+    assert turns["failed_at"] > turns["multiple"]
     assert main([*command, *options]) == 0  # all of it is in the ledger
-    assert json.loads(capsys.readouterr().out) == [greedy, elastic]
+    assert json.loads(capsys.readouterr().out) == [turns, elastic]
+
+
+def test_higher_rates_that_hold_are_found_beyond_some_that_do_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["max-rate", "--instances", "gpulet-scen1", "--schedulers", "sbp", "--step", "0.5", "--format", "json"]
+    assert main([*command, "--ledger", str(tmp_path / "ledger.sqlite")]) == 0
+    (sbp,) = json.loads(capsys.readouterr().out)
+    assert sbp["multiple"] >= 8.0  # at 1 x the rates 2.7 % are late, in batches of few
+
+
+def test_runs_that_fail_are_told_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["max-rate", "--instances", "gpulet-scen1", "--schedulers", "sbp", "--memory-limit", "1e-9"]
+    assert main([*command, "--ledger", str(tmp_path / "ledger.sqlite"), "--format", "json"]) == 1
+    printed = capsys.readouterr()
+    (one,) = json.loads(printed.out)
+    assert (one["multiple"], one["failed_at"], len(one["runs"])) == (0.0, 1.0, 1)
+    (told,) = [line for line in printed.err.splitlines() if line.startswith("failed: ")]
+    assert one["reason"] in told
 
 
 @pytest.mark.parametrize(

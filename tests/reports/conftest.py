@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure as Page
 
-from bench.ledger.row import Row, columns
+from bench.ledger.row import Row, Termination, columns
 from instances.suites import suite
 from reports import canvas
 from reports.canvas import save
@@ -70,7 +70,7 @@ def make_row() -> Callable[..., Row]:
         "parameters": {},
         "seed": 0,
         "status": "feasible",
-        "termination": "finished",
+        "termination": Termination.FINISHED,
         "violations": 0,
         "violation_details": [],
         "gpus_used": 2,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Page
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from bench.ledger.row import Row, columns
+from bench.ledger.row import Row, Termination, columns
 from bench.max_rate import Climb, with_all_served
 from bench.scenarios import pack
 from instances import Instance, ScenarioSet
@@ -31,7 +31,7 @@ BLANK = {column.name: None for column in columns()} | {
     "parameters": {},
     "source": "plan",
     "status": "feasible",
-    "termination": "finished",
+    "termination": Termination.FINISHED,
     "violation_details": [],
     "decision_s": 0.01,
     "peak_memory_mb": 200.0,
@@ -88,7 +88,7 @@ def rows_of(chosen: Figure) -> list[Row]:
     def made(instance: Instance, need: Need, scheduler: str, seed: int, **given: Any) -> Row:
         number = next(keys)
         worse = 1.0 + need.schedulers.index(scheduler) / 10.0 + number % 3 / 100.0
-        late = 0.004 * worse if given.pop("served", True) else 0.5
+        late = 0.004 * worse
         bound = {"value": 4.59, "feasible": True, "bound": 4.59, "bound_certified": True}
         found = {
             "key": str(number),
@@ -148,7 +148,8 @@ def made_set(scenarios: ScenarioSet, need: Need, scheduler: str, made: Callable[
 def climbed(instance: Instance, need: Need, scheduler: str, made: Callable[..., Row]) -> list[Row]:
     one = Climb(with_all_served(instance))
     while (multiple := one.next) is not None:
-        one.take(multiple, made(one.instance.scaled(multiple), need, scheduler, 0, served=multiple < 2.0))
+        planned = {} if multiple < 2.0 else {"plan": None}
+        one.take(multiple, made(one.instance.scaled(multiple), need, scheduler, 0, **planned))
     return list(one.rows.values())
 
 

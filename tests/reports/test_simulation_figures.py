@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from bench.ledger.row import Termination
 from bench.max_rate import Climb, with_all_served
 from instances.suites import suite
 from reports.courses import course
@@ -62,8 +63,8 @@ def climb_rows(need_row, need, instance, most):
             need,
             instance.name,
             instance_hash=scaled.fingerprint,
-            plan={"gpus": []},
-            sim_violation_rate=0.0 if multiple <= most else 0.5,
+            plan={"gpus": []} if multiple <= most else None,
+            sim_violation_rate=0.0,
         )
         rows.append(row)
         one.take(multiple, row)
@@ -89,7 +90,12 @@ def test_a_climb_that_has_not_ended_is_named(need_row, draw):
     (instance,) = suite("gpulet-scen2").build()
     sbp = figure("gpulet-fig13").needs[0]
     rows, _ = climb_rows(need_row, sbp, instance, 3.0)
-    assert "Climbs that have not ended: sbp on gpulet-scen2." in draw("gpulet-fig13", rows[:3]).get_supxlabel()
+    told = "Climbs that have not ended: sbp on gpulet-scen2."
+    assert told in draw("gpulet-fig13", rows[:3]).get_supxlabel()
+    crashed = replace(rows[2], termination=Termination.CRASHED, reason="it crashed")  # which says nothing about rates
+    assert (
+        "Climbs that have not ended: sbp on gpulet-scen2." in draw("gpulet-fig13", [*rows[:2], crashed]).get_supxlabel()
+    )
 
 
 def test_at_the_largest_rate_late_requests_or_not_schedulable(need_row, draw):

@@ -48,12 +48,17 @@ def generate_instance(
     from instances import InputError, Objective
     from instances.errors import unknown_name
     from instances.files import instance_to_json, write_json
-    from instances.generate import FAMILIES, generate
+    from instances.files.models import MOST_COUNT
+    from instances.generate import FAMILIES, MOST_WORKLOADS, generate
 
     if family is None:
         raise InputError("FAMILY", f"is missing; one of {', '.join(FAMILIES)}")
     if size is None:
         raise InputError("--size", "is missing; expected a number of workloads")
+    if size > MOST_WORKLOADS:
+        raise InputError("--size", f"{size}; expected at most {MOST_WORKLOADS:,} workloads")
+    if gpus is not None and gpus > MOST_COUNT:
+        raise InputError("--gpus", f"{gpus}; expected at most {MOST_COUNT:,}")
     if objective not in _OBJECTIVES:
         raise unknown_name("--objective", "objective", objective, _OBJECTIVES)
     if gpus is None and objective != Objective.COST:

@@ -59,9 +59,13 @@ def max_rate(
     """Find the largest rates at which at most 1 % of the requests come too late.
 
     All rates of an instance grow by the same factor. At every step the scheduler plans anew and the plan is simulated;
-    every step is a run in the ledger, and the same command goes on where it was interrupted.
+    every step is a run in the ledger, and the same command goes on where it was interrupted. The rates double as long
+    as there is a plan, also where too many requests are late: plans for higher rates may serve them in time. From the
+    largest that held they grow by the step until they no longer do.
+
+    Exit code 1 means that a run failed, which ends its climb: it says nothing about rates.
     """
-    from bench.cli.running import run_with_progress
+    from bench.cli.running import run_with_progress, tell_failures
     from bench.cli.selection import find_problems
     from bench.cli.tasks import Limits, Order, fitting_jobs, plan_tasks
     from bench.cli.terminal import print_json, say, show
@@ -107,6 +111,8 @@ def max_rate(
         print_json([_json(task, one) for task, one in zip(tasks, climbs, strict=True)])
     else:
         show(_table(tasks, climbs))
+    if tell_failures([row for one in climbs for row in one.rows.values()], ledger_file):
+        raise typer.Exit(1)
 
 
 def _json(task: "Task", one: "Climb") -> dict[str, object]:

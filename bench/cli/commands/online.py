@@ -63,7 +63,12 @@ def online(
         float, typer.Option("--weight", metavar="W", help="Of the last period in the estimate of the rates.")
     ] = WEIGHT,
     headroom: Annotated[
-        float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
+        float,
+        typer.Option(
+            "--headroom",
+            metavar="F",
+            help="Plan as if every latency were F times as long; without, where none is found so.",
+        ),
     ] = 1.0,
     seconds: Annotated[
         float | None, typer.Option("--seconds", metavar="N", help="Simulated time. Default: the longest trace.")
@@ -127,9 +132,8 @@ def online(
             reorganisation,
         )
         requests = streams(load, instance, pace.seconds, seed)
-        run = Online(
-            planner.first(), instance, chosen, requests, pace, seed, misspecified(instance, truth, error, seed)
-        )
+        first, reality = planner.first(), misspecified(instance, truth, error, seed)
+        run = Online(first, instance, chosen, requests, pace, seed, reality, planner.without_headroom)
         interrupted = _follow(run, pace)
     except SchedulerError as failure:
         say(f"failed: {failure}")
@@ -168,7 +172,7 @@ def _follow(run: "Online", pace: "Pace") -> bool:
 
 
 def _show(course: "Course", head: str) -> None:
-    from bench.cli.terminal import one_line, show
+    from bench.cli.terminal import listed, one_line, show
     from bench.cli.views.tables import mark, table
     from bench.online.result import Answer
     from bench.simulation.result import VIOLATIONS_ALLOWED
@@ -182,17 +186,22 @@ def _show(course: "Course", head: str) -> None:
     worst = max(total["workloads"], key=lambda workload: workload["violation_rate"])
     answers = ", ".join(f"{course.count(answer)} {answer}" for answer in Answer if course.count(answer))
     least, most = total["gpus_used"]
+    silent = [one_line(workload["id"]) for workload in total["workloads"] if not workload["requests"]]
+    kept = total["violation_rate"] <= VIOLATIONS_ALLOWED
+    bare = f"{mark(False)} {course.without_headroom} periods by plans without headroom: with it none was found"
     overfull = f"{mark(False)} in {course.overfull} periods more was resident than a GPU's memory holds"
     show(
         f"{one_line(head)}: {total['seconds']:g} s in {len(course.periods)} periods",
         "",
         table(columns, [_cells(group, len(shown)) for group in groups]),
         "",
-        f"{mark(total['violation_rate'] <= VIOLATIONS_ALLOWED)} {percent(total['violation_rate'])} of"
+        f"{mark(None if silent and kept else kept)} {percent(total['violation_rate'])} of"
         f" {total['requests']:,} requests not in time; at worst {percent(worst['violation_rate'])} of"
         f" {one_line(worst['id'])}; {total['dropped']:,} dropped, {total['unfinished']:,} unfinished",
         f"  {course.gpus_held:.2f} GPUs held on average, {least} to {most} in use; a GPU's memory up to"
         f" {pct(course.memory_pct)} taken; after the periods: {answers}",
+        *([bare] if course.without_headroom else []),
+        *([f"  nothing was asked of {listed(silent)}: --seconds asks for longer"] if silent else []),
         *([overfull] if course.overfull else []),
     )
 

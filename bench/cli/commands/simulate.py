@@ -106,7 +106,7 @@ def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
 
 
 def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simulated") -> None:
-    from bench.cli.terminal import one_line, show
+    from bench.cli.terminal import listed, one_line, show
     from bench.cli.views.tables import mark, table
     from bench.wording import percent
 
@@ -127,15 +127,18 @@ def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simu
     cells = [_cells(one) for one in (*found.workloads, *found.applications)]
     worst = "-" if found.worst_p99 is None else f"{found.worst_p99:.2f} x its SLO"
     many = f"{found.violating} of {len(cells)}" if found.violating else "none"
+    silent = [one_line(one.id) for one in found.workloads if one.offered_rps > 0.0 and not one.requests]
+    good = None if silent and not found.violating else not found.violating
     show(
         f"plan for {one_line(instance.name)}: {settings.seconds:g} s of {settings.arrivals.label} arrivals,"
         f" {settings.interference} interference, seed {settings.seed}",
         "",
         table(columns, cells),
         "",
-        f"{mark(found.violating == 0)} {many} with more than 1 % of the requests not in time; worst P99 {worst}",
+        f"{mark(good)} {many} with more than 1 % of the requests not in time; worst P99 {worst}",
         f"  {found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
         f" time, {percent(found.drop_rate)} dropped; simulated in {found.wall_s:.2f} s",
+        *([f"  nothing was asked of {listed(silent)}: --seconds asks for longer"] if silent else []),
     )
 
 

@@ -293,6 +293,8 @@ WRONG = [
     ("generate igniter-mx --size 3", 'unknown instance family "igniter-mx"; did you mean "igniter-mix"?'),
     ("generate igniter-mix", "--size: is missing"),
     ("generate igniter-mix --size 0", "--size: "),
+    ("generate igniter-mix --size 99999999999999999999", "--size: 99999999999999999999; expected at most 100,000"),
+    ("generate igniter-mix --size 3 --gpus 99999999999999", "--gpus: 99999999999999; expected at most 2,147,483,647"),
     ("generate igniter-mix --size 3 --seed -1", "--seed: "),
     ("generate igniter-mix --size 3 --objective cst", 'unknown objective "cst"; did you mean "cost"?'),
     ("generate igniter-mix --size 3 --objective goodput", "--gpus: is missing; goodput is about a pool"),

@@ -105,6 +105,14 @@ def test_the_table_names_every_workload_and_sums_up(simulate: Simulate) -> None:
         assert word in out
 
 
+def test_where_nothing_was_asked_there_is_no_tick(simulate: Simulate) -> None:
+    code, out, _ = simulate("--seconds", "0.0001")
+
+    assert code == 0
+    assert "nothing was asked of W1, W2, W3" in out
+    assert "✓" not in out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -138,6 +146,7 @@ def test_bad_options_are_one_line_and_exit_code_2(simulate: Simulate, options: l
     [
         ("rps\n1\n-2\n", "line 3: -2 req/s"),
         ("1\nnan\n", "line 2: nan req/s"),
+        ("1e308\n1e308\n", "line 1: 1e308 req/s"),
         ("1\ninf\n", "line 2: inf req/s"),
         ("1\ntwo\n", 'line 2: "two" is no number'),
         ("", "holds no rate above 0"),

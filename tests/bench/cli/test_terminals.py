@@ -4,10 +4,12 @@ import json
 import os
 import pty
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from bench.cli.app import main
 from tests.bench.cli.conftest import Start
 
 pytestmark = pytest.mark.usefixtures("plugin")
@@ -52,6 +54,27 @@ def test_a_reader_that_stops_early_is_no_error(start: Start) -> None:
         _, err = running.communicate()
         assert (running.returncode, err) == (0, "")
     os.close(writer)
+
+
+@pytest.mark.parametrize("line", ["show igniter-3 --format json", "show igniter-3", "--version", "show nobody"])
+def test_streams_that_are_closed_are_no_error(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    code = main(line.split())
+    for name in ("stdin", "stdout", "stderr"):
+        getattr(sys, name).close()
+    assert code == (2 if line == "show nobody" else 0)
+
+
+def test_a_working_folder_that_is_gone_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert main(["run", "--instances", "igniter-3", "--schedulers", "igniter"]) == 2
+    assert capsys.readouterr().err == "error: the working folder no longer exists; change to one that does\n"
 
 
 def test_a_terminal_without_unicode_gets_ascii(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

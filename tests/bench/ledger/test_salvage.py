@@ -200,6 +200,13 @@ def test_damaged_row_is_not_shown(path: Path, rows: list[Row], capsys: pytest.Ca
     assert "run 000000000000: is damaged" in printed.err
 
 
+def test_where_nothing_can_be_written_the_file_that_was_asked_for_is_named(path: Path) -> None:
+    target = path / "new.sqlite"  # in what is no folder
+    with pytest.raises(InputError, match="cannot be used as a ledger") as refused:
+        salvage(path, target)
+    assert refused.value.where == str(target)
+
+
 def test_command(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = path.with_name("new.sqlite")
     assert main(["salvage", str(path), "-o", str(new)]) == 0

@@ -34,6 +34,33 @@ def test_json_holds_the_totals_and_the_series(call: Call) -> None:
     assert [workload["id"] for workload in found["workloads"]] == ["mobilenet", "resnet50", "vgg16"]
 
 
+def test_periods_planned_without_headroom_are_told(call: Call) -> None:
+    run = (
+        "online",
+        "--instances",
+        "gpulet-scen3",
+        "--scheduler",
+        "gpu-scaling",
+        "--seconds",
+        "60",
+        "--headroom",
+        "1.5",
+    )
+    found = json.loads(call(*run, "--rates", "2.9", "--format", "json").out)
+    assert found["periods_without_headroom"] == sum(period["without_headroom"] for period in found["periods"]) == 0
+
+    kept = json.loads(call(*run, "--rates", "6.4", "--policy", "static", "--format", "json").out)
+    assert [period["without_headroom"] for period in kept["periods"]] == [True, True, True]
+    assert "3 periods by plans without headroom" in call(*run, "--rates", "6.4", "--policy", "static").out
+
+
+def test_a_workload_that_nothing_was_asked_of_is_named_and_gets_no_tick(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "late.csv").write_text("1\n" * 2 + "0\n" * 20 + "1\n" * 20)
+    done = call(*RUN, "--trace", "late.csv", "--seconds", "0.001", "--period", "1")
+    assert "nothing was asked of mobilenet" in done.out
+    assert "✓" not in done.out
+
+
 def test_the_series_is_written_as_csv(call: Call, tmp_path: Path) -> None:
     done = call(*RUN, "--seconds", "60", "--policy", "static", "-o", "new/series.csv", "--format", "json")
 
@@ -90,6 +117,7 @@ def test_other_instances(call: Call, scheduler: str) -> None:
     ("arguments", "said"),
     [
         (["--trace", "bad.csv"], "error: bad.csv: line 2"),
+        (["--trace", "huge.csv"], "error: huge.csv: line 1: 1e308 req/s; expected a number from 0 to 1,000,000,000"),
         (["--trace", "none.csv"], "error: none.csv: cannot be read: No such file or directory"),
         (["--trace", "vgg61=bad.csv"], 'error: --trace vgg61=bad.csv: unknown workload "vgg61"; did you mean "vgg16"?'),
         (["--scheduler", "ignite"], 'error: --scheduler: unknown scheduler "ignite"; did you mean "igniter"?'),
@@ -112,6 +140,7 @@ def test_other_instances(call: Call, scheduler: str) -> None:
 )
 def test_wrong_input_is_one_line_and_exit_code_2(call: Call, tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "bad.csv").write_text("1\nmany\n")
+    (tmp_path / "huge.csv").write_text("1e308\n1e308\n")
 
     done = call(*RUN, *arguments)
 

@@ -81,6 +81,17 @@ def test_gpus_follow_the_load_and_the_static_plan_does_not_keep_up() -> None:
     assert following.part(5, 6).seen.violation_rate < 0.01 < 0.1 < fixed.part(5, 6).seen.violation_rate
 
 
+def test_periods_whose_plan_has_no_headroom_are_marked_until_one_has_it_again() -> None:
+    instance = scen3(2.9)
+    following = rescheduled(instance, headroom=1.5)
+
+    marks = [period.without_headroom for period in following.periods]
+    assert following.without_headroom == sum(marks)
+    assert marks.index(True) > 0  # with the step in the load
+    assert not marks[-1]
+    assert following.to_json()["periods_without_headroom"] == sum(marks)
+
+
 def test_two_waves_of_gpulets_third_scenario() -> None:
     """As gpulet shows it (ATC'22, Fig. 15), on the testbed's four GPUs: under 1 % not in time over 3,200 s."""
     instance = scen3(2.9)  # 640 req/s of each model at the top, of 675 that four GPUs can be planned for

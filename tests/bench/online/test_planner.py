@@ -39,7 +39,9 @@ def test_headroom_is_for_latencies_and_left_out_where_the_pool_is_too_small(inst
     bare, wide = Planner("gpu-scaling", instance), Planner("gpu-scaling", instance, headroom=1.5)
 
     assert wide.plan(np.full(3, 300.0)) != bare.plan(np.full(3, 300.0))
+    assert not wide.without_headroom
     assert wide.plan(rates) == bare.plan(rates)
+    assert (wide.without_headroom, bare.without_headroom) == (True, False)
     assert wide.plan(rates) is not None
     assert wide.plan(np.full(3, 800.0)) is None
 

@@ -47,6 +47,7 @@ class Recorder:
         self.answer = answer
         self.asked: list[list[float]] = []
         self.starts: list[Plan | None] = []
+        self.without_headroom = False
 
     def plan(self, rates_rps: np.ndarray, start: Plan | None = None) -> Plan | None:
         self.asked.append(rates_rps.tolist())
@@ -72,7 +73,7 @@ def test_rates_are_estimated_by_an_exponentially_weighted_average() -> None:
     policy = Reschedule(planner, INSTANCE, 0.25)  # type: ignore[arg-type]
 
     for _ in range(2):
-        assert policy.decide(PLAN, seen(served=(2000, 1000, 0))) == Decision(PLAN)
+        assert policy.decide(PLAN, seen(served=(2000, 1000, 0))) == Decision(PLAN, without_headroom=False)
 
     # from 100 towards 200, 100 and 0
     assert planner.asked == [[125.0, 100.0, 75.0], [143.75, 100.0, 56.25]]

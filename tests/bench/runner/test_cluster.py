@@ -159,8 +159,28 @@ def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(bench_cluster, "CONNECT_S", 0.5)
     with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: cannot be reached"):
         Cluster("tcp://127.0.0.1:9")
-    with pytest.raises(InputError, match="--cluster no such thing"):
-        Cluster("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("no such thing", "is no address; expected one such as tcp://10.0.0.1:8786"),
+        ("", "is no address"),
+        ("foo://a:1", "is no address"),
+        ("tcp://127.0.0.1", "is no address"),
+        ("tcp://127.0.0.1:port", "is no address"),
+        ("tcp://127.0.0.1:99999", "is no address"),
+        ("inproc://127.0.0.1/1/2", "is no address"),
+        ("tls://127.0.0.1:9", "needs certificates"),
+    ],
+)
+def test_what_no_client_can_be_made_for_is_refused_before_one_is(
+    monkeypatch: pytest.MonkeyPatch, address: str, problem: str
+) -> None:
+    monkeypatch.setattr(bench_cluster, "Client", None)
+    with pytest.raises(InputError, match=problem) as refusal:
+        Cluster(address)
+    assert refusal.value.where == f"--cluster {address}"
 
 
 def test_command(

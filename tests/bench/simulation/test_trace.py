@@ -45,10 +45,15 @@ def test_one_number_to_a_line(tmp_path: Path, content: bytes, rates: list[float]
 @pytest.mark.parametrize(
     ("content", "where", "problem"),
     [
-        pytest.param(b"1\n-2\n", ": line 2", "-2 req/s; expected a finite number, 0 or more", id="negative"),
-        pytest.param(b"1\n2\nnan\n", ": line 3", "nan req/s; expected a finite number, 0 or more", id="NaN"),
-        pytest.param(b"inf\n", ": line 1", "inf req/s; expected a finite number, 0 or more", id="infinite"),
-        pytest.param(b"1\n1e999\n", ": line 2", "1e999 req/s; expected a finite number, 0 or more", id="overflow"),
+        pytest.param(b"1\n-2\n", ": line 2", "-2 req/s; expected a number from 0 to 1,000,000,000", id="negative"),
+        pytest.param(b"1\n2\nnan\n", ": line 3", "nan req/s; expected a number from 0 to 1,000,000,000", id="NaN"),
+        pytest.param(b"inf\n", ": line 1", "inf req/s; expected a number from 0 to 1,000,000,000", id="infinite"),
+        pytest.param(
+            b"1\n1e999\n", ": line 2", "1e999 req/s; expected a number from 0 to 1,000,000,000", id="overflow"
+        ),
+        pytest.param(
+            b"1e308\n1e308\n", ": line 1", "1e308 req/s; expected a number from 0 to", id="beyond any service"
+        ),
         pytest.param(b"rate\n1\nmany\n", ": line 3", '"many" is no number of requests per second', id="text"),
         pytest.param(b"t,rate\n0,5\n", ": line 2", '"0,5" is no number of requests per second', id="two columns"),
         pytest.param(b"\n\nrate\n", ": line 3", '"rate" is no number of requests per second', id="a late heading"),

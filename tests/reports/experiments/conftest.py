@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from bench.api import Run
-from bench.ledger.row import Row, columns
+from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, with_all_served
 from bench.scenarios import pack
@@ -21,7 +21,7 @@ from reports.figure import Need
 
 BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
     "status": "optimal",
-    "termination": "finished",
+    "termination": Termination.FINISHED,
     "reason": "",
     "violations": 1,
     "violation_details": [],

@@ -1,0 +1,34 @@
+"""What the schedulers' parameters may be."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from bench.api import Run
+from heuristics.gslice_plus import GslicePlus
+from heuristics.ideal import Ideal
+from heuristics.local_search import LocalSearch
+from heuristics.random_fit import RandomFit
+from instances.suites import suite
+
+
+@pytest.mark.parametrize(
+    ("make", "least", "below"),
+    [
+        pytest.param(lambda value: RandomFit(draws=value), 1, 0, id="random.draws"),
+        pytest.param(lambda value: LocalSearch(rounds=value), 0, -1, id="local-search.rounds"),
+        pytest.param(lambda value: GslicePlus(rounds=value), 0, -3, id="gslice+.rounds"),
+        pytest.param(lambda value: GslicePlus(band=value), 0, -0.1, id="gslice+.band"),
+        pytest.param(lambda value: Ideal(tries=value), 0, -1, id="ideal.tries"),
+    ],
+)
+def test_values_out_of_range_are_refused(make: Callable[[float], object], least: float, below: float) -> None:
+    make(least)
+    with pytest.raises(ValueError, match=f"is {below}; expected at least {least}"):
+        make(below)
+
+
+def test_ideal_takes_more_tries_than_it_can_count() -> None:
+    (instance,) = suite("gpulet-scen1").build()
+    assert Ideal(tries=10**30).schedule(instance, Run(time.monotonic() + 1.0, 0)).plan is not None

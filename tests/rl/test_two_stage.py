@@ -130,12 +130,12 @@ def test_refuses_impossible_training(wrong):
 
 
 def test_the_scheduler_makes_the_plan_of_its_policy(trained):
-    outcome = Ts(str(trained / "policy.pt")).schedule(FOUR_GPUS, Run())
+    outcome = Ts(trained / "policy.pt").schedule(FOUR_GPUS, Run())
     assert outcome.status is Status.FEASIBLE
     verdict = judge(outcome.plan, FOUR_GPUS)
     assert len(verdict.slots) == 10
     assert {violation.kind for violation in verdict.violations} <= {"latency"}
-    assert Ts(str(trained / "policy.pt")).schedule(FOUR_GPUS, Run()) == outcome
+    assert Ts(trained / "policy.pt").schedule(FOUR_GPUS, Run()) == outcome
 
 
 def test_sixteen_gpus_in_four_groups(trained):
@@ -145,7 +145,7 @@ def test_sixteen_gpus_in_four_groups(trained):
         for copy in range(4)
     )
     large = replace(FOUR_GPUS, workloads=many, gpus=(replace(FOUR_GPUS.gpus[0], count=16),))
-    outcome = Ts(str(trained / "policy.pt")).schedule(large, Run())
+    outcome = Ts(trained / "policy.pt").schedule(large, Run())
     placed = [slot.workload for _, _, slot in outcome.plan.slots()]
     assert sorted(placed) == sorted(w.id for w in many)
     assert {v.kind for v in judge(outcome.plan, large).violations} <= {"latency"}
@@ -170,7 +170,7 @@ def test_a_heavy_workload_is_replicated(trained):
     large = replace(
         FOUR_GPUS, workloads=(heavy, *FOUR_GPUS.workloads[1:8]), gpus=(replace(FOUR_GPUS.gpus[0], count=8),)
     )
-    plan = Ts(str(trained / "policy.pt")).schedule(large, Run()).plan
+    plan = Ts(trained / "policy.pt").schedule(large, Run()).plan
     assert plan.plan_class is PlanClass.SPLIT
     assert {v.kind for v in judge(plan, large).violations} <= {"latency"}
 
@@ -189,7 +189,7 @@ def test_says_what_does_not_fit(trained, change, why):
     other = (replace(FOUR_GPUS.workloads[0], **change), *FOUR_GPUS.workloads[1:])
     with pytest.raises(NoFitError, match=why):
         deal(policy, other, 4)
-    outcome = Ts(str(trained / "policy.pt")).schedule(replace(FOUR_GPUS, workloads=other), Run())
+    outcome = Ts(trained / "policy.pt").schedule(replace(FOUR_GPUS, workloads=other), Run())
     assert outcome.status is Status.UNKNOWN
     assert outcome.plan is None
     assert outcome.reason.startswith("no trained policy fits: policy: ")
@@ -203,17 +203,17 @@ def test_never_an_untrained_policy(tmp_path, monkeypatch):
         assert outcome.status is Status.UNKNOWN
         assert outcome.plan is None
         assert f"none is shipped for {scheduler.name}" in outcome.reason
-    with pytest.raises(InputError, match="there is no file"):
-        Ts(str(tmp_path / "none.pt")).schedule(FOUR_GPUS, Run())
+    with pytest.raises(InputError, match="none.pt: cannot be read: No such file"):
+        Ts(tmp_path / "none.pt").schedule(FOUR_GPUS, Run())
 
 
 def test_groups_of_three_gpus_do_not_fit(trained):
     three = replace(FOUR_GPUS, gpus=(replace(FOUR_GPUS.gpus[0], count=3),))
-    assert "groups of 4 GPUs; there are 3" in Ts(str(trained / "policy.pt")).schedule(three, Run()).reason
+    assert "groups of 4 GPUs; there are 3" in Ts(trained / "policy.pt").schedule(three, Run()).reason
 
 
 def test_the_rule_must_fit(trained):
-    policy = Ts(str(trained / "policy.pt"))
+    policy = Ts(trained / "policy.pt")
     assert "without a latency buffer" in policy.schedule(replace(FOUR_GPUS, latency_buffer=1.1), Run()).reason
     half = replace(FOUR_GPUS, slo_rule=SloRule.HALF_SLO)
     assert 'the SLO rule "assembly"' in policy.schedule(half, Run()).reason

@@ -203,7 +203,7 @@ def test_never_an_untrained_policy(tmp_path, monkeypatch):
         assert outcome.status is Status.UNKNOWN
         assert outcome.plan is None
         assert f"none is shipped for {scheduler.name}" in outcome.reason
-    with pytest.raises(InputError, match="none.pt: cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"none\.pt: cannot be read: No such file"):
         Ts(tmp_path / "none.pt").schedule(FOUR_GPUS, Run())
 
 

@@ -156,7 +156,9 @@ COLUMNS: Sequence[Exported] = (
     _field("source", "", "`plan`: judged by the performance model; otherwise what the plan was replayed on"),
     _field("headroom", "", "factor on every latency that was planned with; 1 is none"),
     _field("truth", "", "how the GPUs really behave, in words; empty: as planned"),
-    _field("status", "", "the scheduler's own claim, of the plans it looks for: optimal, feasible, infeasible or unknown"),
+    _field(
+        "status", "", "the scheduler's own claim, of the plans it looks for: optimal, feasible, infeasible or unknown"
+    ),
     _field("termination", "", "how the run ended: finished, a limit, or a failure"),
     _field("reason", "", "one line about it"),
     _field("objective", "", "of the instance; `scenarios` for a scenario set"),

@@ -35,6 +35,7 @@ ThreadsOption = Annotated[
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time; default: cores / threads.")
 ]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Run again those in the ledger that failed.")]
 ArrivalsOption = Annotated[
     str,
     typer.Option(

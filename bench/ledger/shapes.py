@@ -119,7 +119,7 @@ class _Served(TypedDict):
 
 
 class _Simulation(TypedDict):
-    arrivals: str
+    arrivals: Annotated[str, AfterValidator(_encodable)]
     seconds: _NotNegative
     workloads: list[_Served]
     applications: list[_Served]
@@ -136,7 +136,7 @@ class _Measured(TypedDict):
 
 
 class _Replay(TypedDict):
-    arrivals: str
+    arrivals: Annotated[str, AfterValidator(_encodable)]
     seconds: _NotNegative
     workloads: list[_Measured]
     invalid_reason: NotRequired[str | None]

@@ -63,10 +63,13 @@ class SchedulerInfo:
     @property
     def stage(self) -> Stage:
         """The scheduler as a stage of a task. One with an ``error`` may be run, too: its row says what is wrong."""
+        # The worker is told what is in a file, and refuses another that has been put in its place meanwhile.
+        files = {one.name: str(one.value) for one in self.parameters if one.is_file and one.value is not None}
+        given = self.overrides or {}
         return Stage(
             name=self.entry.name,
             target=self.entry.target,
-            overrides=self.overrides or {},
+            overrides={name: files.get(name, text) for name, text in given.items()},
             parameters={parameter.name: parameter.value for parameter in self.parameters},
             distribution=self.entry.distribution,
             version=self.entry.version,

@@ -35,6 +35,11 @@ class Parameter:
     value: object
     required: bool = False
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it names a file: its value also says what is in it."""
+        return "Path" in self.type
+
 
 def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return ``NAME.FIELD=VALUE`` texts as values by field by scheduler; the last one wins.

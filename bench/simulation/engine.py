@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
 from bench.simulation.binning import bin_of
-from bench.simulation.lateness import is_late
+from bench.simulation.lateness import is_late, would_be_late
 from bench.simulation.layout import Records
 from bench.simulation.noise import noise_factor
 from bench.simulation.pace import retime
@@ -139,7 +139,9 @@ def _start(
     while last < known and last < first + most and arrivals_ms[last] <= now_ms:
         last += 1
     if terms.dropping:
-        while first < last and now_ms + times[s, last - first].promised_ms > arrivals_ms[first] + slots[s].slo_ms:
+        while first < last and would_be_late(
+            now_ms + times[s, last - first].promised_ms - arrivals_ms[first], slots[s].slo_ms
+        ):
             _drop(terms, counts, by_second, s, arrivals_ms[first])
             if slots[s].application != NONE:
                 stage_dropped(flow, underway, slots[s].workload, request[first], terms.from_ms, terms.to_ms)

@@ -179,6 +179,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def _is_database(path: Path) -> bool:
     try:
+        if not path.is_file():  # such as a pipe, which whoever reads it would wait for
+            return False
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except (OSError, ValueError):  # there is none, or writing says what is wrong

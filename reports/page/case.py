@@ -42,6 +42,8 @@ class Case:
         Under which plans were simulated, by key, where they were.
     entrants
         The entrant behind every run, by key: the same name for the same one on all instances of a suite.
+    ledger
+        What the file is called that all this is from.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Case:
     reaches: Mapping[str, Reach]
     arrivals: Mapping[str, str]
     entrants: Mapping[str, str]
+    ledger: str
 
     @property
     def all_rows(self) -> Sequence[Row]:
@@ -145,6 +148,7 @@ def read_cases(ledger: "Ledger") -> list[Case]:
             {row.key: reaches[row.key] for row in found if row.key in reaches},
             {row.key: arrivals[row.key] for row in found if row.key in arrivals},
             {row.key: own[row.key] if row.key in last else f"{own[row.key]}, older code" for row in found},
+            ledger.path.name,
         )
         cases.append(case)
     return sorted(cases, key=lambda case: (case.suite, _natural(case.name), case.fingerprint))

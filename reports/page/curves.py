@@ -11,6 +11,9 @@ from reports.page.case import Case
 
 Point = tuple[float, float]
 
+_MOST_PCT = 1e9
+"""Farther away is drawn as far."""
+
 _LEAST_SIZES = 3
 """Of a suite's instances that make a curve."""
 
@@ -33,7 +36,7 @@ def progress(row: Row, case: Case, by: float) -> dict[str, list[Point]]:
 
     def worse_pct(value: float) -> float:
         distance = value - by if case.minimised else by - value
-        return round(100.0 * distance / abs(by), 3) if by else 0.0
+        return round(max(-_MOST_PCT, min(_MOST_PCT, 100.0 * distance / abs(by))), 3) if by else 0.0
 
     def rounded(bound: float) -> float:
         return next_cost(bound, case.instance) if case.minimised and case.instance is not None else bound

@@ -32,20 +32,41 @@ def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str
 
 
 def newest(rows: Sequence[Row], facets: Mapping[str, Facets]) -> set[str]:
-    """Return the keys of the rows of an instance, oldest first, that no later one is a repetition of.
+    """Return the keys of the rows of an instance, oldest first, that newer code has not made again.
 
-    A repetition differs in nothing but the code, ours or the scheduler's, which is newer.
+    What differs in nothing that is told, but was made by the same code, is no repetition: two traces may have one name.
     """
-    last = {(row.scheduler, row.seed, *facets[row.key].items()): row.key for row in rows}
-    return set(last.values())
+    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.scheduler, row.seed, *facets[row.key].items()].append(row)
+    return {row.key for group in groups.values() for row in group if _code(row) == _code(group[-1])}
+
+
+def _code(row: Row) -> object:
+    return row.provenance.get("code")
 
 
 def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, Facets]:
     """Return the facets of rows by key; so is under which ``arrivals`` plans were simulated, of those that were.
 
-    What goes without saying has no words.
+    What goes without saying has no words. A run without a plan, of which nothing was simulated, is taken for one that
+    would have been tried as the others are from which it differs in nothing else.
     """
-    return {row.key: _parameters(row) | _conditions(row, arrivals.get(row.key)) for row in rows}
+    others = {row.key: _parameters(row) | _conditions(row) for row in rows}
+    places = {key: tuple(found.items()) for key, found in others.items()}
+    tried: dict[tuple[object, ...], set[str]] = defaultdict(set)
+    for row in rows:
+        if row.plan_class is not None:
+            tried[row.scheduler, places[row.key]].add(_arrivals(arrivals.get(row.key)))
+    return {
+        row.key: others[row.key]
+        | {
+            "arrivals": min(tried[row.scheduler, places[row.key]], default="")
+            if row.plan_class is None
+            else _arrivals(arrivals.get(row.key))
+        }
+        for row in rows
+    }
 
 
 def _parameters(row: Row) -> dict[str, str]:
@@ -58,23 +79,20 @@ def _parameters(row: Row) -> dict[str, str]:
     }
 
 
-def _conditions(row: Row, arrivals: str | None) -> dict[str, str]:
+def _conditions(row: Row) -> dict[str, str]:
     memory = "no memory limit" if row.memory_limit_mb is None else f"{row.memory_limit_mb / 1024:g} GB"
     return {
         "source": "" if row.source == "plan" else row.source,
         "headroom": "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}",
         "truth": "" if row.truth is None else f"really {row.truth}",
-        "arrivals": _arrivals(arrivals, has_plan=row.plan_class is not None),
         "time limit": f"{row.time_limit_s:g} s",
         "memory limit": memory,
         "threads": f"{row.threads} thread{'s' * (row.threads != 1)}",
     }
 
 
-def _arrivals(arrivals: str | None, has_plan: bool) -> str:
-    if arrivals is None:
-        return "not simulated" if has_plan else ""  # without a plan there is nothing to simulate
-    return "" if arrivals == "poisson" else f"{arrivals} arrivals"
+def _arrivals(arrivals: str | None) -> str:
+    return "not simulated" if arrivals is None else "" if arrivals == "poisson" else f"{arrivals} arrivals"
 
 
 def _name(scheduler: str, told: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ def _host(row: Row) -> dict[str, Any]:
 def command(row: Row, case: Case) -> str | None:
     """Return the command that makes such a run; ``None`` where a part of ``bench max-rate`` or ``online`` made it."""
     if row.source == "replay":
-        return _replay(row)
+        return _replay(row, case.ledger)
     if case.suite.endswith(AT_OTHER_RATES):
         return None  # the instance exists while its rates are tried
     words = ["bench", "run", "--instances", row.instance, "--schedulers", row.scheduler, "--seeds", str(row.seed)]
@@ -114,7 +114,7 @@ def command(row: Row, case: Case) -> str | None:
     return " ".join(map(quote, [*words, *_truth(row.truth)]))
 
 
-def _replay(row: Row) -> str:
+def _replay(row: Row, ledger: str) -> str:
     told: Mapping[str, Any] = row.parameters["replay"]
     words = ["--backend", str(told["backend"]), "--seed", str(row.seed)]
     for option, name in (("--seconds", "seconds"), ("--warmup", "warmup_s")):
@@ -123,7 +123,7 @@ def _replay(row: Row) -> str:
         words += ["--arrivals", str(told["arrivals"]).split(" ")[0]]
     words += [option for option, name in (("--half", "half"), ("--graphs", "graphs")) if told.get(name)]
     words += ["--no-drop"] if told.get("dropping") is False else []
-    plan = f"bench show {row.key[:12]} --plan -o plan.json"
+    plan = f"bench show {quote(row.key[:12])} --ledger {quote(ledger)} --plan -o plan.json"
     return f"{plan} && bench replay plan.json {' '.join(map(quote, words))}"
 
 

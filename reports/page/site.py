@@ -66,6 +66,7 @@ def _index_text(environment: Environment, cases: Sequence[Case], file_of: Mappin
     return environment.get_template("index.html.j2").render(
         root="",
         boards=leaderboards(cases),
+        runs=sum(len(case.all_rows) for case in cases),
         outcomes=Counter(outcome(row) for case in cases for row in case.rows),
         lines=[_instance_line(case, file_of.get(case.fingerprint)) for case in cases],
         scaling={"metrics": METRICS, "suites": scaling(cases)},

@@ -133,7 +133,7 @@ def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[
     from instances.errors import unknown_name
 
     named = labels(rows)
-    found = [row for row in rows if name in (row.scheduler, named[row.key])]
+    found = [row for row in rows if name == named[row.key]] or [row for row in rows if name == row.scheduler]
     if not found:
         raise unknown_name(str(ledger_file), "scheduler", name, list(dict.fromkeys(named.values())))
     variants = list(dict.fromkeys(named[row.key] for row in found))

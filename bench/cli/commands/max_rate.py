@@ -14,6 +14,7 @@ from bench.cli.options import (
     JobsOption,
     LedgerOption,
     MemoryLimitOption,
+    RetryOption,
     ThreadsOption,
     TimeLimitOption,
 )
@@ -53,6 +54,7 @@ def max_rate(
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
     jobs: JobsOption = None,
+    retry: RetryOption = False,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -60,10 +62,11 @@ def max_rate(
 
     All rates of an instance grow by the same factor. At every step the scheduler plans anew and the plan is simulated;
     every step is a run in the ledger, and the same command goes on where it was interrupted. The rates double as long
-    as there is a plan, also where too many requests are late: plans for higher rates may serve them in time. From the
-    largest that held they grow by the step until they no longer do.
+    as there is a plan, also where too many requests are late: plans for higher rates may serve them in time (not from
+    1,024 times the rates on, nor where most are late and the plan itself promises less). From the largest that held
+    they grow by the step until they no longer do.
 
-    Exit code 1 means that a run failed, which ends its climb: it says nothing about rates.
+    Exit code 1 means that a run failed, which ends its climb: it says nothing about rates. --retry makes it again.
     """
     from bench.cli.running import run_with_progress, tell_failures
     from bench.cli.selection import find_problems
@@ -94,7 +97,7 @@ def max_rate(
             say(reduced)
 
         def run(tasks: "list[Task]") -> list[Row]:
-            rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time)
+            rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time, retry=retry)
             if interrupted:
                 raise KeyboardInterrupt
             return rows
@@ -138,8 +141,8 @@ def _table(tasks: "Sequence[Task]", climbs: "Sequence[Climb]") -> "Table":
         [
             one.instance.name,
             names[task.key],
-            worth(one.reached, "scale"),
-            worth(one.throughput_rps, "capacity"),
+            worth(None if one.broken_off is not None else one.reached, "scale"),
+            worth(None if one.broken_off is not None else one.throughput_rps, "capacity"),
             "-" if one.failed is None else f"{worth(one.failed, 'scale')}: {one.reason}",
         ]
         for task, one in zip(tasks, climbs, strict=True)

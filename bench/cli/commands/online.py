@@ -107,7 +107,8 @@ def online(
     from instances.errors import unknown_name
     from instances.misspecification import misspecified
 
-    refuse_input(output, [instance_name, *(trace.rpartition("=")[2] for trace in traces or ())], "--output")
+    given = [option.rpartition("=")[2] for option in (*(traces or ()), *(parameters or ()))]
+    refuse_input(output, [instance_name, *given], "--output")
     if policy not in POLICIES:
         raise unknown_name("--policy", "policy", policy, list(POLICIES))
     if not 0.0 < rates < math.inf:

@@ -18,6 +18,7 @@ from bench.cli.options import (
     JobsOption,
     LedgerOption,
     MemoryLimitOption,
+    RetryOption,
     ThreadsOption,
     TimeLimitOption,
     TruthOption,
@@ -101,7 +102,7 @@ def run(
         str | None,
         typer.Option("--cluster", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://10.0.0.1:8786."),
     ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Run again those in the ledger that failed.")] = False,
+    retry: RetryOption = False,
     plans: Annotated[
         Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan there, with its instance inside.")
     ] = None,

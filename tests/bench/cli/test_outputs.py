@@ -1,5 +1,7 @@
 """Files that commands write are neither ledgers nor what they read."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,19 @@ def test_what_is_read_is_not_written_over(call: Call, line: str, file: str) -> N
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "name another file" in done.err
     assert Path(file).read_bytes() == before
+
+
+def test_measurements_are_not_written_over(call: Call) -> None:
+    Path("m").mkdir()
+    Path("m/solo.csv").write_text("model,batch,share_pct,latency_ms,l2_util_pct,dram_util_pct\n")
+    Path("m/gpu.json").write_text('{"name": "v100"}')
+    for line in ("profile fit m -o m/solo.csv", "profile fit plan.json -o plan.json"):
+        done = call(line)
+        assert (done.code, done.err.count("name another file")) == (2, 1)
+
+
+def test_a_pipe_takes_what_is_written(call: Call, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = call("show igniter-3 -o pipe")  # a file in its place, as in that of any file: nobody is waited for
+    assert done.code == 0
+    assert json.loads((tmp_path / "pipe").read_text())["name"] == "igniter-3"

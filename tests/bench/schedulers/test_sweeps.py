@@ -142,4 +142,6 @@ def test_a_run_with_another_file_is_another_run(instance: Instance, tmp_path: Pa
         order = Order([instance], ["ts"], [f"ts.policy={tmp_path / 'policy.pt'}"], [0], LIMITS)
         ((task,), _) = plan_tasks(order)
         keys.add(task.key)
+        (stage,) = task.stages  # the worker is told what was in it, and refuses anything else
+        assert stage.overrides["policy"] == stage.parameters["policy"] != str(tmp_path / "policy.pt")
     assert len(keys) == 2

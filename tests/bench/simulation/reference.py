@@ -10,6 +10,7 @@ from typing import Any
 
 import simpy
 
+from bench.simulation.lateness import ROUNDING_MS
 from instances import Application, Gpulet, GpuType, Instance, PlacedGpu, Plan, SloRule, Slot
 from instances.tables import gpu_tables
 from tests.instances import reference as one_gpu
@@ -142,7 +143,8 @@ class Server:
         lost = False
         while self.world.dropping and place.queue:
             size = min(place.batch, len(place.queue))
-            if self.world.env.now + place.promised_ms[size] <= place.queue[0].arrived_ms + place.slo_ms:
+            foreseen_ms = self.world.env.now + place.promised_ms[size] - place.queue[0].arrived_ms
+            if foreseen_ms <= place.slo_ms + 0.5 * ROUNDING_MS:
                 break
             self.world.drop(place, place.queue.pop(0))
             lost = True

@@ -98,7 +98,7 @@ def case_of(instance: Instance, *rows: Row, suite: str = "s", arrivals: Mapping[
     told = arrivals or {}
     reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
     names = entrants(rows, facets_of(rows, told))
-    return Case(instance.name, instance.fingerprint, suite, instance, rows, [], [], reaches, told, names)
+    return Case(instance.name, instance.fingerprint, suite, instance, rows, [], [], reaches, told, names, "l.sqlite")
 
 
 def runs_of_every_kind() -> list[tuple[Row, Instance]]:

@@ -52,6 +52,13 @@ def test_of_a_maximised_objective_less_is_worse():
     assert progress(row, case_of(GAME, row), 2.0)["plans"] == [(1e-05, 25.0)]
 
 
+@pytest.mark.parametrize("best", [5e-324, -1.7e308])
+def test_what_is_beyond_all_bounds_is_drawn_far_away(best):
+    rows = [row_of("a", TWELVE, feasible=True, value=value, decision_s=1.0) for value in (best, 1.7e308)]
+    ((_, worse_pct),) = progress(rows[1], case_of(TWELVE, *rows), best)["plans"]
+    assert worse_pct == 1e9
+
+
 def test_scaling_has_medians_and_extremes_by_size():
     mixes = suite("igniter-scaling").build()[:3]
     cases = [

@@ -57,10 +57,29 @@ def test_what_differs_on_one_instance_is_told_on_all():
     assert names(*rows)[2] == "colgen (plan_class=split)"
 
 
+def test_a_run_without_a_plan_is_one_of_those_that_it_is_like():
+    plan = {"plan": {"gpus": []}, "plan_class": "spatial"}
+    rows = [run(seed=0, **plan), run(seed=1), run(seed=2, instance=GAME), run("igniter")]
+    assert names(*rows, arrivals=["constant"]) == ["colgen"] * 3 + ["igniter"]
+    others = [run(seed=3, **plan), run(seed=4, time_limit_s=60.0)]
+    assert names(*rows, *others, arrivals=["constant"]) == [
+        *["colgen (10 s, constant arrivals)"] * 3,
+        "igniter",
+        "colgen (10 s, not simulated)",
+        "colgen (60 s)",
+    ]
+
+
 def test_the_run_of_newer_code_stands_for_those_before_it():
-    rows = [replace(run(seed=seed), key=f"{age}-{seed}") for age in ("old", "new") for seed in (0, 1)]
+    made = {age: {"code": age} for age in ("old", "new")}
+    rows = [replace(run(seed=seed), key=f"{age}-{seed}", provenance=made[age]) for age in made for seed in (0, 1)]
     alone = replace(run(seed=0, time_limit_s=60.0), key="longer")
     assert newest([*rows, alone], facets_of([*rows, alone], {})) == {"new-0", "new-1", "longer"}
+
+
+def test_what_the_same_code_made_twice_differs_in_something():
+    rows = [replace(run(), key=key) for key in ("one trace", "another of that name")]
+    assert newest(rows, facets_of(rows, {})) == {"one trace", "another of that name"}
 
 
 def test_what_differs_between_instances_alone_is_not():

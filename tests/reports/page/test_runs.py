@@ -35,8 +35,8 @@ def test_a_replay_begins_with_its_plan():
     row = replay_of(run_of(IGniter(), TWELVE))
     told = row.parameters["replay"] | {"seconds": 3.0, "arrivals": "gamma:3", "half": True, "dropping": False}
     assert command_of(replace(row, parameters={"replay": told})) == (
-        "bench show abababababab --plan -o plan.json && bench replay plan.json --backend cpu --seed 0 --seconds 3.0"
-        " --arrivals gamma:3 --half --no-drop"
+        "bench show abababababab --ledger l.sqlite --plan -o plan.json && bench replay plan.json --backend cpu --seed 0"
+        " --seconds 3.0 --arrivals gamma:3 --half --no-drop"
     )
 
 

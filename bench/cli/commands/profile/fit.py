@@ -60,10 +60,13 @@ def fit(
     A light profile gives the iGniter model. A folder gives all of them: solo.csv says how models run alone, pairs.csv
     how two slow each other down.
     """
+    from bench.cli.files import refuse_input
     from instances.files import read_json
 
     if profile_file.is_dir():
-        from bench.cli.commands.profile.folder import fit_folder, residuals, stated
+        from bench.cli.commands.profile.folder import FILES, fit_folder, residuals, stated
+
+        refuse_input(output, [profile_file / name for name in FILES], "--output")
 
         facts_file = stated(profile_file)
         facts = _facts(facts_file, gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
@@ -72,6 +75,7 @@ def fit(
         return
     from bench.cli.commands.profile.light_profile import catalogued, fitted
 
+    refuse_input(output, [profile_file], "--output")
     measured = read_json(profile_file)
     known = catalogued(measured, profile_file)
     price = _given(price_per_hour, "--price-per-hour", known.price_per_hour if known else None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from instances.performance.profile_fit import GpuFacts, ProfileFit
 
-SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
+SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
 
 TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
 """What ``gpu.json`` may state; other fields are ignored."""

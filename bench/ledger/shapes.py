@@ -32,8 +32,8 @@ def _json(value: object) -> object:
 
 
 def _encodable(value: object) -> object:
-    """Refuse half a surrogate pair, which a bench writes of no machine and no file can hold."""
-    json.dumps(value, ensure_ascii=False).encode()
+    """Refuse half a surrogate pair and infinite numbers, which a bench writes of no machine and no file can hold."""
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return value
 
 
@@ -183,7 +183,7 @@ _SHAPES: dict[str, Any] = {
     "scenarios": _Counts,
     "statistics": dict[str, _Json],
     "trajectory": list[_Point],
-    "provenance": Annotated[dict[str, _Json], AfterValidator(_encodable)],
+    "provenance": Annotated[dict[str, Any], AfterValidator(_encodable)],
     "plan": _Plan,
     "plan_reach": _Reach,
     "chunks": _Chunk,

@@ -28,8 +28,10 @@ DETAILS = frozenset({"simulation", "violation_details", "trajectory", "log_tail"
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
 """What is judged of scenario sets whose row is not there yet, by the key of that row."""
 
-_ARRIVALS = re.compile(r'\{"arrivals": "([^"\\]*)"')
-"""How a simulation begins; the rest of it is most of a ledger, and is not read for this."""
+_ARRIVALS = re.compile(rb'\{"arrivals": "([ -!#-\[\]-~]*)"')
+"""How a simulation begins, where plain letters do; the rest of it is most of a ledger, and is not read for this."""
+
+_BEGINNING = 200
 
 _FAILED = ", ".join(f"'{ended}'" for ended in Termination if ended.failed)
 
@@ -212,12 +214,15 @@ class Ledger:
 
     def arrivals(self) -> dict[str, str]:
         """Return by key under which arrivals the plan of a row was simulated, for all that were."""
-        query = "SELECT key, rowid, substr(simulation, 1, 200) FROM runs WHERE simulation IS NOT NULL"
         found: dict[str, str] = {}
-        with self._explained(), closing(self._database.execute(query)) as cursor:
-            for key, rowid, start in cursor:
-                told = _ARRIVALS.match(str(start))
-                found[key] = told[1] if told else self._whole_simulation(rowid)["arrivals"]
+        with self._explained():
+            simulated = self._database.execute(
+                "SELECT key, rowid FROM runs WHERE typeof(simulation) = 'text'"
+            ).fetchall()
+            for key, rowid in simulated:
+                with self._database.blobopen("runs", "simulation", rowid, readonly=True) as simulation:
+                    told = _ARRIVALS.match(simulation.read(_BEGINNING))
+                found[key] = told[1].decode() if told else self._whole_simulation(rowid)["arrivals"]
         return found
 
     def _whole_simulation(self, rowid: int) -> JsonObject:

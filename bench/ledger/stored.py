@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -85,6 +85,7 @@ def digest(values: Mapping[str, Any]) -> str:
     return sha256("\n".join(told).encode()).hexdigest()
 
 
+@cache
 def sql_columns() -> dict[str, str]:
     """Return the type of every column of the table by its name, those that hold most at the end.
 

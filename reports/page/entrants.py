@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from bench.labels import in_words
 from bench.ledger.row import Row
@@ -52,21 +53,18 @@ def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, Fac
     What goes without saying has no words. A run without a plan, of which nothing was simulated, is taken for one that
     would have been tried as the others are from which it differs in nothing else.
     """
-    others = {row.key: _parameters(row) | _conditions(row) for row in rows}
-    places = {key: tuple(found.items()) for key, found in others.items()}
+    others: dict[str, dict[str, str]] = {row.key: _parameters(row) | _conditions(*_ways(row)) for row in rows}
+    words = {label: _arrivals(label) for label in {*arrivals.values(), None}}
     tried: dict[tuple[object, ...], set[str]] = defaultdict(set)
-    for row in rows:
-        if row.plan_class is not None:
-            tried[row.scheduler, places[row.key]].add(_arrivals(arrivals.get(row.key)))
-    return {
-        row.key: others[row.key]
-        | {
-            "arrivals": min(tried[row.scheduler, places[row.key]], default="")
-            if row.plan_class is None
-            else _arrivals(arrivals.get(row.key))
-        }
-        for row in rows
-    }
+    without_plan = {row.key: (row.scheduler, *others[row.key].items()) for row in rows if row.plan_class is None}
+    if without_plan:
+        for row in rows:
+            if row.plan_class is not None:
+                tried[row.scheduler, *others[row.key].items()].add(words[arrivals.get(row.key)])
+    for key, facets in others.items():
+        place = without_plan.get(key)
+        facets["arrivals"] = words[arrivals.get(key)] if place is None else min(tried[place], default="")
+    return {**others}
 
 
 def _parameters(row: Row) -> dict[str, str]:
@@ -79,15 +77,27 @@ def _parameters(row: Row) -> dict[str, str]:
     }
 
 
-def _conditions(row: Row) -> dict[str, str]:
-    memory = "no memory limit" if row.memory_limit_mb is None else f"{row.memory_limit_mb / 1024:g} GB"
+def _ways(row: Row) -> tuple[str, float | None, str | None, float, float | None, int]:
+    return row.source, row.headroom, row.truth, row.time_limit_s, row.memory_limit_mb, row.threads
+
+
+@lru_cache(maxsize=1024)
+def _conditions(
+    source: str,
+    headroom: float | None,
+    truth: str | None,
+    time_limit_s: float,
+    memory_limit_mb: float | None,
+    threads: int,
+) -> dict[str, str]:
+    memory = "no memory limit" if memory_limit_mb is None else f"{memory_limit_mb / 1024:g} GB"
     return {
-        "source": "" if row.source == "plan" else row.source,
-        "headroom": "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}",
-        "truth": "" if row.truth is None else f"really {row.truth}",
-        "time limit": f"{row.time_limit_s:g} s",
+        "source": "" if source == "plan" else source,
+        "headroom": "" if headroom in (None, 1.0) else f"headroom {headroom:g}",
+        "truth": "" if truth is None else f"really {truth}",
+        "time limit": f"{time_limit_s:g} s",
         "memory limit": memory,
-        "threads": f"{row.threads} thread{'s' * (row.threads != 1)}",
+        "threads": f"{threads} thread{'s' * (threads != 1)}",
     }
 
 

@@ -1,6 +1,6 @@
 """Simulated latencies as distributions, from the histograms that a run keeps of every workload."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,16 +33,44 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
         the requests not served in time, the latency in ms at every one of ``FRACTIONS`` of the requests, which is
         ``None`` where fewer were served at all, and where that ends: the fraction served, and the longest latency.
     """
-    requests, within, told = 0, np.zeros(len(RATIOS)), []
     everyone = [*simulation["workloads"], *simulation["applications"]]
-    for served, (latencies, counts) in zip(everyone, _cumulative(everyone), strict=True):
-        quantiles = _quantiles_ms(latencies, counts, served["requests"])
-        end = (round(counts[-1] / served["requests"], 5), _short(latencies[-1])) if counts[-1] else (0.0, None)
-        told.append([round(served["violation_rate"], 5), *quantiles, *end])
-        if len(told) <= len(simulation["workloads"]):  # requests of applications are requests of their workloads
-            requests += served["requests"]
-            within += np.interp(RATIOS * served["slo_ms"], latencies, counts)
-    return {"in_time": (within / max(requests, 1)).round(4).tolist(), "workloads": told}
+    requests = np.array([served["requests"] for served in everyone], dtype=np.float64)
+    latencies, counts, sizes = _cumulative(everyone)
+    ends = np.cumsum(sizes)
+    first_ms, last_ms, total = (np.zeros(len(everyone)) for _ in range(3))
+    some = sizes > 0
+    first_ms[some], last_ms[some], total[some] = (
+        latencies[(ends - sizes)[some]],
+        latencies[ends[some] - 1],
+        counts[ends[some] - 1],
+    )
+
+    # All are looked up at once: every one's counts, or latencies, are shifted behind those of the one before.
+    shift = np.cumsum(total + 1.0) - (total + 1.0)
+    wanted = np.outer(requests, FRACTIONS)
+    known = (wanted > 0.0) & (wanted <= total[:, None])
+    quantiles_ms = np.full(wanted.shape, np.nan)
+    if known.any():
+        quantiles_ms[known] = np.interp((wanted + shift[:, None])[known], counts + np.repeat(shift, sizes), latencies)
+
+    shift = np.cumsum(last_ms + 1.0) - (last_ms + 1.0)
+    asked_ms = np.outer([served["slo_ms"] for served in everyone], RATIOS)
+    between = (asked_ms >= first_ms[:, None]) & (asked_ms < last_ms[:, None])
+    within = np.where(asked_ms >= last_ms[:, None], total[:, None], 0.0)
+    if between.any():
+        within[between] = np.interp((asked_ms + shift[:, None])[between], latencies + np.repeat(shift, sizes), counts)
+
+    own = len(simulation["workloads"])  # requests of applications are requests of their workloads
+    served_pct = np.round(total / np.maximum(requests, 1.0), 5).tolist()
+    ended_ms = np.where(total > 0.0, last_ms, np.nan)
+    rounded_ms = _short(np.column_stack((quantiles_ms, ended_ms)))
+    return {
+        "in_time": (within[:own].sum(axis=0) / max(requests[:own].sum(), 1.0)).round(4).tolist(),
+        "workloads": [
+            [round(served["violation_rate"], 5), *told, fraction, longest]
+            for served, fraction, (*told, longest) in zip(everyone, served_pct, rounded_ms, strict=True)
+        ],
+    }
 
 
 def simulated(simulation: JsonObject) -> list[tuple[str, float]]:
@@ -50,10 +78,10 @@ def simulated(simulation: JsonObject) -> list[tuple[str, float]]:
     return [(one["id"], one["slo_ms"]) for one in (*simulation["workloads"], *simulation["applications"])]
 
 
-def _cumulative(everyone: Sequence[JsonObject]) -> Iterator[tuple[Floats, Floats]]:
-    """Yield for each latencies in ms, ascending, and how many requests do not exceed each; spread evenly within a bin.
+def _cumulative(everyone: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return for each, one after the other, latencies in ms, ascending, and how many requests do not exceed each.
 
-    The bins of all are computed at once: a plan has hundreds of workloads with a few bins each.
+    Requests are spread evenly within a bin. Third is how many latencies each one has; none where nothing was served.
     """
     bins = [served["histogram"] if served["max_ms"] is not None else _NOTHING_SERVED for served in everyone]
     sizes = np.array([len(histogram["lower_ms"]) for histogram in bins], dtype=np.int64)
@@ -63,21 +91,19 @@ def _cumulative(everyone: Sequence[JsonObject]) -> Iterator[tuple[Floats, Floats
         max(served["max_ms"], histogram["lower_ms"][-1]) if size else 0.0
         for served, histogram, size in zip(everyone, bins, sizes, strict=True)
     ]
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
+    starts = np.cumsum(sizes) - sizes
     upper = np.minimum(lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, np.repeat(largest, sizes))
     total = np.concatenate(([0.0], np.cumsum(requests)))
     after = total[1:] - np.repeat(total[starts], sizes)
     latencies, counts = np.column_stack((lower, upper)).ravel(), np.column_stack((after - requests, after)).ravel()
-    for start, end in zip(2 * starts, 2 * ends, strict=True):
-        yield (latencies[start:end], counts[start:end]) if start < end else (np.zeros(1), np.zeros(1))
+    return latencies, counts, 2 * sizes
 
 
-def _quantiles_ms(latencies: Floats, counts: Floats, requests: int) -> list[float | None]:
-    wanted = np.array(FRACTIONS) * requests
-    found = np.interp(wanted, counts, latencies)
-    return [_short(latency) if 0.0 < rank <= counts[-1] else None for latency, rank in zip(found, wanted, strict=True)]
-
-
-def _short(latency_ms: float) -> float:
-    return float(f"{latency_ms:.3g}")
+def _short(latencies_ms: Floats) -> list[list[float | None]]:
+    """Return numbers of three digits, and ``None`` where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = 2.0 - np.floor(np.log10(latencies_ms))  # behind the point
+        many = np.rint(latencies_ms * 10.0**digits) / 10.0**digits  # a whole number over a power of ten: no digits more
+        few = np.rint(latencies_ms / 10.0**-digits) * 10.0**-digits
+    rounded = np.where(digits >= 0.0, many, few)
+    return [[None if latency != latency else latency for latency in row] for row in rounded.tolist()]

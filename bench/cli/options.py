@@ -42,6 +42,9 @@ ArrivalsOption = Annotated[
         "--arrivals", metavar="PROCESS|TRACE", help="constant, poisson, gamma[:CV], or a file of requests per second."
     ),
 ]
+HeadroomOption = Annotated[
+    float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
+]
 TruthOption = Annotated[
     str | None,
     typer.Option("--truth", metavar="MODEL", help="Performance model by which the GPUs really behave."),

@@ -3,7 +3,7 @@
 Computed when rows are read, never stored: a bound found tomorrow improves the gap of a plan found today.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 
@@ -42,7 +42,6 @@ def gaps(
     rows: Sequence[Row],
     bounds: Iterable[Row],
     instance: Instance | None,
-    reaches: Mapping[str, Reach] | None = None,
 ) -> dict[str, Gap]:
     """Return the gaps of ``rows``, all of one instance, by key.
 
@@ -54,12 +53,9 @@ def gaps(
         Rows of the same instance whose certified bounds count.
     instance
         For rounding the bounds of ``cost``; ``None`` leaves them unrounded, which is weaker but not wrong.
-    reaches
-        Of the plans by key, where ``rows`` were read without them.
     """
     certified = certified_bounds(bounds, bool(rows) and rows[0].objective == "cost", instance)
-    if reaches is None:
-        reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
+    reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
     return {row.key: gap_to(best_bound(row, reaches.get(row.key), certified), row, instance) for row in rows}
 
 

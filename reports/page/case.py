@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bench.ledger.gap import Bound, Gap, best_bound, certified_bounds, gap_to, relative_gap
 from bench.ledger.reach import Reach
 from bench.ledger.row import Row
+from bench.wording import objective_of
 from instances import InputError, Instance
 from reports.page.entrants import entrants, facets_of, newest
 from reports.page.suites import suites_of
@@ -66,7 +67,7 @@ class Case:
     @property
     def objective(self) -> str:
         """In one word; ``scenarios`` of a scenario set."""
-        return _objective(self.all_rows[0])
+        return objective_of(self.all_rows[0])
 
     @property
     def minimised(self) -> bool:
@@ -125,12 +126,12 @@ def read_cases(ledger: "Ledger") -> list[Case]:
     suites = suites_of({fingerprint: found[0].instance for fingerprint, found in rows.items()})
     boards: dict[tuple[str, str], list[Row]] = {}
     for fingerprint, found in rows.items():
-        boards.setdefault((suites[fingerprint], _objective(found[0])), []).extend(found)
+        boards.setdefault((suites[fingerprint], objective_of(found[0])), []).extend(found)
     facets = facets_of([row for found in rows.values() for row in found], arrivals)
     names = {board: entrants(found, facets) for board, found in boards.items()}
     cases = []
     for fingerprint, found in rows.items():
-        own = names[suites[fingerprint], _objective(found[0])]
+        own = names[suites[fingerprint], objective_of(found[0])]
         if found[0].objective == "scenarios":
             counts = {row.key: row.scenarios for row in ledger.rows(instance_hash=fingerprint)}
             found = [replace(row, scenarios=counts[row.key]) for row in found]
@@ -152,10 +153,6 @@ def read_cases(ledger: "Ledger") -> list[Case]:
         )
         cases.append(case)
     return sorted(cases, key=lambda case: (case.suite, _natural(case.name), case.fingerprint))
-
-
-def _objective(row: Row) -> str:
-    return row.throughput_of or row.objective
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -47,13 +47,13 @@ def _code(row: Row) -> object:
     return row.provenance.get("code")
 
 
-def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, Facets]:
+def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the facets of rows by key; so is under which ``arrivals`` plans were simulated, of those that were.
 
     What goes without saying has no words. A run without a plan, of which nothing was simulated, is taken for one that
     would have been tried as the others are from which it differs in nothing else.
     """
-    others: dict[str, dict[str, str]] = {row.key: _parameters(row) | _conditions(*_ways(row)) for row in rows}
+    others = {row.key: _parameters(row) | _conditions(*_ways(row)) for row in rows}
     words = {label: _arrivals(label) for label in {*arrivals.values(), None}}
     tried: dict[tuple[object, ...], set[str]] = defaultdict(set)
     without_plan = {row.key: (row.scheduler, *others[row.key].items()) for row in rows if row.plan_class is None}
@@ -64,7 +64,7 @@ def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, Fac
     for key, facets in others.items():
         place = without_plan.get(key)
         facets["arrivals"] = words[arrivals.get(key)] if place is None else min(tried[place], default="")
-    return {**others}
+    return others
 
 
 def _parameters(row: Row) -> dict[str, str]:

@@ -11,6 +11,7 @@ from bench.cli.options import (
     ArrivalsOption,
     Format,
     FormatOption,
+    HeadroomOption,
     JobsOption,
     LedgerOption,
     MemoryLimitOption,
@@ -46,9 +47,7 @@ def max_rate(
     ] = None,
     step: Annotated[float, typer.Option("--step", metavar="F", help="By how much rates grow at the end.")] = 0.05,
     arrivals: ArrivalsOption = "poisson",
-    headroom: Annotated[
-        float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
-    ] = 1.0,
+    headroom: HeadroomOption = 1.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of schedulers and arrivals.")] = 0,
     time_limit: TimeLimitOption = 10.0,
     memory_limit: MemoryLimitOption = 8.0,

@@ -15,6 +15,7 @@ from bench.cli.options import (
     ErrorOption,
     Format,
     FormatOption,
+    HeadroomOption,
     JobsOption,
     LedgerOption,
     MemoryLimitOption,
@@ -92,9 +93,7 @@ def run(
         OnOff, typer.Option("--simulate", help="Whether every plan is simulated under arrivals of the run's seed.")
     ] = OnOff.ON,
     arrivals: ArrivalsOption = "poisson",
-    headroom: Annotated[
-        float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
-    ] = 1.0,
+    headroom: HeadroomOption = 1.0,
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
     ledger_file: LedgerOption = DEFAULT_LEDGER,

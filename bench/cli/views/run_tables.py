@@ -1,12 +1,11 @@
 """Runs as tables: those on instances, and those on scenario sets, which are counted rather than valued."""
 
 from collections.abc import Mapping, Sequence
-from json import dumps
 from typing import TYPE_CHECKING
 
 from bench.cli.terminal import draws_unicode, listed, one_line
 from bench.cli.views.tables import mark, table
-from bench.labels import labels
+from bench.labels import in_words, labels
 from bench.wording import objective_of, pct, percent, result, seconds, short, worth
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def set_in_words(found: "JsonObject") -> list[str]:
 def parameters_in_words(row: "Row") -> str:
     """Return the parameters of all schedulers of a run: ``variant=atc22, interference=false``."""
     values = {name: value for each in row.parameters.values() for name, value in each.items()}
-    return ", ".join(f"{name}={value if isinstance(value, str) else dumps(value)}" for name, value in values.items())
+    return ", ".join(f"{name}={in_words(value)}" for name, value in values.items())
 
 
 def _counts(row: "Row", found: "JsonObject") -> list[str]:

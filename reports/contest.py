@@ -53,7 +53,7 @@ def contest(figure: str, rows: "Sequence[Row]") -> Contest:
     Raises
     ------
     NothingToDrawError
-        If there is no run; says what to run. ``figure`` names who asks.
+        If there is no run, and says what to run; or none with a feasible plan. ``figure`` is its name, for the error.
     """
     known = {instance.fingerprint: name for name, instance in instances_of(NEEDS).items()}
     own = [
@@ -77,6 +77,8 @@ def contest(figure: str, rows: "Sequence[Row]") -> Contest:
     chosen, instances = max(tables, key=lambda table: len(table[0]) * len(table[1]))
     shown = [instance for instance in known if instance in instances]
     best = {instance: best_known(row for row in own if row.instance_hash == instance) for instance in shown}
+    if all(value is None for value in best.values()):
+        raise NothingToDrawError(figure, "no run has a feasible plan")
     notes = [f"{len(shown)} instances: {', '.join(known[instance] for instance in shown)}."]
     if len(chosen) < len(order):
         notes.append(f"Not run on all of these: {', '.join(name for name in order if name not in chosen)}.")

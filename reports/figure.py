@@ -1,4 +1,4 @@
-"""What a figure is: what it shows, which runs it needs, and how it is drawn."""
+"""Figures: what one shows, which runs it needs and how it is drawn; and why others are not drawn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.trial import SIMULATED, Trial
-from instances.errors import InputError
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
@@ -58,8 +57,39 @@ class Need:
         )
 
 
-class NothingToDrawError(InputError):
-    """A ledger lacks the runs of a figure; says what makes them."""
+class NothingToDrawError(Exception):
+    """A figure cannot be drawn, for want of runs, of measurements or altogether; says why in one line.
+
+    It is no ``InputError``: the command line is right, but what it names fails (exit code 1, not 2).
+
+    Parameters
+    ----------
+    figure
+        Its name.
+    problem
+        Why, and what would help where anything does.
+    """
+
+    def __init__(self, figure: str, problem: str) -> None:
+        super().__init__(f"{figure}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class NotDrawn:
+    """A figure, table or algorithm of a paper that is not drawn.
+
+    Attributes
+    ----------
+    name, title, paper
+        As of a ``Figure``.
+    reason
+        Why not, in one sentence.
+    """
+
+    name: str
+    title: str
+    paper: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +114,7 @@ class Figure:
         Its runs.
     draw
         Draws the rows of its runs into a folder and returns the files. Runs that failed are named on the figure. Raises
-        ``NothingToDrawError`` when none of its runs is among the rows.
+        ``NothingToDrawError`` when the rows and the measurements at hand give it nothing to draw.
     """
 
     name: str

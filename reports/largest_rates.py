@@ -38,6 +38,7 @@ def draw_late_at_largest_rates(
     rows, folder
         See ``Figure.draw``.
     """
+    from bench.max_rate import late_fraction
     from bench.simulation.result import VIOLATIONS_ALLOWED
 
     found = rows_by_label(rows, needs)
@@ -46,7 +47,8 @@ def draw_late_at_largest_rates(
     largest: dict[str, float] = {}
     for row in found.values():
         largest[row.instance] = max(largest.get(row.instance, 0.0), row.value or 0.0)
-    notes = gaps(list(found.values()), [row for row in found.values() if not row.value], figure.needs)
+    fruitless = [row for row in found.values() if not row.value or late_fraction(row) is None]
+    notes = gaps(figure.name, list(found.values()), fruitless, figure.needs)
     places = [name for name in names if largest.get(name)]
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()
@@ -65,7 +67,7 @@ def draw_late_at_largest_rates(
         ax.set_xticks(range(len(places)), scales)
         ax.tick_params(axis="x", length=0)
         ax.set(yscale="log", ylim=(_LEAST_PCT, _MOST_PCT), ylabel="Not in time (%)")
-        ax.set_xlim(-0.6, max(1, len(places)) - 0.4)
+        ax.set_xlim(-0.6, len(places) - 0.4)
         ax.yaxis.set_major_formatter("{x:g}")
         ax.grid(axis="y")
         sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))

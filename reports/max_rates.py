@@ -56,7 +56,10 @@ def draw_max_rates(
     if not planned and not climbs:
         raise nothing_to_draw(figure.name, figure.needs)
     places = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
-    notes = gaps(list(planned.values()), [row for row in planned.values() if not row.value], tuple(needs.values()))
+    own = [*planned.values(), *(row for one in climbs.values() for row in one.rows.values())]
+    fruitless = [row for row in planned.values() if not row.value or late_fraction(row) is None]
+    fruitless += [row for one in climbs.values() if not one.throughput_rps for row in one.rows.values()]
+    notes = gaps(figure.name, own, fruitless, tuple(needs.values()))
     notes += _unended(climbs)
     with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
         ax = sheet.subplots()
@@ -77,7 +80,7 @@ def draw_max_rates(
                     ax.plot(place + offset, most_rps, "D", color="black", markerfacecolor="black" if kept else "white")
         ax.set_xticks(range(len(places)), [names[name] for name in places])
         ax.tick_params(axis="x", length=0)
-        ax.set(ylabel="Requests per second, all models", xlim=(-0.6, max(1, len(places)) - 0.4))
+        ax.set(ylabel="Requests per second, all models", xlim=(-0.6, len(places) - 0.4))
         ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.grid(axis="y")
         handles = [

@@ -1,4 +1,4 @@
-"""Who looks how: one colour, marker and line per scheduler and per performance model, one colour per DNN model.
+"""Colours, markers and lines: one of each per scheduler and per performance model, one colour per DNN model.
 
 The colours are Okabe and Ito's, which people with any colour vision tell apart; some are made lighter or darker, so
 that the built-in schedulers, and likewise the models, also differ in a grey print.
@@ -71,6 +71,21 @@ _PERFORMANCE = {
 
 _MODELS = {"alexnet": "#F7F097", "resnet50": "#A8D8F4", "vgg19": "#EBAE3A", "ssd": PURPLE}
 
+SERIES = (
+    Look(DEEP_BLUE, "o", "-"),
+    Look(ORANGE, "s", "--"),
+    Look(GREEN, "^", "-."),
+    Look(BLACK, "D", ":"),
+    Look(VERMILLION, "v", "-"),
+    Look(SKY_BLUE, "X", "--"),
+    Look(PURPLE, "P", "-."),
+    Look("#8C5A00", "h", ":"),
+)
+"""For whatever else is told apart, such as the DNN models of curves."""
+
+_SHADES = ((0xA9, 0xD3, 0xEE), (0x00, 0x1E, 0x33))
+_SHADE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
 _SPARE_COLOURS = (VERMILLION, PURPLE, SKY_BLUE, "#8C5A00", "#7F7F7F", "#56377D")
 _SPARE_MARKERS = ("v", "P", "X", "<", ">", "p", "h", "d")
 _SPARE_LINES = ("-", "--", "-.", ":")
@@ -91,6 +106,16 @@ def scheduler_look(scheduler: str) -> Look:
 def performance_look(model: str) -> Look:
     """Return the look of a performance model."""
     return _PERFORMANCE[model]
+
+
+def shades(count: int) -> tuple[Look, ...]:
+    """Return the looks of up to seven curves in an order, such as those of growing batches, from light to dark."""
+    looks = []
+    for place, marker in zip(range(count), _SHADE_MARKERS, strict=False):
+        part = place / max(1, count - 1)
+        mixed = (round(light + part * (dark - light)) for light, dark in zip(*_SHADES, strict=True))
+        looks.append(Look("#" + "".join(f"{channel:02X}" for channel in mixed), marker, "-"))
+    return tuple(looks)
 
 
 def model_colour(model: str) -> str:

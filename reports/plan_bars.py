@@ -1,13 +1,16 @@
-"""A plan as a picture: a bar per GPU, a piece per slot, labels that fit."""
+"""Plans as pictures: a panel per scheduler, a bar per GPU, a piece per slot, labels that fit."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from instances.instance import Instance
-from reports.canvas import swatch
-from reports.labels import Wording
+from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
+from reports.figure import Need
+from reports.labels import Wording, fit_labels
 from reports.palette import ALARM, ALARM_EDGE, ALARM_HATCH, model_colour
-from reports.placement import Piece, gpus
+from reports.placement import Piece, gpus, pieces
+from reports.selection import instances_of, plans_and_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,14 +29,63 @@ HEADER_IN = 0.26
 FREE_EDGE = "#B5B5B5"
 
 _THICKNESS = 0.8
+_MARGINS_IN = 0.58
+
+
+def draw_plans(
+    name: str,
+    needs: tuple[Need, ...],
+    rows: "Sequence[Row]",
+    folder: Path,
+    across: int = 2,
+    notes: Sequence[str] = (),
+) -> list[Path]:
+    """Draw the plans in ``rows`` for one instance beside each other.
+
+    Parameters
+    ----------
+    name
+        Of the figure, and of its files.
+    needs
+        Of the figure; the first names the instance.
+    rows, folder
+        See ``Figure.draw``.
+    across
+        Plans beside each other.
+    notes
+        Small print.
+    """
+    plans, missing = plans_and_notes(name, rows, needs)
+    said = [*missing, *notes]
+    instance = instances_of(needs)[needs[0].instances]
+    placed = [(row, pieces(row, instance)) for row in plans.values()]
+    bands = [placed[start : start + across] for start in range(0, len(placed), across)]
+    bars = [max(1, *(len(gpus(row)) for row, _ in band)) for band in bands]
+    height_in = sum(bars) * BAR_IN + len(bars) * HEADER_IN + _MARGINS_IN + note_height_in(said)
+    with page(FULL_WIDTH_IN, height_in) as sheet:
+        axes = sheet.subplots(len(bars), across, sharex=True, squeeze=False, gridspec_kw={"height_ratios": bars})
+        for ax, bar_count in zip(axes.flat, (count for count in bars for _ in range(across)), strict=True):
+            ax.set(xlim=(0.0, 100.0), ylim=(bar_count - 0.5, -0.5))
+        labels = [
+            label for ax, (row, found) in zip(axes.flat, placed, strict=False) for label in draw_plan(ax, row, found)
+        ]
+        for ax in axes.flat[len(placed) :]:
+            ax.remove()
+        for ax in axes.flat[max(0, len(placed) - across) : len(placed)]:  # the lowest of each column
+            ax.set_xlabel("Share of the GPU (%)")
+            ax.tick_params(axis="x", labelbottom=True)
+        plan_legend(sheet, instance, [piece for _, found in placed for piece in found])
+        write_note(sheet, said)
+        fit_labels(sheet, labels)
+        return save(sheet, name, folder)
 
 
 def draw_plan(ax: "Axes", row: "Row", found: Sequence[Piece]) -> list[Label]:
     """Draw the plan of ``row``, whose pieces were ``found``, a bar per GPU; return the labels to be fitted."""
-    count, violations = len(gpus(row)), row.violations or 0
+    count, used, violations = len(gpus(row)), row.gpus_used, row.violations or 0
     ax.set_title(row.scheduler)
     ax.set_title(
-        f"{row.gpus_used} GPUs, ${row.cost_per_hour:.2f}/h, {violations} violation{'s' * (violations != 1)}",
+        f"{used} GPU{'s' * (used != 1)}, ${row.cost_per_hour:.2f}/h, {violations} violation{'s' * (violations != 1)}",
         loc="right",
         fontweight="normal",
         color=ALARM if violations else "black",

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
-from reports.figure import Figure, Need
+from reports.figure import Figure, Need, NothingToDrawError
 from reports.palette import STAR, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 from reports.variants import made_for
@@ -71,7 +71,9 @@ def draw_relative_scales(
     """
     own = own_rows(figure.name, [row for need in needs.values() for row in made_for(rows, need)], figure.needs)
     parts = relative_scales({label: made_for(own, need) for label, need in needs.items()}, reference)
-    notes = gaps(own, [row for row in own if not row.feasible], figure.needs)
+    if not parts:
+        raise NothingToDrawError(figure.name, f"no run has a result to draw beside one of {reference}")
+    notes = gaps(figure.name, own, [row for row in own if not row.feasible], figure.needs)
     stopped = [row for row in own if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s]
     if stopped:
         where = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)

@@ -73,7 +73,8 @@ def draw_bars(
         for label, those in found.items()
         if (kept := [row for row in those if all(part.value(row) is not None for part in parts)])
     }
-    notes = gaps(own, [row for row in own if all(row not in kept for kept in shown.values())], figure.needs)
+    fruitless = [row for row in own if all(row not in kept for kept in shown.values())]
+    notes = gaps(figure.name, own, fruitless, figure.needs)
     broken = {label: sum(row.violations or 0 for row in kept if row.feasible is False) for label, kept in shown.items()}
     broken = {label: violations for label, violations in broken.items() if violations}
     if broken:
@@ -98,7 +99,7 @@ def draw_bars(
                 if half := float(half_width(heights)):
                     ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
         ax.set_xticks(range(len(shown)), [label.replace("-", "-\n") for label in shown])
-        ax.set_xlim(-0.6, max(1, len(shown)) - 0.4)
+        ax.set_xlim(-0.6, len(shown) - 0.4)
         for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
             tick.set_color(ALARM if label in broken else "black")
         ax.tick_params(axis="x", length=0)

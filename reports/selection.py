@@ -97,7 +97,7 @@ def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...])
     for row in own:
         if row.plan is not None:
             plans.setdefault(row.scheduler, row)
-    notes = gaps(own, [row for row in own if row.scheduler not in plans], needs)
+    notes = gaps(figure, own, [row for row in own if row.scheduler not in plans], needs)
     for scheduler, row in plans.items():
         unmarked = (row.violations or 0) - len(row.violation_details)  # the ledger keeps only the first ones
         if unmarked > 0:
@@ -105,15 +105,22 @@ def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...])
     return plans, notes
 
 
-def gaps(rows: "Sequence[Row]", fruitless: "Iterable[Row]", needs: tuple[Need, ...]) -> list[str]:
+def gaps(figure: str, rows: "Sequence[Row]", fruitless: "Sequence[Row]", needs: tuple[Need, ...]) -> list[str]:
     """Return what a figure says about what it does not show.
 
     Parameters
     ----------
+    figure
+        Its name, for the error.
     rows, needs
         Of the figure; names the schedulers that are needed and were not run.
     fruitless
         Those of the rows that give it nothing to draw; names them and why.
+
+    Raises
+    ------
+    NothingToDrawError
+        If all of them are: no figure is drawn empty.
     """
     lines = []
     missing = [scheduler for scheduler in _schedulers(needs) if all(row.scheduler != scheduler for row in rows)]
@@ -125,6 +132,8 @@ def gaps(rows: "Sequence[Row]", fruitless: "Iterable[Row]", needs: tuple[Need, .
     if where:
         named = (f"{who} on {', '.join(dict.fromkeys(names))}" for who, names in where.items())
         lines.append(f"Without a result: {'; '.join(named)}.")
+    if len(fruitless) == len(rows):
+        raise NothingToDrawError(figure, f"no run has a result to draw. {' '.join(lines)}")
     return lines
 
 

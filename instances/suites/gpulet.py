@@ -33,7 +33,7 @@ ATC_SLO_MS = {
 }
 """gpulet ATC'22, Table 3."""
 
-_ARXIV_SLO_MS = {"lenet": 5.0, "googlenet": 44.0, "resnet50": 95.0, "ssd-mobilenet": 136.0, "vgg16": 130.0}
+ARXIV_SLO_MS = {"lenet": 5.0, "googlenet": 44.0, "resnet50": 95.0, "ssd-mobilenet": 136.0, "vgg16": 130.0}
 """gpulet arXiv'21, Table 4, in the order of its Table 5."""
 
 GROUPS = (
@@ -105,7 +105,7 @@ def game() -> tuple[Instance, ...]:
 
 def arxiv_game() -> tuple[Instance, ...]:
     """Return ``gpulet-arxiv-game``: the same under the SLOs of the arXiv version; the application's is 95 ms."""
-    return (_application("arxiv-game", _GAME, (), 95.0, _ARXIV_SLO_MS),)
+    return (_application("arxiv-game", _GAME, (), 95.0, ARXIV_SLO_MS),)
 
 
 def traffic() -> tuple[Instance, ...]:
@@ -119,7 +119,7 @@ def traffic() -> tuple[Instance, ...]:
 
 def arxiv_traffic() -> tuple[Instance, ...]:
     """Return ``gpulet-arxiv-traffic``: the same under the SLOs of the arXiv version; the application's is 136 ms."""
-    return (_application("arxiv-traffic", _TRAFFIC, _TRAFFIC_EDGES, 136.0, _ARXIV_SLO_MS),)
+    return (_application("arxiv-traffic", _TRAFFIC, _TRAFFIC_EDGES, 136.0, ARXIV_SLO_MS),)
 
 
 def _application(
@@ -130,7 +130,7 @@ def _application(
     slos_ms: Mapping[str, float] = ATC_SLO_MS,
 ) -> Instance:
     workloads = tuple(Workload(stage, model, slos_ms[model], _EQUAL_RPS) for stage, model in models.items())
-    where, table = ("arXiv, Sec. 6.1", 4) if slos_ms is _ARXIV_SLO_MS else ("ATC '22, Sec. 5.1", 3)
+    where, table = ("arXiv, Sec. 6.1", 4) if slos_ms is ARXIV_SLO_MS else ("ATC '22, Sec. 5.1", 3)
     source = (
         f"gpulet, {where}, {name.removeprefix('arxiv-')}, of the models that arXiv, Sec. 6.1, names: every stage at"
         f" {_EQUAL_RPS:g} req/s times the scale under its SLO of Table {table};"
@@ -158,7 +158,7 @@ def short_skew() -> tuple[Instance, ...]:
 def _chosen(name: str, rates_rps: tuple[float, ...]) -> Instance:
     workloads = tuple(
         Workload(model, model, slo_ms, rate_rps)
-        for (model, slo_ms), rate_rps in zip(_ARXIV_SLO_MS.items(), rates_rps, strict=True)
+        for (model, slo_ms), rate_rps in zip(ARXIV_SLO_MS.items(), rates_rps, strict=True)
         if rate_rps > 0.0
     )
     return _served(
@@ -169,7 +169,7 @@ def _chosen(name: str, rates_rps: tuple[float, ...]) -> Instance:
 def scenarios_1023() -> ScenarioSet:
     """Return every choice of 0, 200, 400 or 600 requests per second for five models, not all zero (arXiv'21)."""
     source = "gpulet, arXiv, Sec. 3.1; SLOs of Table 4; times of the ATC '22 testbed"
-    return _all_rates("gpulet-1023", _ARXIV_SLO_MS, (0.0, 200.0, 400.0, 600.0), source)
+    return _all_rates("gpulet-1023", ARXIV_SLO_MS, (0.0, 200.0, 400.0, 600.0), source)
 
 
 def scenarios_19682() -> ScenarioSet:

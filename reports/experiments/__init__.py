@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.experiments.claim import Claim, Table, Tally, compare, fill, markdown
+from reports.experiments.claim import COUNTED, Claim, Table, Tally, compare, fill, markdown
 from reports.experiments.runs import Runs, merged
 
 if TYPE_CHECKING:
@@ -60,11 +60,9 @@ def render(ledger: "Ledger") -> Document:
         text = templates.get_template(f"{name}.md.j2").render(_tables(name, runs, tally))
         parts.append(f"## {title}\n\n{text.strip()}\n{_lacking(runs.missing)}")
         missing |= dict.fromkeys(runs.missing)
-        if tally.same or tally.other or tally.not_at_hand:
-            lines.append((title, f"{tally.same}", f"{tally.other}", f"{tally.not_at_hand}"))
-    head = templates.get_template("head.md.j2").render(
-        summary=markdown(("", "the same", "not the same", "not at hand"), lines), made=_made(runs)
-    )
+        if tally.total():
+            lines.append((title, *(f"{tally[counted]}" for counted in COUNTED)))
+    head = templates.get_template("head.md.j2").render(summary=markdown(("", *COUNTED), lines), made=_made(runs))
     return Document("\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *parts]), merged(list(missing)))
 
 

@@ -1,8 +1,10 @@
-"""A statement of a paper beside what comes out here: numbers, and whether they are the same."""
+"""Claims: a statement of a paper beside what comes out here, and a verdict on the two."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from reports.experiments.runs import NotAtHandError
@@ -13,7 +15,23 @@ if TYPE_CHECKING:
 Values = tuple[Any, ...]
 """Numbers and words; ``None`` where a run has none."""
 
-HEAD = ("what", "paper", "here", "same?", "why not")
+HEAD = ("what", "paper", "here", "verdict", "reason or note")
+
+NOTHING_PUBLISHED = "–"
+"""The paper's column of a line that the paper says nothing about; such a line has no verdict."""
+
+
+class Verdict(StrEnum):
+    """How the numbers here compare with the paper's."""
+
+    REPRODUCED = "reproduced"
+    """They agree within the stated tolerance."""
+    BETTER = "better"
+    """They differ in the direction that people want, by a stated factor."""
+    DIFFERENT = "different"
+    """They differ, for a stated reason."""
+    NOT_COMPARABLE = "not comparable"
+    """Agreement would be chance or by construction, for a stated reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +41,27 @@ class Claim:
     Attributes
     ----------
     what
-        Is compared.
+        The quantity or the statement.
     paper
-        Its numbers, or its words where it gives none.
+        The paper's numbers, or its words where it gives none.
     ours
         The query that computes the same numbers.
     form
-        How both are written: a format string with a place for each number.
+        The text of both: a format string with a place for each number.
     within
-        Relative difference up to which every number is the same as the paper's.
+        Largest relative difference from the paper's numbers at which the claim is reproduced.
     holds
-        In place of ``within``: whether our numbers say what the paper says.
-    why_not
-        Why they are not the same; appears only where they are not.
+        The test that replaces ``within``: whether our numbers say what the paper says.
+    criterion
+        ``holds`` in words; it stands beside the verdict.
+    better
+        The factor by which our numbers are better than the paper's, at most 1 if they are not: see ``below``. ``None``
+        where neither direction is better.
+    not_comparable
+        Why the two cannot be compared, whatever the numbers: the paper withholds an input that decides the number, the
+        number served to calibrate ours, or ours is another quantity. Empty where they can be.
+    reason
+        Why they differ; appears with the verdict *different* only.
     note
         What to know in any case.
     """
@@ -46,22 +72,66 @@ class Claim:
     form: str = "{}"
     within: float = 0.0
     holds: Callable[..., bool] | None = None
-    why_not: str = ""
+    criterion: str = ""
+    better: Callable[..., float] | None = None
+    not_comparable: str = ""
+    reason: str = ""
     note: str = ""
 
-    def same(self, ours: Values) -> bool | None:
-        """Return whether our numbers are the paper's; ``None`` where it gives nothing to compare."""
+    def __post_init__(self) -> None:
+        if (self.holds is None) != (not self.criterion):
+            raise ValueError(f"{self.what}: `holds` and `criterion` come together")
+        if isinstance(self.paper, str) and self.published and self.holds is None and not self.not_comparable:
+            raise ValueError(f"{self.what}: words need `holds` or `not_comparable`")
+
+    @property
+    def published(self) -> bool:
+        """Whether the paper says anything to compare with."""
+        return self.paper != NOTHING_PUBLISHED
+
+    def verdict(self, ours: Values) -> Verdict | None:
+        """Return the verdict on our numbers; ``None`` where the paper says nothing."""
+        if not self.published:
+            return None
+        if self.not_comparable:
+            return Verdict.NOT_COMPARABLE
         if None in ours:
-            return False
+            return Verdict.DIFFERENT
+        if self._agrees(ours):
+            return Verdict.REPRODUCED
+        if self.better is not None and self.better(*ours) > 1.0:
+            return Verdict.BETTER
+        return Verdict.DIFFERENT
+
+    def _agrees(self, ours: Values) -> bool:
         if self.holds is not None:
             return bool(self.holds(*ours))
-        if isinstance(self.paper, str):
-            return None
         return all(_equal(*pair, self.within) for pair in zip(ours, self.paper, strict=True))
 
     def written(self, values: Values) -> str:
         """Return numbers as they appear in the table."""
         return "no plan" if None in values else self.form.format(*values)
+
+    def judged(self, ours: Values) -> tuple[str, str]:
+        """Return the last two cells of the line: the verdict with its measure, and the reason or note."""
+        match self.verdict(ours):
+            case None:
+                return "", self.note
+            case Verdict.REPRODUCED:
+                tolerance = self.criterion or (f"within {100.0 * self.within:g} %" if self.within else "exactly")
+                return f"{Verdict.REPRODUCED}: {tolerance}", self.note
+            case Verdict.BETTER:
+                assert self.better is not None
+                return f"{Verdict.BETTER}: {self.better(*ours):.3g} times", self.note
+            case Verdict.DIFFERENT:
+                return Verdict.DIFFERENT, _joined(self.reason, self.note)
+            case Verdict.NOT_COMPARABLE:
+                return Verdict.NOT_COMPARABLE, _joined(self.not_comparable, self.note)
+
+
+def below(paper: float) -> Callable[..., float]:
+    """Return a measure for ``Claim.better``: the factor by which our first number is below the paper's."""
+    return lambda first, *_: paper / first
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +142,13 @@ class Table:
     lines: "Sequence[tuple[str | Callable[[Runs], str], ...]]"
 
 
-@dataclass
-class Tally:
-    """How many statements of a section turned out the same, how many did not, and how many are not at hand."""
+NOT_AT_HAND = "not at hand"
+"""Counted in the place of a verdict where runs or measurements are missing."""
 
-    same: int = 0
-    other: int = 0
-    not_at_hand: int = 0
+Tally = Counter[str]
+"""Claims of a section by verdict, and those ``NOT_AT_HAND``."""
+
+COUNTED = (*Verdict, NOT_AT_HAND)
 
 
 def compare(claims: Sequence[Claim], runs: "Runs", tally: Tally) -> str:
@@ -89,15 +159,13 @@ def compare(claims: Sequence[Claim], runs: "Runs", tally: Tally) -> str:
         try:
             ours = claim.ours(runs)
         except NotAtHandError as missing:
-            tally.not_at_hand += 1
+            tally[NOT_AT_HAND] += claim.published
             lines.append((claim.what, paper, str(missing), "", claim.note))
             continue
-        same = claim.same(ours)
-        tally.same += same is True
-        tally.other += same is False
-        verdict = {True: "yes", False: "no", None: "–"}[same]
-        said = [claim.why_not] if same is False else []
-        lines.append((claim.what, paper, claim.written(ours), verdict, "; ".join(filter(None, [*said, claim.note]))))
+        verdict = claim.verdict(ours)
+        if verdict is not None:
+            tally[verdict] += 1
+        lines.append((claim.what, paper, claim.written(ours), *claim.judged(ours)))
     return markdown(HEAD, lines)
 
 
@@ -128,6 +196,10 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     escaped = ([cell.replace("|", "\\|") for cell in line] for line in (head, ["---"] * len(head), *lines))
     return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+
+def _joined(*sentences: str) -> str:
+    return "; ".join(filter(None, sentences))
 
 
 def _equal(ours: Any, paper: Any, within: float) -> bool:

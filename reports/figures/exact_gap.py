@@ -29,9 +29,9 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     own = own_rows(FIGURE.name, rows, NEEDS)
     useful = [row for row in own if any(curves(row, None))]
     instances = [i for name, i in instances_of(NEEDS).items() if any(row.instance == name for row in useful)]
-    notes = gaps(own, [row for row in own if row not in useful], NEEDS)
+    notes = gaps(FIGURE.name, own, [row for row in own if row not in useful], NEEDS)
     columns = 2 if len(instances) > 1 else 1
-    lines = max(1, -(-len(instances) // columns))
+    lines = -(-len(instances) // columns)
     with page(FULL_WIDTH_IN, _HEIGHT_IN * lines / 2 + 0.6 + note_height_in(notes)) as sheet:
         panels = sheet.subplots(lines, columns, sharex=True, squeeze=False).ravel()
         for panel, instance in zip(panels, instances, strict=False):

@@ -22,7 +22,7 @@ _HEIGHT_IN = 3.2
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw solved share and gap of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
-    notes = gaps(own, [row for row in own if row.value is None], NEEDS)
+    notes = gaps(FIGURE.name, own, [row for row in own if row.value is None], NEEDS)
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         solved, gap = sheet.subplots(2, 1, sharex=True)
         handles = []

@@ -1,10 +1,15 @@
-"""gpulet ATC'22, Fig. 7: how much co-location slows inference down."""
+"""gpulet ATC'22, Fig. 7, and arXiv'21, Fig. 6: how much co-location slows inference down."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reports.canvas import COLUMN_IN, note_height_in, page, save, write_note
 from reports.figure import Figure
+from reports.measured import measured_pairs, missing_note
+from reports.palette import QUIET, Look, performance_look
+from reports.scatter import cumulate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,12 +27,16 @@ _HEIGHT_IN = 2.6
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
-    """Draw the distributions into ``folder``; they need no runs."""
-    from reports.canvas import COLUMN_IN, note_height_in, page, save, write_note
-    from reports.measured import measured_pairs, missing_note
-    from reports.palette import QUIET, Look, performance_look
-    from reports.scatter import cumulate
+    """Draw the figure of the ATC'22 paper into ``folder``; it needs no runs."""
+    return _draw(FIGURE.name, folder)
 
+
+def draw_arxiv(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    """Draw the same for the arXiv version."""
+    return _draw(ARXIV.name, folder)
+
+
+def _draw(name: str, folder: Path) -> list[Path]:
     model = "gpulet's model, RTX 2080 Ti"
     lines, looks = {model: predicted_overheads()}, {model: performance_look("gpulet")}
     for gpu, line in (("v100", "-"), ("a100", "--")):
@@ -42,7 +51,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         ax.set(xlabel="Slower than alone (%)", xlim=(0.0, 150.0))
         ax.legend(loc="lower right")
         write_note(sheet, notes)
-        return save(sheet, FIGURE.name, folder)
+        return save(sheet, name, folder)
 
 
 def predicted_overheads() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -87,3 +96,5 @@ FIGURE = Figure(
     needs=(),
     draw=draw,
 )
+ARXIV = replace(FIGURE, name="gpulet-arxiv-fig6", paper="gpulet arXiv'21, Fig. 6", draw=draw_arxiv)
+"""The same experiment."""

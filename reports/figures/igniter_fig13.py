@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reports.canvas import COLUMN_IN, note_height_in, page, save, write_note
 from reports.figure import Figure
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ _NOTES = ["Four co-located models were measured by the paper alone; its errors a
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw the four models into ``folder``; they need no runs."""
     from instances.measurements import Configuration
-    from reports.canvas import COLUMN_IN, note_height_in, page, save, write_note
     from reports.colocation_panel import draw_colocated
 
     places = [Configuration(model, BATCH, SHARE_PCT) for model in MODELS]

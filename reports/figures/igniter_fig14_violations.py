@@ -34,7 +34,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
     own = [row for row in own_rows(FIGURE.name, rows, NEEDS) if row.scheduler in SCHEDULERS]
     simulated = [row for row in own if row.simulation is not None]
-    notes = gaps(own, [row for row in own if row not in simulated], NEEDS)
+    notes = gaps(FIGURE.name, own, [row for row in own if row not in simulated], NEEDS)
     told = ", ".join(f"{scheduler} {count}" for scheduler, count in PAPER.items())
     notes.append(f"Workloads in violation in the paper, measured under constant arrivals: {told}.")
     with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:

@@ -34,8 +34,6 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         for position, (scheduler, found) in enumerate(placed.items()):
             _draw_shares(ax, instance, scheduler, found, position, len(placed))
         _label(ax, instance)
-        if not placed:
-            ax.text(0.5, 0.5, "no plan to draw", transform=ax.transAxes, ha="center", va="center")
         _legend(sheet, placed)
         write_note(sheet, notes)
         return save(sheet, FIGURE.name, folder)
@@ -96,8 +94,7 @@ def _legend(sheet: "Page", placed: Mapping[str, Sequence[Piece]]) -> None:
     handles = [swatch(scheduler_look(scheduler).colour, scheduler) for scheduler in placed]
     if any(piece.violating for found in placed.values() for piece in found):
         handles.append(swatch("white", "violation", edgecolor=ALARM, linewidth=ALARM_EDGE, hatch=ALARM_HATCH))
-    if handles:
-        sheet.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 8))
+    sheet.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 8))
 
 
 FIGURE = Figure(

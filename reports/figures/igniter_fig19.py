@@ -36,7 +36,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
             _draw_gpu(ax, place, scheduler, beside(pieces(row, instance)))
         ax.set_yticks(range(len(plans)), list(plans))
         ax.tick_params(axis="y", length=0)
-        ax.set(xlim=(0.0, 100.0), ylim=(max(1, len(plans)) - 0.4, -0.6), xlabel="Share of the GPU (%)")
+        ax.set(xlim=(0.0, 100.0), ylim=(len(plans) - 0.4, -0.6), xlabel="Share of the GPU (%)")
         handles = [
             swatch("#707070", f"{WORKLOAD}"),
             swatch(pale("#707070"), "its neighbours", edgecolor="white"),

@@ -49,7 +49,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw time and memory of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
     timed = [row for row in own if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
-    notes = gaps(own, [row for row in own if row not in timed], NEEDS)
+    notes = gaps(FIGURE.name, own, [row for row in own if row not in timed], NEEDS)
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         time, memory = sheet.subplots(2, 1, sharex=True, height_ratios=(1.6, 1.0))
         _label(time, memory)

@@ -33,7 +33,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     everyone = [row for found in own.values() for row in found]
     if not everyone:
         raise nothing_to_draw(FIGURE.name, FIGURE.needs)
-    notes = gaps(everyone, [row for row in everyone if not _counts(row)], FIGURE.needs)
+    notes = gaps(FIGURE.name, everyone, [row for row in everyone if not _counts(row)], FIGURE.needs)
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()
         ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")

@@ -28,6 +28,7 @@ def _label(ax: "Axes") -> None:
     ax.set(yscale="log", ylabel="Decision time (ms)")
     ax.set_ylim(bottom=1.0)
     ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("")
 
 
 FIGURE = Figure(

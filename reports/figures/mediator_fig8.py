@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
-from reports.figure import Figure, Need
+from reports.figure import Figure, Need, NothingToDrawError
 from reports.palette import QUIET, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 
@@ -54,10 +54,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         if row.plan is not None and row.scheduler in (OURS, *OTHERS) and row.scheduler not in plans:
             plans[row.scheduler] = fares(row)
     compared = {name: plans for name, plans in found.items() if OURS in plans and len(plans) > 1}
-    notes = gaps(own, [row for row in own if row.plan is None], NEEDS)
+    notes = gaps(FIGURE.name, own, [row for row in own if row.plan is None], NEEDS)
+    if not compared:
+        raise NothingToDrawError(FIGURE.name, f"no two plans to compare. {' '.join(notes)}")
     with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
         panels = sheet.subplots(len(_MEASURES), 2, width_ratios=(4, 1), sharex="col")
-        name, first = next(iter(compared.items()), ("no plans to compare", {}))
+        name, first = next(iter(compared.items()))
         for (by_job, by_mix), (label, rates) in zip(panels, _MEASURES, strict=True):
             _draw_jobs(by_job, first, rates)
             _draw_mixes(by_mix, compared, rates)
@@ -93,7 +95,7 @@ def improvement_pct(ours: Rates, theirs: Rates) -> dict[str, float]:
 
 def _draw_jobs(ax: "Axes", plans: Plans, rates: Callable[[Fares], Rates]) -> None:
     others = [other for other in OTHERS if other in plans]
-    jobs = sorted(plans[OURS].served if OURS in plans else (), key=lambda job: int(job.removeprefix("j")))
+    jobs = sorted(plans[OURS].served, key=lambda job: int(job.removeprefix("j")))
     for number, other in enumerate(others):
         better = improvement_pct(rates(plans[OURS]), rates(plans[other]))
         width = _GROUP_WIDTH / len(others)
@@ -101,7 +103,7 @@ def _draw_jobs(ax: "Axes", plans: Plans, rates: Callable[[Fares], Rates]) -> Non
         heights = [better.get(job, 0.0) for job in jobs]
         ax.bar(at, heights, width, color=scheduler_look(other).colour, edgecolor="black", linewidth=0.2)
     ax.axhline(0.0, color=QUIET, linewidth=0.6)
-    ax.set_xlim(-0.7, max(1, len(jobs)) - 0.3)
+    ax.set_xlim(-0.7, len(jobs) - 0.3)
     ax.set_xticks(range(0, len(jobs), 3), [job.removeprefix("j") for job in jobs[::3]])
     ax.grid(axis="y")
 

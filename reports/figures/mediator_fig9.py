@@ -26,18 +26,15 @@ _MARGINS_IN = 0.6
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw a group of each plan in ``rows`` into ``folder``; see ``Figure.draw``."""
     plans, notes = plans_and_notes(FIGURE.name, rows, NEEDS)
-    panels = max(1, len(plans))
-    with page(FULL_WIDTH_IN, _PANEL_IN * panels + _MARGINS_IN + note_height_in(notes)) as sheet:
-        axes = sheet.subplots(panels, 1, sharex=True, sharey=True, squeeze=False).ravel()
-        for ax, (scheduler, row) in zip(axes, plans.items(), strict=False):
+    with page(FULL_WIDTH_IN, _PANEL_IN * len(plans) + _MARGINS_IN + note_height_in(notes)) as sheet:
+        axes = sheet.subplots(len(plans), 1, sharex=True, sharey=True, squeeze=False).ravel()
+        for ax, (scheduler, row) in zip(axes, plans.items(), strict=True):
             _draw_group(ax, scheduler, row)
         for ax in axes:
             ax.set_ylabel("Demand (% of a GPU)")
             ax.axhline(100.0, color=ALARM, linewidth=0.9, linestyle="--")
         axes[0].set_ylim(bottom=0.0)  # of all panels, when they are filled
         axes[-1].set_xlabel("Time (s)")
-        if not plans:
-            axes[0].set_title("no plan to draw")
         handles = [stroke(f"all jobs, {scheduler}", color=scheduler_look(scheduler).colour) for scheduler in plans]
         handles += [stroke("each job", color=QUIET, linewidth=0.5), stroke("capacity", color=ALARM, linestyle="--")]
         sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))

@@ -43,6 +43,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         quality.set(xlabel="Value within this factor of the best", ylabel="Part of the instances (%)", ylim=(0, 103))
         speed.set(xlabel=f"Time to within {100.0 * TARGET:g} % of the best value, over the shortest", xscale="log")
         speed.xaxis.set_major_formatter(FuncFormatter(lambda factor, _: f"{factor:g}"))
+        speed.xaxis.set_minor_formatter("")
         for ax in (quality, speed):
             ax.grid()
         looks = {name: scheduler_look(name) for name in names}

@@ -38,7 +38,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     own = own_rows(FIGURE.name, rows, NEEDS)
     (name, *_) = [each for each in (NEEDS[0].instances, NEEDS[0].quick) if each in {row.instance for row in own}]
     own = [row for row in own if row.instance == name]
-    notes = gaps(own, [row for row in own if row.violations is None], NEEDS)
+    notes = gaps(FIGURE.name, own, [row for row in own if row.violations is None], NEEDS)
     notes.append("GPUs are in the order of the legend.")
     workloads = len(instances_of(NEEDS)[name].workloads)
     kinds: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (

@@ -1,13 +1,17 @@
-"""What the tests of figures share: rows made by hand, and the page that a figure was drawn on."""
+"""What the tests of figures share: rows and measurements made by hand, and the page that a figure was drawn on."""
 
+import json
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib.figure import Figure as Page
 
+import reports
 from bench.ledger.row import Row, Termination, columns
 from instances.suites import suite
 from reports import canvas
@@ -16,7 +20,7 @@ from reports.figure import Need
 from reports.figures import figure
 
 SUITES_OF_ROWS = (
-    *("igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "inss-clusters", "64gpu", "exact-scaling"),
+    *("igniter-3", "igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "inss-clusters", "64gpu", "exact-scaling"),
     *("mediator-40", "smoke", "gpulet-pairs", "gpulet-game", "gpulet-traffic", "gpulet-equal"),
     *("gpulet-scen1", "gpulet-scen2"),
 )
@@ -85,6 +89,51 @@ def make_row() -> Callable[..., Row]:
     return make
 
 
+@pytest.fixture(scope="session")
+def few_measurements(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a folder of measurements with something for every figure, all of it made up."""
+    folder = tmp_path_factory.mktemp("measurements")
+    pairs = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms,std_a_ms,std_b_ms"
+    solo = "model,batch,share_pct,latency_ms,l2_util_pct,dram_util_pct"
+    files = {
+        "v100-igniter/pairs.csv": [
+            pairs,
+            "vgg19,4,40,ssd,4,60,19.2,20.1,0.1,0.1",
+            "alexnet,2,50,resnet50,2,50,1.4,4.6,0.1,0.1",
+            "resnet50,16,50,alexnet,2,50,22.0,1.4,0.1,0.1",
+            "vgg19,4,50,resnet50,16,50,15.0,24.0,0.1,0.1",
+        ],
+        "v100-igniter/solo.csv": [solo, "resnet50,16,50,20.0,17,13"],
+        "v100-igniter/profile.json": [json.dumps(_light_profile())],
+        "a100-gpulet/pairs.csv": [pairs.partition(",latency_b_ms")[0], "vgg16,4,40,resnet50,4,60,19.2"],
+        "a100-gpulet/solo.csv": [
+            solo,
+            *(f"{model},{b},100,{5 + b / 2},{10 + b},{12 + b}" for model in ("resnet50", "vgg16") for b in (1, 8, 32)),
+        ],
+    }
+    for name, lines in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("\n".join(lines))
+    return folder
+
+
+def _light_profile() -> dict[str, Any]:
+    copies = {
+        "power_w": [120.0, 190.0, 260.0, 300.0, 300.0],
+        "frequency_mhz": [1530.0, 1530.0, 1530.0, 1490.0, 1430.0],
+        "scheduling_delay_ms_per_kernel": [0.001, 0.002, 0.007, 0.012, 0.017],
+    }
+    model = {
+        "scheduling_delay_alone_ms": 0.07,
+        "gpu_latency_ms[batch][share]": [[8.0, 3.0, 2.5], [90.0, 20.0, 12.0], [180.0, 40.0, 21.0]],
+        "power_w[batch][share]": [[80.0, 120.0, 130.0], [85.0, 190.0, 290.0], [85.0, 190.0, 293.5]],
+        "frequency_mhz[batch][share]": [[1530.0, 1530.0, 1530.0]] * 2 + [[1530.0, 1530.0, 1509.0]],
+        "l2_util_pct_at_(1,10)_(16,50)_(32,100)": [3.0, 17.0, 33.0],
+    }
+    gpu = {"max_frequency_mhz": 1530, "idle_power_w": 53.5, "identical_vgg19_colocated_1_to_5": copies}
+    return {"gpu": gpu, "profiled_batches": [1, 16, 32], "models": {"resnet50": model}}
+
+
 @pytest.fixture
 def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sequence[Row]], Page]:
     """Draw a figure and return its page, which would have been saved."""
@@ -99,6 +148,8 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sequence[Row]], Page
             return []
 
         chosen = figure(name)
+        for found in pkgutil.iter_modules(reports.__path__, "reports."):  # also those that are imported while drawing
+            import_module(found.name)
         with monkeypatch.context() as patch:
             for module in [module for name, module in list(sys.modules.items()) if name.startswith("reports.")]:
                 if getattr(module, "save", None) is save and module is not canvas:

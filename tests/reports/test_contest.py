@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bench.ledger.row import Row
-from instances import InputError
 from reports.contest import contest, failures
+from reports.figure import NothingToDrawError
 from reports.figures.critical_difference import gap_table
 from reports.figures.performance_profiles import times_s, values
 from reports.palette import QUIET
@@ -86,7 +86,9 @@ def test_ranks_and_what_does_not_differ_are_drawn(rows, draw):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_ranks_take_two_of_each(rows, count, draw):
-    with pytest.raises(InputError, match=r"critical-difference: .* two of each are the least: `bench run --instances"):
+    with pytest.raises(
+        NothingToDrawError, match=r"critical-difference: .* two of each are the least: `bench run --instances"
+    ):
         draw("critical-difference", rows[:count])
 
 

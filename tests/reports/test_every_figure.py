@@ -1,7 +1,11 @@
-"""Every figure from a small ledger: three files, no empty axes, labels on them, looks that differ in a grey print."""
+"""Every figure from a small ledger and a few measurements: three files, no empty axes, looks that differ in grey.
+
+None is drawn empty: without results it says so.
+"""
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import combinations, count, pairwise
 from pathlib import Path
 from typing import Any
@@ -18,8 +22,9 @@ from bench.max_rate import Climb, with_all_served
 from bench.scenarios import pack
 from instances import Instance, ScenarioSet
 from instances.suites import SCENARIO_SUITES, SUITES
-from reports.figure import Figure, Need
+from reports.figure import Figure, Need, NothingToDrawError
 from reports.figures import figure, figure_names
+from reports.measured import VARIABLE
 from reports.palette import QUIET, lightness
 
 STEP = 8.0
@@ -154,7 +159,7 @@ def climbed(instance: Instance, need: Need, scheduler: str, made: Callable[..., 
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Page, list[Path]]]:
+def drawn(tmp_path_factory: pytest.TempPathFactory, few_measurements: Path) -> Callable[[str], tuple[Page, list[Path]]]:
     """Draw a figure, once, and return its page and its files."""
     known: dict[str, tuple[Page, list[Path]]] = {}
     folder = tmp_path_factory.mktemp("figures")
@@ -170,12 +175,31 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Pag
                     as_it_is(page, *given, **options, dpi=40)  # coarse, for speed
 
                 patch.setattr(Page, "savefig", saved)
+                patch.setenv(VARIABLE, str(few_measurements))
                 chosen = figure(name)
                 files = chosen.draw(rows_of(chosen), folder)
             known[name] = pages[0], files
         return known[name]
 
     return draw
+
+
+NO_RESULT = {column.name: None for column in columns() if column.name.startswith("sim_")} | {
+    **dict.fromkeys(("value", "feasible", "bound", "bound_certified", "violations", "gpus_used", "cost_per_hour")),
+    **dict.fromkeys(("throughput_rps", "fragments_pct", "over_capacity_pct", "decision_s", "peak_memory_mb")),
+    **dict.fromkeys(("plan", "simulation", "scenarios")),
+    "status": "unknown",
+    "termination": Termination.CRASHED,
+    "trajectory": [],
+}
+
+
+@pytest.mark.parametrize("name", [name for name in figure_names() if figure(name).needs])
+def test_none_is_drawn_empty(name: str, tmp_path: Path) -> None:
+    chosen = figure(name)
+    with pytest.raises(NothingToDrawError, match=rf"^{name}: no "):
+        chosen.draw([replace(row, **NO_RESULT) for row in rows_of(chosen)], tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def visible(page: Page) -> list[Axes]:
@@ -185,9 +209,14 @@ def visible(page: Page) -> list[Axes]:
 @pytest.mark.parametrize("name", figure_names())
 def test_it_is_written_as_pdf_svg_and_png(name: str, drawn: Callable[[str], tuple[Page, list[Path]]]) -> None:
     _, files = drawn(name)
-    heads = [file.read_bytes()[:5] for file in files]
     assert [file.name for file in files] == [f"{name}.{suffix}" for suffix in ("pdf", "svg", "png")]
-    assert (heads[0], heads[1], heads[2][1:4]) == (b"%PDF-", b"<?xml", b"PNG")
+    pdf, svg, png = (file.read_bytes() for file in files)
+    assert (pdf[:5], svg[:5], png[1:4]) == (b"%PDF-", b"<?xml", b"PNG")
+    assert b"/CIDFontType2" in pdf  # TrueType, which printers and editors take
+    assert svg.count(b"<text") > 5  # text that can be searched and edited
+    assert b"mathdefault" not in svg
+    assert b"CreationDate" not in pdf
+    assert b"<dc:date>" not in svg
 
 
 @pytest.mark.parametrize("name", figure_names())

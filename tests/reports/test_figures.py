@@ -1,5 +1,6 @@
-"""The list of figures, and what holds for every one of them."""
+"""The list of figures, compared with the papers, and what holds for every one of them."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,82 +11,84 @@ from bench.simulation.arrivals import Arrivals, Process
 from bench.trial import Trial
 from instances import InputError
 from instances.suites import SCENARIO_SUITES, SUITES
-from reports.figure import Need
-from reports.figures import figure, figure_names
-from tests.reports.figure_names import OF_COURSES, OF_MODELS, OF_TRAININGS
+from reports.figure import Need, NothingToDrawError
+from reports.figures import figure, figure_names, figures_not_drawn
+from tests.reports.figure_names import OF_COURSES, OF_MEASUREMENTS, OF_MODELS, OF_TRAININGS, OURS
 
-PAPERS = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
-VARIANTS = [
-    "gpulet-arxiv-fig16",
-    "gpulet-fig17",
-    "gpulet-fig6",
-    "igniter-fig19",
-    "igniter-fig20",
-    "inss-fig15",
-    "inss-fig18",
-    "inss-fig19",
-    "inss-fig3",
-    "inss-fig4",
-]
-OF_SETS = ["gpulet-arxiv-fig15", "gpulet-arxiv-fig4", "gpulet-fig16", "gpulet-fig5"]
-OF_SIMULATIONS = [
-    "gpulet-arxiv-fig12",
-    "gpulet-arxiv-fig13",
-    "gpulet-fig13",
-    "gpulet-fig14",
-    "igniter-fig14-violations",
-    "inss-fig10",
-    "inss-fig12",
-    "inss-fig13",
-    "inss-fig14",
-    "inss-fig16",
-    "inss-fig17",
-    "robustness",
-]
-OF_CONTESTS = ["critical-difference", "performance-profiles", "primal-integral"]
-DRAWN_FROM_RUNS = [
-    *("exact-gap", "exact-scaling", "mediator-fig8", "mediator-fig9"),
-    *PAPERS,
-    *VARIANTS,
-    *OF_SIMULATIONS,
-]
-NAMES = sorted([*DRAWN_FROM_RUNS, *OF_CONTESTS, *OF_COURSES, *OF_MODELS, *OF_SETS, *OF_TRAININGS])
-INSTANCE = {
-    "exact-gap": "64gpu-cost",
-    "exact-scaling": "exact-10-s0",
-    "igniter-fig14": "igniter-12",
-    "igniter-fig18": "igniter-12",
-    "igniter-fig21": "igniter-mix-50-s0",
-    "mediator-fig8": "mediator-40-s0",
-    "mediator-fig9": "mediator-40-s0",
-    "gpulet-arxiv-fig16": "gpulet-equal",
-    "gpulet-fig17": "gpulet-scen1",
-    "gpulet-fig6": "gpulet-pair1",
-    "igniter-fig19": "igniter-12",
-    "igniter-fig20": "igniter-12-t4",
-    "gpulet-arxiv-fig12": "gpulet-equal",
-    "gpulet-arxiv-fig13": "gpulet-equal",
-    "gpulet-fig13": "gpulet-scen1",
-    "gpulet-fig14": "gpulet-scen1",
-    "igniter-fig14-violations": "igniter-12",
-    "inss-fig10": "4gpu",
-    "inss-fig12": "4gpu",
-    "inss-fig13": "4gpu",
-    "inss-fig14": "4gpu",
-    "inss-fig16": "inss-64gpu",
-    "inss-fig17": "inss-64gpu",
-    "robustness": "64gpu-cost",
-    "inss-fig15": "4gpu",
-    "inss-fig18": "inss-64gpu",
-    "inss-fig19": "inss-8gpu",
-    "inss-fig3": "4gpu",
-    "inss-fig4": "4gpu",
+NAMES = figure_names()
+WITHOUT_RUNS = (*OF_COURSES, *OF_MEASUREMENTS, *OF_MODELS, *OF_TRAININGS)
+FROM_RUNS = [name for name in NAMES if name not in WITHOUT_RUNS]
+PLANS = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
+
+PAPERS = {
+    "igniter": ("iGniter", 21, 4, 2),
+    "inss": ("InSS", 19, 4, 1),
+    "gpulet": ("gpulet ATC'22", 17, 5, 2),
+    "gpulet-arxiv": ("gpulet arXiv'21", 16, 5, 1),
+    "mediator": ("MediatorDNN", 9, 5, 3),
 }
+"""How each paper is called, and the numbers of its last figure, table and algorithm."""
+
+ROMAN = ("I", "II", "III", "IV", "V")
 
 
-def test_every_file_in_the_folder_is_a_figure_of_that_name():
-    assert figure_names() == NAMES
+def where(paper: str, kind: str, number: int) -> str:
+    """Return how a paper calls one of its figures, tables or algorithms."""
+    words = {"fig": "Fig.", "table": "Table", "alg": "Alg."}
+    written = ROMAN[number - 1] if (paper, kind) == ("mediator", "table") else number
+    return f"{PAPERS[paper][0]}, {words[kind]} {written}"
+
+
+@pytest.mark.parametrize(
+    ("paper", "kind", "number"),
+    [
+        pytest.param(paper, kind, number, id=f"{paper}-{kind}{number}")
+        for paper, (_, *last) in PAPERS.items()
+        for kind, most in zip(("fig", "table", "alg"), last, strict=True)
+        for number in range(1, most + 1)
+    ],
+)
+def test_every_figure_table_and_algorithm_of_the_papers_is_drawn_or_has_a_reason(paper, kind, number):
+    name = f"{paper}-{kind}{number}"
+    listed = {**{drawn: figure(drawn) for drawn in NAMES}, **figures_not_drawn()}
+    own = {found: each for found, each in listed.items() if found == name or found.startswith(f"{name}-")}
+    assert name in own
+    for each in own.values():
+        assert re.match(rf"{re.escape(where(paper, kind, number))}\b", each.paper)
+
+
+def test_nothing_else_is_listed():
+    places = re.compile(rf"({'|'.join(sorted(PAPERS, key=len, reverse=True))})-(fig|table|alg)(\d+)(-[a-z]+)?")
+    for name in [*NAMES, *figures_not_drawn()]:
+        if name not in OURS:
+            paper, kind, number, _ = places.fullmatch(name).groups()
+            assert 1 <= int(number) <= dict(zip(("fig", "table", "alg"), PAPERS[paper][1:], strict=True))[kind]
+    assert set(OURS) < set(NAMES)
+    assert not set(NAMES) & set(figures_not_drawn())
+
+
+def test_what_is_not_drawn_says_why_in_one_sentence():
+    for name, each in figures_not_drawn().items():
+        for text in (each.title, each.paper, each.reason):
+            assert text == text.strip(" .") != ""
+            assert "\n" not in text
+        with pytest.raises(NothingToDrawError, match=rf"^{name}: not drawn: {re.escape(each.reason)}$"):
+            figure(name)
+
+
+def test_commands_in_reasons_name_instances_that_exist():
+    known = {instance.name for suite in SUITES.values() for instance in suite.build()}
+    shown = {
+        found for each in figures_not_drawn().values() for found in re.findall(r"bench show ([\w-]+)", each.reason)
+    }
+    assert shown
+    assert shown <= known
+
+
+def test_names_are_sorted_and_those_of_the_figures():
+    assert sorted(NAMES) == NAMES
     assert [figure(name).name for name in NAMES] == NAMES
+    assert [name for name in NAMES if not figure(name).needs] == sorted(WITHOUT_RUNS)
 
 
 def test_a_mistyped_name_gets_the_nearest():
@@ -98,12 +101,15 @@ def test_a_name_unlike_any_gets_them_all():
         figure("")
 
 
+def test_those_that_are_not_drawn_are_known_by_name():
+    with pytest.raises(InputError, match='did you mean "mediator-table5"'):
+        figure("mediatr-table5")
+
+
 def test_neither_listing_nor_describing_figures_loads_what_draws_and_simulates():
     code = (
         "import sys; from reports.figures import figure, figure_names;"
-        "names = figure_names();"
-        "assert not [m for m in sys.modules if m.startswith('reports.figures.')], 'listing imports no figure';"
-        "titles = [figure(name).title for name in names];"
+        "titles = [figure(name).title for name in figure_names()];"
         "assert all(titles);"
         "assert not {'matplotlib', 'numba', 'scipy'} & set(sys.modules)"
     )
@@ -129,38 +135,19 @@ def test_a_figure_needs_instances_that_exist(name):
         assert need.seeds
 
 
-@pytest.mark.parametrize("name", [*DRAWN_FROM_RUNS, *OF_CONTESTS, *OF_SETS])
+@pytest.mark.parametrize("name", FROM_RUNS)
 def test_without_rows_it_says_what_to_run(name, tmp_path):
-    with pytest.raises(InputError, match=rf"{name}: no run to draw; .*bench run --instances .* --seeds 0"):
+    with pytest.raises(NothingToDrawError, match=rf"{name}: no run to draw; .*bench run --instances .* --seeds 0"):
         figure(name).draw([], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", [*DRAWN_FROM_RUNS, *OF_CONTESTS, *OF_SETS])
+@pytest.mark.parametrize("name", FROM_RUNS)
 def test_rows_of_other_instances_do_not_count(name, make_row, stated, tmp_path):
     need = figure(name).needs[0]
     same_name = make_row(need.schedulers[0], "igniter-mix-10-s0", instance_hash="0" * 64, parameters=stated(need))
-    with pytest.raises(InputError, match="no run to draw"):
+    with pytest.raises(NothingToDrawError, match="no run to draw"):
         figure(name).draw([make_row(instance="smoke-goodput"), same_name], tmp_path)
-
-
-# One way to write all of them: a sample is enough every time.
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.soak] if k % 8 else []) for k, n in enumerate(DRAWN_FROM_RUNS)]
-)
-def test_three_files_with_searchable_text_and_no_dates(name, make_row, stated, tmp_path):
-    need = figure(name).needs[0]
-    figures = {"decision_s": 0.01, "trajectory": [], "objective": "cost", "value": 183.6, "feasible": True}
-    row = make_row(need.schedulers[0], INSTANCE[name], parameters=stated(need), fragments_pct=5.0, **figures)
-    files = figure(name).draw([row], tmp_path / "new" / "folder")
-    assert [file.name for file in files] == [f"{name}.pdf", f"{name}.svg", f"{name}.png"]
-    pdf, svg, png = (file.read_bytes() for file in files)
-    assert pdf.startswith(b"%PDF")
-    assert b"/CIDFontType2" in pdf  # TrueType, which printers and editors take
-    assert b"CreationDate" not in pdf
-    assert svg.count(b"<text") > 5
-    assert b"<dc:date>" not in svg
-    assert png.startswith(b"\x89PNG")
 
 
 def test_the_same_rows_give_the_same_bytes(make_row, two_gpus, tmp_path):
@@ -171,22 +158,24 @@ def test_the_same_rows_give_the_same_bytes(make_row, two_gpus, tmp_path):
     assert drawn[0] == drawn[1]
 
 
-@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize("name", PLANS)
 def test_failed_runs_alone_are_named(name, make_row, draw):
     instance = "igniter-12" if name != "igniter-fig21" else "igniter-mix-50-s0"
     failed = make_row("mine@igniter", instance, termination="memory_limit", status="unknown")
     refused = make_row("ffd+", instance, status="infeasible")
     refused_timed = refused if name != "igniter-fig21" else make_row("ffd+", instance, termination="crashed")
-    note = " ".join(draw(name, [failed, refused_timed]).get_supxlabel().split())
-    assert "Not run: igniter, ffd++, cpsat." in note
-    assert f"mine@igniter (memory limit) on {instance}" in note
-    assert f"ffd+ ({'infeasible' if refused_timed is refused else 'crashed'}) on {instance}" in note
+    with pytest.raises(NothingToDrawError) as told:
+        draw(name, [failed, refused_timed])
+    said = str(told.value)
+    assert said.startswith(f"{name}: no run has a result to draw. Not run: igniter, ffd++, cpsat.")
+    assert f"mine@igniter (memory limit) on {instance}" in said
+    assert f"ffd+ ({'infeasible' if refused_timed is refused else 'crashed'}) on {instance}" in said
 
 
-def test_a_folder_that_is_a_file_is_refused(make_row, tmp_path):
+def test_a_folder_that_is_a_file_is_refused(make_row, two_gpus, tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(InputError, match=r"taken: cannot be written: File exists"):
-        figure("igniter-fig14").draw([make_row()], tmp_path / "taken")
+        figure("igniter-fig14").draw([make_row(plan=two_gpus)], tmp_path / "taken")
 
 
 def test_a_need_names_its_command():

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from bench.scenarios import pack
-from instances import InputError
 from instances.suites import scenario_suite
+from reports.figure import NothingToDrawError
 from reports.figures import figure
 from reports.figures.gpulet_fig5 import PAPER
 from reports.scenario_counts import missed, set_rows
@@ -95,5 +95,5 @@ def test_what_is_missed_is_counted_scenario_by_scenario(set_row, draw):
 
 def test_without_runs_it_says_what_to_run():
     need = figure("gpulet-fig16").needs[1]
-    with pytest.raises(InputError, match=r"--param elastic-partitioning.variant=atc22 --param elastic"):
+    with pytest.raises(NothingToDrawError, match=r"--param elastic-partitioning.variant=atc22 --param elastic"):
         set_rows("gpulet-fig16", [SimpleNamespace(instance_hash="x", scheduler="y")], {"gpulet+int": need})

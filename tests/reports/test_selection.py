@@ -1,8 +1,12 @@
 """Which rows a figure draws."""
 
+import re
+
+import pytest
+
 from bench.simulation.arrivals import Arrivals
 from bench.trial import Trial
-from reports.figure import Need
+from reports.figure import Need, NothingToDrawError
 from reports.selection import gaps, instances_of, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
 
 NEEDS = (
@@ -56,12 +60,15 @@ def test_gaps_are_gathered_by_scheduler_and_cause(make_row):
         make_row("ffd+", "igniter-mix-20-s0", seed=1, termination="wall_limit", status="unknown"),
         make_row("cpsat", status="infeasible"),
     ]
-    assert gaps(rows, rows, NEEDS) == [
+    said = [
         "Not run: igniter.",
         "Without a result: ffd+ (wall limit) on igniter-mix-10-s0, igniter-mix-20-s0;"
         " cpsat (infeasible) on igniter-12.",
     ]
-    assert gaps(rows, [], NEEDS[1:]) == []
+    assert gaps("name", [*rows, make_row("ffd+")], rows, NEEDS) == said
+    assert gaps("name", rows, [], NEEDS[1:]) == []
+    with pytest.raises(NothingToDrawError, match=re.escape(f"name: no run has a result to draw. {' '.join(said)}")):
+        gaps("name", rows, rows, NEEDS)
 
 
 def test_rows_that_were_tried_otherwise_do_not_count(make_row):

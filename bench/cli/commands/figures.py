@@ -1,7 +1,7 @@
-"""``bench figures``: runs what the ledger lacks, and draws."""
+"""``bench figures``: make the runs that the ledger lacks, and draw."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +51,8 @@ def draw_figures(
     Prints the files written. Other schedulers' runs on a figure's instances are drawn, too.
 
     With --from the runs need not be those that would be made here: other limits, versions and machines count as well.
-    Without names, figures of which that ledger has nothing are left out.
+
+    A figure that has nothing to draw says why in one line. Exit code 1 if it was named; without names it is left out.
     """
     from bench.cli.files import make_folder
     from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of
@@ -60,16 +61,15 @@ def draw_figures(
     from bench.cli.terminal import say
     from bench.doctor.known_bad import refuse_wrong_answers
     from bench.ledger.store import Ledger
-    from reports.figures import figure, figure_names
 
+    chosen = _chosen(names)
     if source is not None:
-        _draw_from(source, names, out)
+        _draw_from(source, chosen, bool(names), out)
         return
     limits = Limits(time_limit, memory_limit, threads)
     at_a_time, reduced = fitting_jobs(jobs, threads)
     if reduced:
         say(reduced)
-    chosen = [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
     planned = tasks_of([need for each in chosen for need in each.needs], "figures", limits, quick)
     tasks, climbing = (
         each_once(found for need, found in planned.items() if need.climb is climb) for climb in (False, True)
@@ -83,42 +83,69 @@ def draw_figures(
     _tell_cost(chosen, missing, len(unended), at_a_time)
     with Ledger(ledger_file, create=True) as ledger:
         found = make_runs(tasks, climbing, ledger, at_a_time)
-        for each in chosen:
-            own = [row for task in each_once(planned[need] for need in each.needs) for row in found[task.key]]
-            _draw(each, [*_others(own, ledger), *own], out)
-    if tell_failures([row for rows in found.values() for row in rows], ledger_file):
+
+        def rows_of(figure: "Figure") -> "list[Row]":
+            own = [row for task in each_once(planned[need] for need in figure.needs) for row in found[task.key]]
+            return [*_others(own, ledger), *own]
+
+        without = _draw(chosen, rows_of, out)
+    for reason in without.values():
+        say(reason)
+    failed = tell_failures([row for rows in found.values() for row in rows], ledger_file)
+    if failed or (names and without):
         raise typer.Exit(1)
 
 
-def _draw(figure: "Figure", rows: "Sequence[Row]", out: Path) -> None:
-    from bench.cli.terminal import emit
+def _chosen(names: Sequence[str] | None) -> "list[Figure]":
+    """Return the figures called ``names``, or all.
 
-    for file in figure.draw(rows, out):
-        emit(f"{file}\n", sys.stdout)
-
-
-def _draw_from(ledger_file: Path, names: Sequence[str] | None, out: Path) -> None:
-    """Draw the figures called ``names``, or all of which the ledger has a run, from the rows that are there."""
-    from bench.cli.files import make_folder
+    Raises
+    ------
+    typer.Exit
+        If one of the papers' figures is named that is not drawn, having said why not.
+    """
     from bench.cli.terminal import say
-    from bench.ledger.store import Ledger
     from reports.figure import NothingToDrawError
     from reports.figures import figure, figure_names
 
-    chosen = [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
+    try:
+        return [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
+    except NothingToDrawError as error:
+        say(str(error))
+        raise typer.Exit(1) from None
+
+
+def _draw(figures: "Sequence[Figure]", rows_of: "Callable[[Figure], Sequence[Row]]", out: Path) -> dict[str, str]:
+    """Draw figures and print their files; return by name why there is nothing to draw for some of them."""
+    from bench.cli.terminal import emit
+    from reports.figure import NothingToDrawError
+
+    without = {}
+    for figure in figures:
+        try:
+            for file in figure.draw(rows_of(figure), out):
+                emit(f"{file}\n", sys.stdout)
+        except NothingToDrawError as error:
+            without[figure.name] = str(error)
+    return without
+
+
+def _draw_from(ledger_file: Path, figures: "Sequence[Figure]", named: bool, out: Path) -> None:
+    """Draw from the rows that are there; of figures that were not named, those that need runs and have some."""
+    from bench.cli.files import make_folder
+    from bench.cli.terminal import say
+    from bench.ledger.store import Ledger
+
     with Ledger(ledger_file) as ledger:
         rows = ledger.rows()
     make_folder(out, "--out")
-    without = []
-    for each in chosen if names else [each for each in chosen if each.needs]:
-        try:
-            _draw(each, rows, out)
-        except NothingToDrawError:
-            if names:
-                raise
-            without.append(each.name)
-    if without:
+    without = _draw(figures if named else [each for each in figures if each.needs], lambda _: rows, out)
+    if without and not named:
         say(f"not drawn, for lack of runs in {ledger_file}: {', '.join(without)}")
+    elif without:
+        for reason in without.values():
+            say(reason)
+        raise typer.Exit(1)
 
 
 def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
@@ -136,7 +163,8 @@ def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: i
     from bench.cli.terminal import say
 
     if not missing and not climbs:
-        say("every run is in the ledger")
+        if any(figure.needs for figure in figures):
+            say("every run is in the ledger")
         return
     for figure in figures:
         if figure.cost:

@@ -15,6 +15,7 @@ EXAMPLES = (
 _KINDS = ("instances", "schedulers", "figures", "suites", "gpus")
 
 _ABOUT_FIGURES = ("title", "paper", "shows", "look_for", "cost", "command")
+_ABOUT_NOT_DRAWN = ("title", "paper", "reason")
 
 Entries = list[dict[str, Any]]
 
@@ -57,16 +58,17 @@ def _show(entries: Entries, columns: list[str]) -> None:
 
 
 def _show_figures(entries: Entries) -> None:
-    """Show figures as they are told of: sentences, which no table of one line each can hold."""
+    """Show what is said of each figure, line by line: a table with one line for each cannot hold sentences."""
     from bench.cli.terminal import show
     from bench.cli.views.tables import table
 
-    lines = [
-        [entry["name"] if key == _ABOUT_FIGURES[0] else "", key.replace("_", " "), entry[key]]
-        for entry in entries
-        for key in _ABOUT_FIGURES
-    ]
-    groups = [entry["name"] for entry in entries for _ in _ABOUT_FIGURES]
+    lines, groups = [], []
+    for entry in entries:
+        about = _ABOUT_FIGURES if entry["reproducible"] else _ABOUT_NOT_DRAWN
+        groups += [entry["name"]] * len(about)
+        for number, key in enumerate(about):
+            label = "not drawn" if key == "reason" else key.replace("_", " ")
+            lines.append(["" if number else entry["name"], label, entry[key]])
     show(table(["name", "", ""], lines, groups))
 
 
@@ -184,9 +186,10 @@ def _schedulers() -> Entries:
 
 
 def _figures() -> Entries:
-    from reports.figures import figure, figure_names
+    """Describe the figures that can be drawn, then those of the papers that are not."""
+    from reports.figures import figure, figure_names, figures_not_drawn
 
-    found = []
+    found: Entries = []
     for name in figure_names():
         drawn = figure(name, "list")
         found.append(
@@ -199,6 +202,20 @@ def _figures() -> Entries:
                 "cost": drawn.cost,
                 "command": f"bench figures {name}",
                 "runs": [need.command for need in drawn.needs],
+                "reproducible": True,
+                "reason": None,
             }
         )
+    nothing: dict[str, Any] = {
+        "shows": None,
+        "look_for": None,
+        "cost": None,
+        "command": None,
+        "runs": [],
+        "reproducible": False,
+    }
+    found += [
+        {"name": each.name, "title": each.title, "paper": each.paper, **nothing, "reason": each.reason}
+        for each in figures_not_drawn().values()
+    ]
     return found

@@ -152,6 +152,22 @@ def test_figures_are_listed_with_all_that_is_known_of_them(call: Call) -> None:
     assert all(gap[key] in shown for key in ("title", "paper", "shows", "look_for", "cost", "command"))
 
 
+def test_figures_that_are_not_reproducible_are_listed_with_the_reason(call: Call) -> None:
+    listed = {each["name"]: each for each in json.loads(call("list", "figures", "--format", "json").out)}
+    assert listed["exact-gap"]["reproducible"] is True
+    assert listed["exact-gap"]["reason"] is None
+    power = listed["mediator-table5"]
+    assert (power["paper"], power["reproducible"], power["command"], power["runs"]) == (
+        "MediatorDNN, Table V",
+        False,
+        None,
+        [],
+    )
+    assert len({frozenset(each) for each in listed.values()}) == 1  # the same fields everywhere
+    shown = call("list", "figures").out
+    assert all(power[key] in shown for key in ("title", "paper", "reason"))
+
+
 def test_show_writes_an_instance_as_a_file(call: Call, tmp_path: Path) -> None:
     assert call("show", "64gpu-pool", "-o", "pool.json").code == 0
     instance = read_instance(tmp_path / "pool.json")
@@ -308,7 +324,7 @@ WRONG = [
     ("profile fit short.json --price-per-hour 1 --memory-mib 1", "short.json: profile: models.alexnet: expected 9"),
     ("profile fit nothing.json --price-per-hour 1 --memory-mib 1", "nothing.json: is no light profile"),
     ("profile fit toy.json --price-per-hour 1 --memory-mib 1 -o file/x.toml", "file/x.toml: cannot be written"),
-    ("figures igniter-fig1", 'unknown figure "igniter-fig1"'),
+    ("figures igniter-fig99", 'unknown figure "igniter-fig99"'),
     ("schema", "is missing"),
     ("schema pln", 'unknown file "pln"; did you mean "plan"?'),
 ]

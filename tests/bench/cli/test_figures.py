@@ -7,7 +7,7 @@ import pytest
 from conftest import Call
 
 from bench.ledger.row import Row
-from reports.figure import Figure, Need
+from reports.figure import Figure, Need, NothingToDrawError
 
 pytestmark = pytest.mark.usefixtures("plugin")
 
@@ -48,3 +48,28 @@ def test_figures_run_what_the_ledger_lacks_and_draw(call: Call, tmp_path: Path) 
 def test_quick_figures_use_smaller_instances(call: Call, tmp_path: Path) -> None:
     assert call("figures --quick --out f").code == 0
     assert (tmp_path / "f/drawn.txt").read_text().splitlines() == ["igniter-3 igniter", "igniter-3 ffd+"]
+
+
+def test_a_figure_without_data_says_so_in_one_line(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(rows: Sequence[Row], folder: Path) -> list[Path]:
+        raise NothingToDrawError("without", "no measurements to draw")
+
+    about = ("title", "paper", "shows", "look", "nothing", ())
+    known = {"plain": Figure("plain", *about, draw), "without": Figure("without", *about, refuse)}
+    monkeypatch.setattr("reports.figures.figure_names", lambda: list(known))
+    monkeypatch.setattr("reports.figures.figure", lambda name, where: known[name])
+
+    named = call("figures without plain --out f")
+    assert (named.code, named.out) == (1, "f/drawn.txt\n")
+    assert named.err.splitlines()[-1] == "without: no measurements to draw"
+    everything = call("figures --out f")  # of figures that were not named those are drawn that can be
+    assert (everything.code, everything.out) == (0, "f/drawn.txt\n")
+    assert everything.err.splitlines()[-1] == "without: no measurements to draw"
+
+
+@pytest.mark.parametrize("options", ["", " --from missing.sqlite"])
+def test_a_figure_that_is_not_reproducible_says_why(call: Call, tmp_path: Path, options: str) -> None:
+    refused = call(f"figures igniter-fig14 igniter-fig1{options}")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == "igniter-fig1: not drawn: a diagram of related systems\n"
+    assert list(tmp_path.iterdir()) == []

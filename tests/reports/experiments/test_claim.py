@@ -5,11 +5,24 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from reports.experiments.claim import Claim, Table, Tally, compare, duration, fill, markdown
+from reports.experiments.claim import (
+    NOTHING_PUBLISHED,
+    Claim,
+    Table,
+    Tally,
+    below,
+    compare,
+    duration,
+    fill,
+    markdown,
+)
 from reports.experiments.runs import NotAtHandError, Runs
 
 NONE = cast(Runs, None)
 """Queries of these tests ask no runs."""
+
+LOW: dict[str, Any] = {"paper": "low", "holds": lambda late: late < 1.0, "criterion": "below 1"}
+"""A statement in words."""
 
 
 def claim(**given: Any) -> Claim:
@@ -18,38 +31,62 @@ def claim(**given: Any) -> Claim:
 
 
 @pytest.mark.parametrize(
-    ("given", "ours", "same"),
+    ("given", "ours", "verdict"),
     [
-        ({}, (6,), True),
-        ({}, (5,), False),
-        ({"paper": (100.0,), "within": 0.1}, (90.0,), True),
-        ({"paper": (100.0,), "within": 0.1}, (89.0,), False),
-        ({"paper": (100.0, 1.0), "within": 0.1}, (100.0, 2.0), False),
-        ({"paper": ("W7, W8",)}, ("W7, W8",), True),
-        ({"paper": ("W7, W8",)}, ("W7",), False),
-        ({"paper": "low", "holds": lambda late: late < 1.0}, (0.5,), True),
-        ({"paper": "low", "holds": lambda late: late < 1.0}, (1.5,), False),
-        ({"paper": "low", "holds": lambda late: np.float64(late) < 1.0}, (0.5,), True),
-        ({"paper": "low"}, (0.5,), None),
-        ({}, (None,), False),
-        ({"paper": "low", "holds": lambda late: late < 1.0}, (None,), False),
+        ({}, (6,), "reproduced"),
+        ({}, (5,), "different"),
+        ({"paper": (100.0,), "within": 0.1}, (90.0,), "reproduced"),
+        ({"paper": (100.0,), "within": 0.1}, (89.0,), "different"),
+        ({"paper": (100.0, 1.0), "within": 0.1}, (100.0, 2.0), "different"),
+        ({"paper": ("W7, W8",)}, ("W7, W8",), "reproduced"),
+        ({"paper": ("W7, W8",)}, ("W7",), "different"),
+        (LOW, (0.5,), "reproduced"),
+        (LOW, (1.5,), "different"),
+        (LOW, (np.float64(0.5),), "reproduced"),
+        (LOW, (None,), "different"),
+        ({"better": below(6)}, (5,), "better"),
+        ({"better": below(6)}, (7,), "different"),
+        ({"better": below(6)}, (6,), "reproduced"),
+        ({"better": below(6)}, (None,), "different"),
+        ({"not_comparable": "the rates are not published"}, (6,), "not comparable"),
+        ({"not_comparable": "the rates are not published", "better": below(6)}, (1,), "not comparable"),
+        ({"paper": NOTHING_PUBLISHED}, (0.5,), None),
+        ({}, (None,), "different"),
     ],
 )
-def test_a_claim_is_the_same_within_its_tolerance_alone(given: dict[str, Any], ours: tuple[Any], same: bool) -> None:
-    assert claim(**given).same(ours) is same
+def test_a_verdict_follows_from_the_numbers(given: dict[str, Any], ours: tuple[Any], verdict: str | None) -> None:
+    assert claim(**given).verdict(ours) == verdict
 
 
-def test_why_not_appears_only_where_numbers_differ() -> None:
-    tally = Tally()
-    said = {"why_not": "another machine", "note": "calibrated"}
-    claims = [claim(**said), claim(**said, ours=lambda _: (7,)), claim(paper="few"), claim(ours=lambda _: (None,))]
-    assert compare(claims, NONE, tally).splitlines()[2:] == [
-        "| GPUs | 6 | 6 | yes | calibrated |",
-        "| GPUs | 6 | 7 | no | another machine; calibrated |",
-        "| GPUs | few | 6 | – |  |",
-        "| GPUs | 6 | no plan | no |  |",
+def test_a_line_states_the_measure_of_its_verdict_and_the_reason() -> None:
+    tally, said = Tally(), {"reason": "other times", "note": "calibrated"}
+    claims = [
+        claim(**said),
+        claim(**said, ours=lambda _: (7,)),
+        claim(**said, within=0.2, ours=lambda _: (7,)),
+        claim(**said, ours=lambda _: (4,), better=below(6)),
+        claim(**said, **LOW, ours=lambda _: (0.5,)),
+        claim(**said, not_comparable="the rates are not published"),
+        claim(**said, paper=NOTHING_PUBLISHED),
+        claim(**said, ours=lambda _: (None,)),
     ]
-    assert tally == Tally(same=1, other=2, not_at_hand=0)
+    assert compare(claims, NONE, tally).splitlines()[2:] == [
+        "| GPUs | 6 | 6 | reproduced: exactly | calibrated |",
+        "| GPUs | 6 | 7 | different | other times; calibrated |",
+        "| GPUs | 6 | 7 | reproduced: within 20 % | calibrated |",
+        "| GPUs | 6 | 4 | better: 1.5 times | calibrated |",
+        "| GPUs | low | 0.5 | reproduced: below 1 | calibrated |",
+        "| GPUs | 6 | 6 | not comparable | the rates are not published; calibrated |",
+        "| GPUs | – | 6 |  | calibrated |",
+        "| GPUs | 6 | no plan | different | other times; calibrated |",
+    ]
+    assert tally == {"reproduced": 3, "better": 1, "different": 2, "not comparable": 1}
+
+
+@pytest.mark.parametrize("given", [{"holds": lambda _: True}, {"criterion": "low"}, {"paper": "low"}])
+def test_a_claim_without_a_stated_tolerance_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="GPUs: "):
+        claim(**given)
 
 
 def missing(_: Runs) -> Any:
@@ -58,9 +95,9 @@ def missing(_: Runs) -> Any:
 
 def test_what_is_missing_is_said_in_its_place() -> None:
     tally = Tally()
-    (line,) = compare([claim(ours=missing, why_not="never", note="calibrated")], NONE, tally).splitlines()[2:]
+    (line,) = compare([claim(ours=missing, reason="never", note="calibrated")], NONE, tally).splitlines()[2:]
     assert line == "| GPUs | 6 | no runs |  | calibrated |"
-    assert tally == Tally(not_at_hand=1)
+    assert tally == {"not at hand": 1}
     table = Table(("a", "b"), [("here", lambda _: "1"), ("there", missing)])
     assert fill(table, NONE).splitlines()[2:] == ["| here | 1 |", "| there | no runs |"]
 

@@ -1,0 +1,83 @@
+"""gpulet ATC'22, Fig. 4, and arXiv'21, Fig. 3: latency of a batch by the share of the GPU."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.catalogue import gpu_type
+from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
+from reports.figure import Figure
+from reports.palette import STAR, shades
+from reports.panels import Curve, Panel, line, panels_figure
+
+Floats = NDArray[np.float64]
+
+MODELS = ("googlenet", "resnet50", "ssd-mobilenet", "vgg16")
+BATCHES = (1, 2, 4, 8, 16, 32)
+SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
+
+_LOOKS = shades(len(BATCHES))
+
+
+def alone_ms(model: str, batch: int) -> Floats:
+    """Return the inference time of a batch alone on an RTX 2080 Ti, by share, shape (shares,)."""
+    from instances.measurements import Configuration
+    from instances.performance.prediction import latencies_ms
+
+    groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT]
+    return np.array([times[0] for times in latencies_ms(gpu_type("rtx2080ti"), "gpulet", groups)])
+
+
+def gain(model: str, batch: int) -> float:
+    """Return how many times as long a batch takes on a fifth of the GPU as on all of it."""
+    times_ms = alone_ms(model, batch)
+    return float(times_ms[0] / times_ms[-1])
+
+
+def _panels(slo_ms: Mapping[str, float]) -> Callable[[], Sequence[Panel]]:
+    """Return what draws the four models; the papers' SLOs are twice the time of a batch of 32 on the whole GPU."""
+
+    def panels() -> Sequence[Panel]:
+        found = []
+        for model in MODELS:
+            curves = [
+                Curve(f"batch {batch}", SHARES_PCT, alone_ms(model, batch), line(look))
+                for batch, look in zip(BATCHES, _LOOKS, strict=True)
+            ]
+            curves.append(Curve("half the paper's SLO", (100.0,), (slo_ms[model] / 2.0,), STAR))
+            axes = {"xlabel": "Share (%)", "ylabel": "Latency (ms)", "xticks": SHARES_PCT}
+            found.append(Panel(model, curves, axes))
+        return found
+
+    return panels
+
+
+def _figure(name: str, paper: str, slo_ms: Mapping[str, float], look_for: str) -> Figure:
+    return panels_figure(
+        _panels(slo_ms),
+        columns=2,
+        name=name,
+        title="Latency of a batch by the share of the GPU",
+        paper=paper,
+        shows="Large batches become much faster with the share, small ones hardly; SLOs are twice the latency of a "
+        "batch of 32 on the whole GPU.",
+        look_for=look_for,
+    )
+
+
+ATC = _figure(
+    "gpulet-fig4",
+    "gpulet ATC'22, Fig. 4",
+    ATC_SLO_MS,
+    "Small batches are flat and large ones steep, as in the paper. Large batches have no knee: they take more than "
+    "four times as long on a fifth of the GPU. Times are calibrated: shaped from another GPU and pinned to the stars, "
+    "which are therefore no evidence.",
+)
+ARXIV = _figure(
+    "gpulet-arxiv-fig3",
+    "gpulet arXiv'21, Fig. 3",
+    ARXIV_SLO_MS,
+    "The curves of gpulet-fig4, which are pinned to the ATC'22 paper: the stars of this version, which was measured "
+    "with an older PyTorch, lie below them.",
+)

@@ -1,0 +1,248 @@
+"""iGniter, Fig. 3 to 7: what co-location does to inference on a V100 (Sec. 2.2), by the performance models."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration
+from instances.performance import Demand, performance_model
+from reports.measured import light_profile, measured_pairs, measured_solo, missing_note
+from reports.palette import SERIES, performance_look
+from reports.panels import MEASURED, Curve, Panel, line, panels_figure, points
+
+Floats = NDArray[np.float64]
+
+MODELS = ("alexnet", "resnet50", "vgg19")
+PERFORMANCE = ("igniter", "hybrid")
+"""Performance models that know of more than two residents."""
+
+RESIDENTS = range(1, 6)
+BATCHES, SHARE_PCT = (1, 16), 20.0
+"""Of every workload in Fig. 3; the paper states the share, not the batch. Fig. 6 and 7 are drawn for the larger one."""
+
+PIVOT, NEIGHBOURS = "resnet50", ("alexnet", "vgg19")
+PIVOT_BATCH, HALF_PCT = 16, 50.0
+NEIGHBOUR_BATCHES = (1, 2, 4, 8, 16, 32)
+"""Of Fig. 4."""
+
+_LOOKS = dict(zip(MODELS, SERIES, strict=False))
+_COUNT = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
+
+
+def copies_slowdown(performance: str, model: str, batch: int) -> Floats:
+    """Return the latency beside copies of itself over that alone, by number of residents (Fig. 3), shape (5,)."""
+    from instances.performance.prediction import latencies_ms
+
+    groups = [[Configuration(model, batch, SHARE_PCT)] * count for count in RESIDENTS]
+    together_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
+    return np.asarray(together_ms / together_ms[0])
+
+
+def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
+    """Return ResNet-50's latency beside a neighbour over that alone, by the neighbour's batch (Fig. 4), shape (6,)."""
+    from instances.performance.prediction import latencies_ms
+
+    own = Configuration(PIVOT, PIVOT_BATCH, HALF_PCT)
+    groups = [[own], *([own, Configuration(neighbour, batch, HALF_PCT)] for batch in NEIGHBOUR_BATCHES)]
+    times_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
+    return np.asarray(times_ms[1:] / times_ms[0])
+
+
+def measured_slowdown(neighbour: str) -> dict[int, float]:
+    """Return the same from measurements, by the neighbour's batch, where these are at hand."""
+    own = Configuration(PIVOT, PIVOT_BATCH, HALF_PCT)
+    alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == own]
+    beside = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
+    return {
+        beside[sample.other]: sample.latency_ms / alone_ms[0]
+        for sample in measured_pairs("v100")
+        if sample.own == own and sample.other in beside and alone_ms
+    }
+
+
+def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
+    """Return a neighbour's L2 utilisation in percent and power in watts by iGniter's model, by batch (Fig. 4)."""
+    gpu = gpu_type("v100")
+    batch = np.array(NEIGHBOUR_BATCHES, dtype=np.float64)
+    demand = performance_model("igniter").demand(gpu, gpu.model(neighbour), batch, np.full_like(batch, HALF_PCT))
+    return demand.l2_pct, demand.power_w
+
+
+def measured_l2_pct(neighbour: str) -> dict[int, float]:
+    """Return the measured L2 utilisation of a neighbour alone, by batch, where measurements are at hand (Fig. 4)."""
+    return {
+        sample.configuration.batch: sample.l2_pct
+        for sample in measured_solo("v100")
+        if (sample.configuration.model, sample.configuration.share_pct) == (neighbour, HALF_PCT)
+    }
+
+
+def scheduling_ms(model: str) -> Floats:
+    """Return the scheduling delay of a batch by number of residents (equations 5 and 6), shape (5,)."""
+    gpu = gpu_type("v100")
+    sensitivity = performance_model("igniter").sensitivity(gpu, gpu.model(model))
+    contention = performance_model("igniter").contention(gpu)
+    added = [0.0 if count == 1 else contention.alpha_sch * count + contention.beta_sch for count in RESIDENTS]
+    return np.asarray(sensitivity.scheduling_alone_ms + sensitivity.kernels * np.array(added))
+
+
+def alone(model: str) -> Demand:
+    """Return what a workload of Fig. 6 and 7 takes alone by iGniter's model, arrays of shape (1,)."""
+    gpu = gpu_type("v100")
+    batch, share_pct = np.array([float(BATCHES[-1])]), np.array([SHARE_PCT])
+    return performance_model("igniter").demand(gpu, gpu.model(model), batch, share_pct)
+
+
+def others_l2_pct(model: str) -> Floats:
+    """Return the L2 utilisation of the other residents together, by number of residents, shape (5,)."""
+    return np.asarray(alone(model).l2_pct * (np.array(RESIDENTS) - 1))
+
+
+def active_ms(model: str) -> Floats:
+    """Return the active time of a batch by number of residents (equation 8), shape (5,)."""
+    alpha = gpu_type("v100").model(model).alpha_cache
+    return np.asarray(alone(model).active_ms * (1.0 + alpha * others_l2_pct(model)))
+
+
+def power_w(model: str) -> Floats:
+    """Return the power that the residents demand together, idle power included (equation 10), shape (5,)."""
+    return np.asarray(gpu_type("v100").hardware.idle_power_w + alone(model).power_w * np.array(RESIDENTS))
+
+
+def frequency_mhz(model: str) -> Floats:
+    """Return the frequency of the GPU by number of residents (equation 9), shape (5,)."""
+    hardware = gpu_type("v100").hardware
+    beyond_w = np.maximum(0.0, power_w(model) - hardware.max_power_w)
+    return np.asarray(hardware.max_frequency_mhz + hardware.alpha_f * beyond_w)
+
+
+def _copies(quantity: str, factor: float = 1.0) -> list[Curve]:
+    """Return what was measured of VGG-19 beside copies of itself, where the light profile is at hand."""
+    profile = light_profile()
+    if not profile:
+        return []
+    measured = np.array(profile["gpu"]["identical_vgg19_colocated_1_to_5"][quantity])
+    return [Curve("vgg19, measured", RESIDENTS, factor * measured, points(_LOOKS["vgg19"]))]
+
+
+def _predicted(values: "dict[str, Floats]") -> list[Curve]:
+    return [Curve(model, RESIDENTS, each, line(_LOOKS[model])) for model, each in values.items()]
+
+
+def _fig3() -> Sequence[Panel]:
+    return [
+        Panel(
+            model,
+            [
+                Curve(f"{name}, batch {batch}", RESIDENTS, copies_slowdown(name, model, batch), style | dashes)
+                for name in PERFORMANCE
+                for style in [dict(line(performance_look(name)))]
+                for batch, dashes in zip(BATCHES, ({"linestyle": "-"}, {"linestyle": ":"}), strict=True)
+            ],
+            {**_COUNT, "ylim": (0.95, 1.5), **({} if place else {"ylabel": "Latency (alone = 1)"})},
+        )
+        for place, model in enumerate(MODELS)
+    ]
+
+
+def _fig4() -> Sequence[Panel]:
+    found = []
+    for neighbour in NEIGHBOURS:
+        measured = measured_slowdown(neighbour)
+        curves = [
+            Curve(name, NEIGHBOUR_BATCHES, neighbour_slowdown(name, neighbour), line(performance_look(name)))
+            for name in ("igniter", "gpulet", "hybrid")
+        ]
+        if measured:
+            curves.append(Curve("measured", list(measured), list(measured.values()), MEASURED))
+        axes = {"xlabel": f"Batch of {neighbour}", "ylabel": "Latency (alone = 1)", "ylim": (1.0, 1.2)}
+        ticks = {"xscale": "log", "xticks": NEIGHBOUR_BATCHES, "xticklabels": NEIGHBOUR_BATCHES}
+        found.append(Panel(f"resnet50 beside {neighbour}", curves, {**axes, **ticks}))
+    return found
+
+
+def _fig5() -> Sequence[Panel]:
+    curves = _predicted({model: scheduling_ms(model) for model in MODELS})
+    curves += _copies("scheduling_delay_ms_per_kernel", float(gpu_type("v100").model("vgg19").kernels))
+    return [Panel("", curves, {**_COUNT, "ylabel": "Scheduling delay (ms)"})]
+
+
+def _fig6() -> Sequence[Panel]:
+    return [
+        Panel("", _predicted({PIVOT: values(PIVOT)}), {**_COUNT, "ylabel": label, "ylim": limits})
+        for values, label, limits in (
+            (active_ms, "GPU active time (ms)", (45.0, 52.0)),
+            (others_l2_pct, "L2 use of the others (%)", (0.0, 32.0)),
+        )
+    ]
+
+
+def _fig7() -> Sequence[Panel]:
+    drawn = ("vgg19", "resnet50")
+    limit_w = gpu_type("v100").hardware.max_power_w
+    capped = _predicted({model: np.minimum(power_w(model), limit_w) for model in drawn}) + _copies("power_w")
+    slowed = _predicted({model: frequency_mhz(model) for model in drawn}) + _copies("frequency_mhz")
+    return [
+        Panel("", capped, {**_COUNT, "ylabel": "GPU power (W)"}),
+        Panel("", slowed, {**_COUNT, "ylabel": "GPU frequency (MHz)", "ylim": (1200.0, 1560.0)}),
+    ]
+
+
+def _missing() -> list[str]:
+    return missing_note("v100")
+
+
+FIG3 = panels_figure(
+    _fig3,
+    name="igniter-fig3",
+    title="Latency beside copies of itself, by the number of workloads",
+    paper="iGniter, Fig. 3",
+    shows="With two to five workloads of one model at 20 % of a V100 each, latencies are 0.83 to 34.98 % longer than "
+    "alone; the range includes Fig. 4.",
+    look_for="Small and large batches suffer for different reasons: small ones from the scheduler's delay per kernel, "
+    "large ones from the power cap. The paper does not state its batch. The model hybrid, which is fitted to pairs, "
+    "expects larger growths than iGniter's model.",
+)
+FIG4 = panels_figure(
+    _fig4,
+    _missing,
+    name="igniter-fig4",
+    title="Latency of ResNet-50 by the batch of its neighbour",
+    paper="iGniter, Fig. 4",
+    shows="Beside AlexNet or VGG-19, half the V100 each, a batch of 16 takes 6.36 to 13.93 % longer than alone, the "
+    "longer the larger the batch of the neighbour.",
+    look_for="Hollow marks are measured, and lie in the paper's range. iGniter's own model stays below them: it counts "
+    "neither PCIe nor DRAM. The models that are fitted to pairs come closer.",
+)
+FIG5 = panels_figure(
+    _fig5,
+    _missing,
+    name="igniter-fig5",
+    title="Scheduling delay by the number of workloads",
+    paper="iGniter, Fig. 5",
+    shows="The delay grows about linearly from two workloads on, and faster for ResNet-50 than for AlexNet, which has "
+    "fewer kernels.",
+    look_for="Lines are iGniter's equations 5 and 6: a slope in proportion to the kernels, of which ResNet-50 has 80, "
+    "VGG-19 29 and AlexNet 20. Hollow marks are measured; the coefficients are fitted to them.",
+)
+FIG6 = panels_figure(
+    _fig6,
+    name="igniter-fig6",
+    title="Active time of ResNet-50 and the demand for the L2 cache, by the number of workloads",
+    paper="iGniter, Fig. 6",
+    shows="The active time grows as the hit ratio of the L2 cache falls.",
+    look_for="The hit ratio is not published. iGniter's model takes the L2 utilisation of the others in its place, and "
+    "the active time grows in proportion to it.",
+)
+FIG7 = panels_figure(
+    _fig7,
+    _missing,
+    name="igniter-fig7",
+    title="Power and frequency of a V100 by the number of workloads",
+    paper="iGniter, Fig. 7",
+    shows="Power grows linearly up to the cap of 300 W; from there on the frequency falls.",
+    look_for="Lines are iGniter's equations 9 and 10 for batches of 16. Hollow marks are measured with VGG-19, whose "
+    "fourth copy reaches the cap; the coefficient of the frequency is fitted to them.",
+)

@@ -1,0 +1,185 @@
+"""InSS, Fig. 1, 2, 6 and 7: what its performance model says of inference on an A100 (Sec. 2.1, 2.2 and 4.1)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration, SoloSample
+from reports.measured import measured_solo, missing_note
+from reports.palette import SERIES, shades
+from reports.panels import Curve, Panel, line, panels_figure, points
+
+Floats = NDArray[np.float64]
+
+PIVOT = "resnet50"
+BATCH = 8
+"""Of Fig. 1, and of the neighbours in Fig. 2."""
+
+SHARES_PCT = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0])
+
+PIVOT_SHARE_PCT, PIVOT_BATCHES = 40.0, (1, 4, 8, 16)
+NEIGHBOURS = {
+    "alexnet 30 %": (("alexnet", 30.0),),
+    "alexnet 60 %": (("alexnet", 60.0),),
+    "vgg16 30 %": (("vgg16", 30.0),),
+    "vgg16 60 %": (("vgg16", 60.0),),
+    "both, 30 % each": (("alexnet", 30.0), ("vgg16", 30.0)),
+}
+"""Of Fig. 2: models and shares."""
+
+BATCHES = (1, 4, 8, 16, 32)
+"""Of Fig. 6."""
+
+PROFILED = ("resnet50", "vgg16", "mobilenet")
+"""Of Fig. 7; the paper does not name its model."""
+
+
+def alone_ms(model: str, batch: int) -> Floats:
+    """Return the inference time of a batch alone, at each of ``SHARES_PCT``."""
+    from instances.performance.prediction import latencies_ms
+
+    groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT.tolist()]
+    return np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
+
+
+def growth_pct(neighbours: str) -> Floats:
+    """Return by how much ResNet50 is slower than alone, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
+    from instances.performance.prediction import latencies_ms
+
+    others = [Configuration(model, BATCH, share_pct) for model, share_pct in NEIGHBOURS[neighbours]]
+    own = [Configuration(PIVOT, batch, PIVOT_SHARE_PCT) for batch in PIVOT_BATCHES]
+    groups = [[each, *beside] for beside in ([], others) for each in own]
+    times_ms = np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
+    alone, together = times_ms.reshape(2, len(own))
+    return np.asarray(100.0 * (together / alone - 1.0))
+
+
+def unexplained(model: str) -> tuple[float, float]:
+    """Return the part of the variance of the measured L2 and DRAM utilisation that the lines of Fig. 7 leave.
+
+    Not a number where no measurements are at hand.
+    """
+    solo = gpu_type("a100").model(model).profiled("a100")
+    samples = _samples(model)
+    found = []
+    for measured, fitted in (([s.l2_pct for s in samples], solo.l2), ([s.dram_pct for s in samples], solo.dram)):
+        error = np.array(measured) - (fitted[0] * _throughput_rps(samples) + fitted[1])
+        found.append(float(np.var(error) / np.var(measured)) if samples else float("nan"))
+    return found[0], found[1]
+
+
+def _samples(model: str) -> list[SoloSample]:
+    """Return the measurements of a model alone, as far as its catalogue entry has the batch."""
+    most = gpu_type("a100").model(model).max_batch
+    return [s for s in measured_solo("a100") if s.configuration.model == model and s.configuration.batch <= most]
+
+
+def _throughput_rps(samples: Sequence[SoloSample]) -> Floats:
+    return np.array([1000.0 * sample.configuration.batch / sample.latency_ms for sample in samples])
+
+
+def _fig1() -> Sequence[Panel]:
+    times = {model: alone_ms(model, BATCH) for model in sorted(gpu_type("a100-inss").models)}
+    looks = dict(zip(times, SERIES, strict=True))
+    axes = {"xlabel": "Share (%)", "yscale": "log"}
+    return [
+        Panel(
+            "", [Curve(m, SHARES_PCT, t, line(looks[m])) for m, t in times.items()], {**axes, "ylabel": "Latency (ms)"}
+        ),
+        Panel(
+            "",
+            [Curve(m, SHARES_PCT, 1000.0 * BATCH / t, line(looks[m])) for m, t in times.items()],
+            {**axes, "ylabel": "Throughput (req/s)"},
+        ),
+    ]
+
+
+def _fig2() -> Sequence[Panel]:
+    curves = [
+        Curve(name, PIVOT_BATCHES, growth_pct(name), line(look)) for name, look in zip(NEIGHBOURS, SERIES, strict=False)
+    ]
+    axes = {"xlabel": f"Batch of {PIVOT}", "ylabel": "Slower than alone (%)", "xticks": PIVOT_BATCHES}
+    return [Panel("", curves, axes)]
+
+
+def _fig6() -> Sequence[Panel]:
+    from instances.performance.inss import regressed_ms
+
+    solo = gpu_type("a100-inss").model(PIVOT).profiled("a100-inss")
+    looks = list(zip(BATCHES, shades(len(BATCHES)), strict=True))
+    shares_pct = np.arange(10.0, 101.0)
+    curves = [
+        Curve(
+            f"batch {b}", shares_pct, regressed_ms(solo, np.array(float(b)), shares_pct), {**line(look), "marker": ""}
+        )
+        for b, look in looks
+    ]
+    curves += [
+        Curve("profiled", solo.share_pct, solo.times_ms[solo.batch.index(b)], {**points(look), "marker": "o"})
+        for b, look in looks
+    ]
+    return [Panel("", curves, {"xlabel": "Share (%)", "ylabel": "GPU running time (ms)"})]
+
+
+def _fig7() -> Sequence[Panel]:
+    looks = dict(zip(PROFILED, SERIES, strict=False))
+    l2: list[Curve] = []
+    dram: list[Curve] = []
+    for model, look in looks.items():
+        solo = gpu_type("a100").model(model).profiled("a100")
+        samples = _samples(model)
+        reach = np.array([0.0, 1000.0 * solo.batch[-1] / solo.gpu_ms[-1][-1]])
+        for curves, (slope, start) in ((l2, solo.l2), (dram, solo.dram)):
+            curves.append(Curve(model, reach, slope * reach + start, {**line(look), "marker": ""}))
+        if samples:
+            l2.append(Curve(f"{model}, measured", _throughput_rps(samples), [s.l2_pct for s in samples], points(look)))
+            dram.append(
+                Curve(f"{model}, measured", _throughput_rps(samples), [s.dram_pct for s in samples], points(look))
+            )
+    axes = {"xlabel": "Throughput alone (req/s)"}
+    return [
+        Panel("", l2, {**axes, "ylabel": "L2 utilisation (%)"}),
+        Panel("", dram, {**axes, "ylabel": "DRAM utilisation (%)"}),
+    ]
+
+
+FIG1 = panels_figure(
+    _fig1,
+    name="inss-fig1",
+    title="Latency and throughput by the share of the GPU",
+    paper="InSS, Fig. 1",
+    shows="Both depend on the share, not in proportion to it; ResNet50, in batches of eight, gains little beyond 60 %.",
+    look_for="ResNet50 gains nothing beyond 60 %. The small networks are flat from 30 % on: kernel launches bound a "
+    "batch of eight. Times are calibrated: shaped from another GPU and pinned to points of the paper's tables.",
+)
+FIG2 = panels_figure(
+    _fig2,
+    name="inss-fig2",
+    title="How much slower ResNet50 is beside other models",
+    paper="InSS, Fig. 2",
+    shows="At 40 % of the GPU, beside AlexNet and VGG16 in batches of eight, latencies grow by up to 22.7 %, depending "
+    "on the batch, on the neighbours' shares and on their number.",
+    look_for="The order of the neighbours: VGG16 disturbs more than AlexNet, and more on 60 % than on 30 %. Growths "
+    "are less than half of the paper's, and hardly depend on the batch: they are fitted to pairs on another A100.",
+)
+FIG6 = panels_figure(
+    _fig6,
+    name="inss-fig6",
+    title="GPU running time of ResNet50 by batch and share",
+    paper="InSS, Fig. 6",
+    shows="The running time falls with the share and rises fast with the batch, in no simple form: the paper regresses "
+    "it locally.",
+    look_for="Lines are the local regression, hollow marks the profiled grid of the catalogue.",
+)
+FIG7 = panels_figure(
+    _fig7,
+    lambda: missing_note("a100"),
+    name="inss-fig7",
+    title="L2 and DRAM utilisation by throughput",
+    paper="InSS, Fig. 7",
+    shows="Both are linear in the throughput that a model reaches alone; measured points are on the lines.",
+    look_for="Hollow marks are measured on another A100. Small batches on large shares lie above the lines, which "
+    "leave 11 to 17 % of the variance unexplained: the fit is worse than the paper's.",
+)

@@ -10,11 +10,19 @@ from heuristics.utilisation import Utilisation
 
 @dataclass(frozen=True, slots=True)
 class Horus(Grouping):
-    """MediatorDNN's loop with ConScore alone, mean utilisations within the GPU, the busiest opening groups."""
+    """MediatorDNN's loop with ConScore alone, mean utilisations within the GPU, the busiest opening groups.
+
+    Attributes
+    ----------
+    standardise
+        Standardise each metric over the jobs before distances are taken; see ``Mediator``.
+    """
 
     name: ClassVar[str] = "horus"
 
+    standardise: bool = False
+
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Group positions."""
-        score = con_score(profile.metrics)
+        score = con_score(profile.metrics, self.standardise)
         return fill_by_mean(profile, lambda group, left: ranked_by(score, group, left), fits)

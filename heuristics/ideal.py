@@ -86,9 +86,9 @@ def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
 class Ideal:
     """What partitioning in two can do: all layouts of all GPUs, each with a search through the assignments.
 
-    A GPU is whole or cut 2:8, 4:6 or 5:5. It begins with the plans of elastic partitioning; only where those fail are
-    all combinations of layouts searched, those of fewest cuts first. In each, the workload with the most left is tried
-    on every gpulet: alone as much of it as the gpulet serves, or in turns with whoever is there.
+    A GPU is whole or cut 2:8, 4:6 or 5:5. It begins with the plans of elastic partitioning, second pass included; only
+    where those fail are all combinations of layouts searched, those of fewest cuts first. In each, the workload with
+    the most left is tried on every gpulet: alone as much of it as the gpulet serves, or in turns with whoever is there.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Ideal:
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
         for variant in Variant:
-            found = ElasticPartitioning(variant, self.interference).cut(view, gpus)
+            found = ElasticPartitioning(variant, self.interference, second_pass=True).cut(view, gpus)
             if found is not None:
                 return found
         return self._searched(view, gpus)

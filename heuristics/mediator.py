@@ -12,23 +12,23 @@ from heuristics.utilisation import Utilisation
 Floats = NDArray[np.float64]
 
 
-def con_score(metrics: Floats, raw: bool = False) -> Floats:
+def con_score(metrics: Floats, standardise: bool = False) -> Floats:
     """Return ConScore of every pair: how far apart their low-level profiles are (MediatorDNN, Algorithm 1).
 
     Parameters
     ----------
     metrics
         Profile vectors, shape (jobs, metrics).
-    raw
-        Take the metrics as they are; otherwise each is standardised over the jobs first, so that the distance is not
-        that of the metric with the largest numbers.
+    standardise
+        Standardise each metric over the jobs first, so that the distance is not that of the metric with the largest
+        numbers. The paper takes the metrics as they are.
 
     Returns
     -------
     numpy.ndarray
         Shape (jobs, jobs); the diagonal is 0.
     """
-    if not raw and len(metrics):
+    if standardise and len(metrics):
         deviation = metrics.std(axis=0)
         metrics = (metrics - metrics.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
     # Equation 1
@@ -44,8 +44,8 @@ def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
     deviation
         ``RUSD``, shape (jobs,).
     signed
-        Take ``RUSD_i - RUSD_j`` as printed, whose largest value is that of the least alike; otherwise
-        ``-|RUSD_i - RUSD_j|``, which does what the text says.
+        Take ``RUSD_i - RUSD_j`` as in equation 4, whose largest value is that of the least alike; otherwise
+        ``-|RUSD_i - RUSD_j|``, which pairs the jobs of Fig. 4 as the paper does.
 
     Returns
     -------
@@ -79,20 +79,22 @@ class Mediator(Grouping):
 
     Attributes
     ----------
-    raw
-        Do not standardise the metrics before distances are taken.
+    standardise
+        Standardise each metric over the jobs before distances are taken. The paper takes them as they are.
     signed
-        RUVScore as printed.
+        RUVScore by the sign of equation 4. That contradicts the text and Fig. 4, which want the jobs whose deviations
+        are closest.
     """
 
     name: ClassVar[str] = "mediator"
 
-    raw: bool = False
+    standardise: bool = False
     signed: bool = False
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Group positions by Algorithm 3."""
-        score = ruv_score(profile.deviation, self.signed) + con_score(profile.metrics, self.raw)  # lines 1-2
+        # Lines 1-2
+        score = ruv_score(profile.deviation, self.signed) + con_score(profile.metrics, self.standardise)
 
         def within(group: list[int]) -> bool:
             # Equation 6

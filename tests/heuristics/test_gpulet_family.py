@@ -30,7 +30,7 @@ V100 = gpu_type("v100")
 FAMILY = FAMILIES["igniter-mix"].demands
 AWARE = [
     ElasticPartitioning(Variant.ATC22),
-    ElasticPartitioning(Variant.ARXIV),
+    ElasticPartitioning(Variant.ARXIV, second_pass=True),
     GreedyBestFit(interference=True),
     SquishyBinPacking(),
     Ideal(tries=200),
@@ -64,14 +64,19 @@ def served_rps(plan: Plan) -> dict[str, float]:
 def test_as_many_scenarios_as_the_authors_code_and_ideal_no_fewer(
     variant: Variant, interference: bool, theirs: str
 ) -> None:
-    """The authors' plans may serve 95 % of a rate; ours serve all of it, and the judge has nothing against them."""
-    scheduler, ideal = ElasticPartitioning(variant, interference), Ideal(interference, tries=300)
+    """The authors' plans may serve 95 % of a rate; ours serve all of it, and the judge has nothing against them.
+
+    Their code is more than the printed algorithm, which has one plan less with eight GPUs.
+    """
+    printed = ElasticPartitioning(variant, interference)
+    scheduler, ideal = replace(printed, second_pass=True), Ideal(interference, tries=300)
     by_them, by_us, at_best = Counter[tuple[str, int]](), Counter[tuple[str, int]](), Counter[tuple[str, int]]()
     for scenario in glet.SCENARIOS:
         problem = scenario.instance(interference=interference)
         by_them[scenario.group] += theirs in scenario.schedulable
         at_best[scenario.group] += ideal.schedule(problem, Run()).plan is not None
-        plan = scheduler.schedule(problem, Run()).plan
+        plan, first = scheduler.schedule(problem, Run()).plan, printed.schedule(problem, Run()).plan
+        assert first in (None, plan)
         if plan is not None:
             by_us[scenario.group] += 1
             assert judge(plan, problem).violations == ()

@@ -43,7 +43,7 @@ def anything(_: list[int]) -> bool:
 
 
 def test_con_score_of_three_jobs_by_hand() -> None:
-    scores = con_score(np.array([[0.0], [3.0], [7.0]]), raw=True)
+    scores = con_score(np.array([[0.0], [3.0], [7.0]]))
 
     # Distances 3 and 7, 3 and 4, 7 and 4: mean 5, 3.5, 5.5; deviation over N = 3 sqrt(8/3), sqrt(1/6), sqrt(3/2)
     assert scores == pytest.approx(
@@ -54,12 +54,22 @@ def test_con_score_of_three_jobs_by_hand() -> None:
     assert np.abs(scores[~np.eye(3, dtype=bool)]) == pytest.approx(THIRD)
 
 
-def test_metrics_are_standardised_unless_raw() -> None:
+def test_metrics_are_standardised_on_request_only() -> None:
     metrics = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1e6], [0.5, 2e5]])
+    standardised, constant = con_score(metrics, standardise=True), np.full(4, 7.0)
 
-    assert con_score(metrics * [1.0, 1e-3]) == pytest.approx(con_score(metrics))
-    assert con_score(metrics * [1.0, 1e-3], raw=True) != pytest.approx(con_score(metrics, raw=True))
-    assert con_score(np.column_stack([metrics, np.full(4, 7.0)])) == pytest.approx(con_score(metrics))
+    assert con_score(metrics * [1.0, 1e-3], standardise=True) == pytest.approx(standardised)
+    assert con_score(np.column_stack([metrics, constant]), standardise=True) == pytest.approx(standardised)
+    assert con_score(metrics * [1.0, 1e-6]) != pytest.approx(con_score(metrics))
+
+
+@pytest.mark.parametrize("scheduler", [Mediator, Horus])
+def test_groups_go_by_the_metrics_as_they_are_unless_told_otherwise(scheduler: type[Mediator] | type[Horus]) -> None:
+    """The second metric has the largest numbers. As they are, it decides alone; standardised, both count the same."""
+    jobs = profile([0.5, 0.4, 0.4, 0.4], [0.0] * 4, [[3.0, 700.0], [8.0, 700.0], [5.0, 800.0], [0.0, 100.0]])
+
+    assert scheduler().groups(jobs, anything) == [[0, 2], [1, 3]]
+    assert scheduler(standardise=True).groups(jobs, anything) == [[0, 1], [2, 3]]
 
 
 def test_ruv_score_of_three_jobs_by_hand() -> None:

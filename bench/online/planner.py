@@ -15,6 +15,7 @@ from bench.schedulers.registry import entries, load, parse_spec
 from bench.simulate import no_simulation
 from bench.trial import Trial
 from instances import InputError, Instance, Plan
+from instances.prepared import prepared
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ class Planner:
             instantiate(found, overrides.get(stage.name, {}), stage.name)
             for stage, found in zip(stages, classes, strict=True)
         ]
-        self._instance, self._trials = instance, [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
+        self._instance, self._trials = prepared(instance), [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.calls_s: list[float] = []
         self.without_headroom = False

@@ -5,7 +5,7 @@ Of a scenario set it decides a chunk whenever the parent orders one by the posit
 Everything is told to the parent as lines of JSON (``bench.runner.messages``), each with a ``type``:
 
 - ``phase``: what begins now, for the parent's message if it does not end;
-- ``clock``: the scheduler is warm and the clock runs (``at`` on the system-wide monotonic clock);
+- ``clock``: the scheduler is warm, the tables are filled, the clock runs (``at`` on the system-wide monotonic clock);
 - ``report``: an incumbent, a bound, or both, ``t_s`` seconds after that;
 - ``done``: the outcome;
 - ``chunk``: the ``plans`` of consecutive scenarios (null where there is none) and the ``decision_s`` of each; the clock
@@ -36,6 +36,7 @@ from bench.schedulers.parameters import instantiate
 from bench.task import Task
 from instances import Instance, Plan, PlanClass, ScenarioSet
 from instances.files import plan_to_json
+from instances.prepared import prepared
 
 TRACEBACK_FRAMES = 8
 """Innermost frames of an exception that go to the log."""
@@ -155,7 +156,7 @@ class Report:
             self.plan = plan
 
 
-def _prepared(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
+def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
     """Return the schedulers, loaded and warm, and the seconds that took: importing, warming."""
     begin = time.monotonic()
     schedulers = []
@@ -175,10 +176,17 @@ def _prepared(task: Task, report: Report) -> tuple[list[Scheduler], float, float
     return schedulers, imported - begin, time.monotonic() - imported
 
 
+def _instance_seen(task: Task, report: Report) -> Instance:
+    """Return the instance that the scheduler sees, with the tables of its GPU types filled: no clock counts that."""
+    report.send({"type": "phase", "phase": "tabulating the GPU types"})
+    return prepared(task.trial.planned(task.instance))
+
+
 def _run(task: Task, report: Report) -> Message:
-    schedulers, import_s, warm_s = _prepared(task, report)
+    schedulers, import_s, warm_s = _loaded(task, report)
+    instance = _instance_seen(task, report)
     start = report.start_clock(import_s, warm_s)
-    outcome = _schedule(task, task.trial.planned(task.instance), schedulers, start, report)
+    outcome = _schedule(task, instance, schedulers, start, report)
     decision_s = report.elapsed_s
     enclosure.lift_memory_limit()
     if report.refusal is not None:
@@ -221,8 +229,8 @@ class _Latest:
 
 def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
     """Decide the chunks that the parent orders, until it closes its side or kills this process."""
-    schedulers, import_s, warm_s = _prepared(task, report)
-    seen = replace(scenarios, base=task.trial.planned(task.instance))
+    schedulers, import_s, warm_s = _loaded(task, report)
+    seen = replace(scenarios, base=_instance_seen(task, report))
     while True:
         try:
             first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench's own

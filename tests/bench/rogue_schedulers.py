@@ -16,6 +16,9 @@ import numpy as np
 
 from bench.api import Bound, Outcome, Run, Status
 from instances import Instance, Objective, Plan, spatial_gpu
+from instances.catalogue import gpu_type, gpu_type_names
+from instances.tables import gpu_tables
+from instances.view import View
 
 
 def good_plan(instance: Instance, units: int = 20) -> Plan:
@@ -77,6 +80,22 @@ class EchoStart(Base):
             "remaining_s": run.remaining_s,
         }
         return Outcome(Status.FEASIBLE if run.start else Status.UNKNOWN, run.start, statistics=statistics)
+
+
+@dataclass(frozen=True)
+class LooksForTables(Base):
+    """Fails if it is the first to tabulate a GPU type, or if the cache has to compare types field by field."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        before = gpu_tables.cache_info()
+        for pool in instance.gpus:
+            View.of(instance, pool.type)
+            known = pool.type.name in gpu_type_names() and gpu_type(pool.type.name) == pool.type
+            assert not known or gpu_type(pool.type.name) is pool.type
+        after = gpu_tables.cache_info()
+        assert after.misses == before.misses, "tabulated while the clock ran"
+        assert after.hits == before.hits + len(instance.gpus)
+        return super().schedule(instance, run)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.cpsat.capacity.throughput import MostThroughput
 from formulations.cpsat.progress import Progress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.whole_numbers import Weights
@@ -14,7 +15,7 @@ from formulations.problem import TOO_FEW, WHOLE, Group, Problem
 from formulations.rates import rates_of
 from formulations.sized_choices import why_not_exact
 from formulations.start import first_fit, groups_of
-from instances import GOODPUT_STEP, Instance, Objective, Plan
+from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan
 from instances.view import View
 
 if TYPE_CHECKING:
@@ -29,22 +30,30 @@ class CpSat:
     """Every workload on one GPU at one (batch, share, rate), under the linear conditions of the time test.
 
     Coefficients are rounded outward, so that bounds hold for the real problem; every solution is checked by the one-GPU
-    kernel, and groups that fit in whole numbers only are forbidden.
+    kernel, and groups that fit in whole numbers only are forbidden. Under ``capacity``, where throughput depends on the
+    neighbours, CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
 
     Attributes
     ----------
     conflict_sets
         Sets of workloads tested on each GPU type, at most, for the cuts that keep them apart.
+    gpu_sets
+        Sets of workloads listed on each GPU type, at most, under ``capacity``. If more may share a GPU, the plan is
+        that of first fit and the bound lets every workload run alone.
     """
 
     name: ClassVar[str] = "cpsat"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT, Objective.SCALE})
+    objectives: ClassVar[frozenset[Objective]] = frozenset(
+        {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE}
+    )
 
     conflict_sets: int = 30_000
+    gpu_sets: int = 20_000
 
     def __post_init__(self) -> None:
-        if self.conflict_sets < 0:
-            raise ValueError(f"conflict_sets is {self.conflict_sets}; expected at least 0")
+        for name in ("conflict_sets", "gpu_sets"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 0")
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
@@ -54,6 +63,9 @@ class CpSat:
 
         for instance in suite("igniter-3").build():
             self.schedule(instance, Run())
+            self.schedule(
+                replace(instance, objective=Objective.CAPACITY, gpus=(GpuPool(instance.gpus[0].type, 1),)), Run()
+            )
             problem = _problem(instance)
             Assignment(problem, [1], problem.largest_first(), True, self.conflict_sets, math.inf)
 
@@ -67,6 +79,8 @@ class CpSat:
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.conflict_sets)
         problem = _problem(instance)
+        if instance.objective is Objective.CAPACITY:
+            return MostThroughput(problem, run, self.gpu_sets).outcome()
         solve = _least_cost if instance.objective is Objective.COST else _most_goodput
         return solve(problem, run, self.conflict_sets)
 

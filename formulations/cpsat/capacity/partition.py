@@ -1,0 +1,85 @@
+"""The choice of sets that place every workload once, for the largest sum of their bounds.
+
+Importing this module loads OR-Tools.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from bench.api import Run
+from formulations.cpsat.capacity.gpu_sets import GpuSets
+from formulations.cpsat.capacity.one_gpu import OneGpu
+from formulations.cpsat.whole_numbers import EXACT_LIMIT
+
+SOLVER_ROOM = 1e-3
+"""Steps that a floating-point bound of the solver may lack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What one choice found.
+
+    Attributes
+    ----------
+    gpus
+        GPU type and set of each GPU; empty if none was found.
+    bound
+        Sum of bounds, in requests per second, that no choice exceeds.
+    infeasible
+        Whether no choice places every workload.
+    """
+
+    gpus: tuple[tuple[int, OneGpu], ...]
+    bound: float
+    infeasible: bool
+
+
+def best_partition(
+    sets: Sequence[GpuSets], counts: Sequence[int], sizes: Sequence[int], run: Run, deadline: float
+) -> Partition:
+    """Choose sets of workloads for the GPUs.
+
+    Parameters
+    ----------
+    sets, counts
+        Of each GPU type: sets that may fit, and GPUs.
+    sizes
+        Workloads of each class; all are placed.
+    run
+        For the seed and the threads.
+    deadline
+        ``time.monotonic()`` at which to stop.
+    """
+    model = cp_model.CpModel()
+    taken = []
+    for t, (found, count) in enumerate(zip(sets, counts, strict=True)):
+        for members, search in found.items():
+            if not search.impossible:
+                most = min(count, *(sizes[c] // members.count(c) for c in members))
+                taken.append((model.new_int_var(0, most, ""), t, members, search))
+        model.add(sum(x for x, gpu, _, _ in taken if gpu == t) <= count)
+    for c, size in enumerate(sizes):
+        model.add(sum(members.count(c) * x for x, _, members, _ in taken if c in members) == size)
+    # Bounds are rounded up to whole steps, so fine that no sum of them exceeds the limit.
+    largest = max((search.bound for _, _, _, search in taken), default=1.0)
+    steps_per_rps = EXACT_LIMIT / (largest * max(1, sum(counts)))
+    model.maximize(sum(math.ceil(search.bound * steps_per_rps) * x for x, _, _, search in taken))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = run.threads
+    solver.parameters.random_seed = run.seed
+    solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
+    # Linear relaxations of set partitions are strong.
+    solver.parameters.linearization_level = 2
+    status = solver.solve(model)
+    if status == cp_model.MODEL_INVALID:
+        raise RuntimeError(f"CP-SAT rejects the model: {model.validate()}")
+    if status == cp_model.INFEASIBLE:
+        return Partition((), -math.inf, True)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return Partition((), math.inf, False)
+    gpus = tuple((t, search) for x, t, _, search in taken for _ in range(solver.value(x)))
+    return Partition(gpus, math.floor(solver.best_objective_bound + SOLVER_ROOM) / steps_per_rps, False)

@@ -1,0 +1,85 @@
+"""A bound on ``capacity`` without any set: workloads buy units of the pool, and each is as fast as it is alone.
+
+Every unit of a GPU type has a price, and every workload takes the configuration of the largest throughput less its
+price. For any prices not below zero, what they take so and what all units cost together is a bound (Lagrange). The
+prices are improved one type at a time.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.cpsat.capacity.configurations import Configurations
+from instances.tables import Tables
+
+Floats = NDArray[np.float64]
+
+ROUNDS, STEPS = 3, 40
+"""Passes over the GPU types, and steps of a golden-section search in each."""
+
+GOLDEN = (5.0**0.5 - 1.0) / 2.0
+
+ROUNDING = 1e-9
+"""Relative room for rounding, of the sum of all that is added up."""
+
+
+def share_bound(
+    tables: Sequence[Tables], configurations: Sequence[Configurations], counts: Sequence[int], sizes: Sequence[int]
+) -> float:
+    """Bound the throughput of all plans; -inf if some class has no configuration anywhere.
+
+    Parameters
+    ----------
+    tables, configurations, counts
+        Of each GPU type; ``counts`` is how many GPUs there are.
+    sizes
+        Workloads of each class.
+    """
+    alone = [_alone_rps(gpu, offered) for gpu, offered in zip(tables, configurations, strict=True)]
+    supply = np.array([gpu.share_units * count for gpu, count in zip(tables, counts, strict=True)], dtype=np.float64)
+    workloads = np.array(sizes, dtype=np.float64)
+    most = np.max([values.max(axis=1) for values in alone], axis=0)
+    if most.min(initial=0.0) == -np.inf:
+        return float("-inf")
+
+    def bound(price: Floats) -> float:
+        gains = [(values - p * np.arange(values.shape[1])).max(axis=1) for values, p in zip(alone, price, strict=True)]
+        return float(price @ supply + workloads @ np.max(gains, axis=0))
+
+    price = np.zeros(len(alone))
+    for _ in range(ROUNDS):
+        for t in range(len(price)):
+            price = _better(bound, price, t, float(most.max(initial=0.0)))
+    value = min(bound(price), float(workloads @ most))
+    return value + ROUNDING * float(price @ supply + workloads @ most)
+
+
+def _better(bound: Callable[[Floats], float], price: Floats, t: int, highest: float) -> Floats:
+    """Return the prices with the one of type ``t`` improved: the bound is convex in it."""
+
+    def at(value: float) -> Floats:
+        trial = price.copy()
+        trial[t] = value
+        return trial
+
+    low, high = 0.0, highest
+    for _ in range(STEPS):
+        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        if bound(at(left)) <= bound(at(right)):
+            high = right
+        else:
+            low = left
+    return min((price, at(high)), key=bound)
+
+
+def _alone_rps(gpu: Tables, offered: Configurations) -> Floats:
+    """Most throughput of each class at each share on a GPU of its own, shape (classes, units + 1)."""
+    values = np.full((len(offered.first) - 1, gpu.share_units + 1), -np.inf)
+    at = (offered.model, offered.batch, offered.units)
+    clock = 1.0 + gpu.throttle_per_w * np.maximum(0.0, gpu.idle_power_w + offered.demand[:, 2] - gpu.max_power_w)
+    time_ms = (gpu.scheduling_ms[offered.model] + gpu.active_ms[at]) / clock
+    throughput = 1000.0 * offered.batch / (time_ms + gpu.exposed_ms[offered.model, offered.batch])
+    owner = np.repeat(np.arange(len(values)), np.diff(offered.first))
+    np.maximum.at(values, (owner, offered.units), throughput)
+    return values

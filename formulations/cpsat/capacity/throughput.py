@@ -1,0 +1,165 @@
+"""The most throughput of a pool: sets of workloads, one GPU each, refined where the best choice of sets uses them.
+
+Every set that may fit on a GPU has a certified bound of its throughput. CP-SAT chooses the sets of the largest sum of
+bounds that place every workload once. The sets chosen are searched further, which lowers their bounds, and the choice
+is made anew. Once no set of the choice has anything left to find, its plan is the best.
+
+Where there are too many sets, the bound is that of ``share_bound`` and the plan comes from first fit.
+"""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.cpsat.capacity.configurations import Configurations, configurations_on
+from formulations.cpsat.capacity.gpu_sets import GpuSets, gpu_sets
+from formulations.cpsat.capacity.one_gpu import OneGpu
+from formulations.cpsat.capacity.share_bound import share_bound
+from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
+from formulations.problem import TOO_FEW, WHOLE, Group, Problem
+from formulations.start import first_fit, groups_of
+from instances import PlacedGpu, Plan
+from instances.one_gpu import fit_gpu
+from instances.plan import spatial_gpu
+from instances.spare_shares import throughput_rps
+
+PROVEN_WITHIN = 1e-9
+"""Relative difference from the bound at which a plan is optimal."""
+
+LISTING_PART = 0.5
+"""Part of the time left that listing the sets may take."""
+
+OPEN_CELLS = 400_000
+"""Cells kept over all sets, at most: some 500 bytes each."""
+
+
+@dataclass
+class MostThroughput:
+    """One run under ``capacity``.
+
+    Attributes
+    ----------
+    problem, run
+        What is solved, on which terms.
+    most_sets
+        Sets listed on each GPU type, at most.
+    """
+
+    problem: Problem
+    run: Run
+    most_sets: int
+    plan: Plan | None = None
+    value: float = -math.inf
+    bound: float = math.inf
+    statistics: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        alike: dict[tuple[str, float, float], list[int]] = defaultdict(list)
+        for w, asked in enumerate(self.problem.instance.workloads):
+            alike[asked.model, asked.slo_ms, asked.rate_rps].append(w)
+        self.classes = list(alike.values())
+        self.sizes = [len(members) for members in self.classes]
+        self.counts = [offer.count for offer in self.problem.offers]
+        self.tables = [offer.view.tables for offer in self.problem.offers]
+        self.configurations: list[Configurations] = []
+
+    def outcome(self) -> Outcome:
+        """Solve, and say what was found."""
+        problem, run = self.problem, self.run
+        if reason := problem.unservable():
+            return Outcome(Status.INFEASIBLE, reason=reason)
+        self.configurations = [configurations_on(offer.view, problem.rates, self.classes) for offer in problem.offers]
+        self._improve_bound(share_bound(self.tables, self.configurations, self.counts, self.sizes))
+        if run.start is not None:
+            self._take_groups(groups_of(run.start, problem, problem.rates))
+        order, even = problem.largest_first(), [1.0] * len(problem.offers)
+        self._take_groups(first_fit(problem, order, even, run.deadline))
+        sets, reason = self._list_sets()
+        if sets is not None and self._refine(sets):
+            return Outcome(Status.INFEASIBLE, statistics=self.statistics, reason=f"{TOO_FEW}, {WHOLE}")
+        bound = Bound(self.bound, certified=True)
+        if self.plan is None:
+            return Outcome(Status.UNKNOWN, None, bound, self.statistics, reason or NO_PLAN_IN_TIME)
+        proven = self.value >= self.bound * (1.0 - PROVEN_WITHIN)
+        return Outcome(Status.OPTIMAL if proven else Status.FEASIBLE, self.plan, bound, self.statistics, reason)
+
+    def _improve_bound(self, bound: float) -> None:
+        if bound < self.bound:
+            self.bound = bound
+            self.run.report(bound=Bound(bound, certified=True))
+
+    def _take(self, gpus: Sequence[PlacedGpu], value: float) -> None:
+        """Take a plan that places every workload, if it is better than the best so far."""
+        if value > self.value:
+            self.plan, self.value = Plan(self.problem.instance.name, tuple(gpus)), value
+            self.run.report(plan=self.plan)
+
+    def _take_groups(self, groups: Sequence[Group]) -> None:
+        """Spend the spare shares of GPUs that place every workload."""
+        if not self.problem.serves_all(groups):
+            return
+        gpus, value = [], 0.0
+        for group in groups:
+            view = self.problem.offers[group.offer].view
+            gpu = fit_gpu(view, group.residents, spend_spare=True)
+            assert gpu is not None, "groups come from the same kernel"
+            model = view.model[[resident.workload for resident in group.residents]]
+            batch = np.array([resident.batch for resident in group.residents], dtype=np.int64)
+            units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
+            gpus.append(gpu)
+            value += float(throughput_rps(view.tables, model, batch, units))
+        self._take(gpus, value)
+
+    def _list_sets(self) -> tuple[list[GpuSets] | None, str]:
+        """List the sets of every GPU type; ``None`` and the reason if they are too many."""
+        deadline = solver_deadline(self.run, LISTING_PART)
+        sets = []
+        for gpu, configurations in zip(self.tables, self.configurations, strict=True):
+            found = gpu_sets(gpu, configurations, self.sizes, self.most_sets, deadline)
+            if found is None:
+                late = time.monotonic() >= deadline
+                return None, f"{'no time for all' if late else 'too many'} sets of workloads that may share a GPU"
+            sets.append(found)
+        self.statistics["gpu_sets"] = float(sum(map(len, sets)))
+        return sets, ""
+
+    def _refine(self, sets: Sequence[GpuSets]) -> bool:
+        """Choose sets and search those chosen until nothing is left to find; return whether there is no plan."""
+        from formulations.cpsat.capacity.partition import best_partition
+
+        deadline = solver_deadline(self.run)
+        self.statistics |= {"partitions": 0.0, "cells": 0.0}
+        while self.run.remaining_s > 0.0:
+            partition = best_partition(sets, self.counts, self.sizes, self.run, deadline)
+            self.statistics["partitions"] += 1.0
+            if partition.infeasible:
+                return self.plan is None
+            self._improve_bound(partition.bound * (1.0 + ROUNDING))
+            chosen = {(t, search.members): search for t, search in partition.gpus}
+            self._take_sets(partition.gpus)
+            unsettled = [search for search in chosen.values() if not search.closed]
+            if not unsettled or sum(len(s.open) for found in sets for s in found.values()) > OPEN_CELLS:
+                break
+            for search in unsettled:
+                self.statistics["cells"] += search.go_on(deadline)
+            self._take_sets(partition.gpus)
+        return False
+
+    def _take_sets(self, gpus: Sequence[tuple[int, OneGpu]]) -> None:
+        """Make a plan of the best known configurations of the sets."""
+        if not gpus or any(search.value == -math.inf for _, search in gpus):
+            return
+        waiting = [list(members) for members in self.classes]
+        placed = []
+        for t, search in gpus:
+            offered, slots = self.configurations[t], []
+            for k, c in zip(search.chosen, search.members, strict=True):
+                asked = self.problem.instance.workloads[waiting[c].pop(0)]
+                slots.append((asked.id, int(offered.units[k]), int(offered.batch[k]), asked.rate_rps))
+            placed.append(spatial_gpu(self.problem.offers[t].view.gpu.name, slots))
+        self._take(placed, math.fsum(search.value for _, search in gpus))

@@ -36,8 +36,8 @@ FIGURE = Figure(
     title="Decision times for ten models on four GPUs",
     paper="InSS, Fig. 3",
     shows="All three baselines take longer than InSS, longer even than many inferences.",
-    look_for="The order is the reverse: the tables of inference times are filled before every clock starts, the rules of "
-    "the baselines are compiled, and `ts` runs two neural networks. Local search uses all the time it is given.",
+    look_for="The order is the reverse. The tables of inference times are filled before every clock starts, the rules "
+    "of the baselines are compiled, and `ts` runs two neural networks. Local search uses all the time it is given.",
     cost="9 runs: a few seconds, and the time limit for local search",
     needs=needs_of(NEEDS),
     draw=draw,

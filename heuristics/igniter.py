@@ -1,6 +1,7 @@
 """iGniter: place each workload where it causes the least growth of shares (iGniter, Algorithms 1 and 2)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -84,9 +85,9 @@ def _place(
     return column, resident, units, residents
 
 
-def _pack(view: View, items: DemandItems, available: int) -> Packing:
+def _pack(view: View, items: DemandItems, available: int, memory: bool = True) -> Packing:
     packed: Packing = _place(
-        view.tables,
+        view.tables if memory else view.tables._replace(memory_limit_mib=np.inf),
         view.model[items.workload],
         items.batch,
         items.lower_units,
@@ -109,12 +110,15 @@ class IGniter:
     ----------
     spend_spare
         Whether the spare shares are spent under ``capacity``.
+    memory
+        Whether the models on a GPU have to fit into its memory. The paper does not look at memory; the judge does.
     """
 
     name: ClassVar[str] = "igniter"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
 
     spend_spare: bool = True
+    memory: bool = True
 
     def warm(self) -> None:
         """Load the compiled kernels."""
@@ -122,4 +126,4 @@ class IGniter:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Pack onto every GPU type of the pool and return the best plan."""
-        return pack_pools(instance, _pack, self.spend_spare)
+        return pack_pools(instance, partial(_pack, memory=self.memory), self.spend_spare)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +15,13 @@ from instances import Instance, Objective
 from instances.view import View
 
 Floats = NDArray[np.float64]
+
+
+class Rest(StrEnum):
+    """Which time to collect a batch counts when the batch of a rest is chosen."""
+
+    BATCH = "batch"
+    WAIT = "wait"
 
 
 @dataclass(slots=True)
@@ -29,7 +37,8 @@ class SquishyBinPacking:
     """Nexus' squishy bin packing: saturated GPUs first, then what is left by turns.
 
     A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its rest has the largest
-    batch that is collected and served within the SLO, and with it a duty cycle and an occupancy. Rests come by
+    batch that is collected and served within the SLO, and with it a duty cycle and an occupancy. A rest so small that
+    no batch is gets batches of 1 in the longest cycle within the SLO; the paper does not speak of those. Rests come by
     occupancy, descending; each joins the GPU that is then busiest, everyone's batches shrinking to the shorter of the
     two cycles, or opens a new one. There is no spatial sharing, so nothing interferes.
 
@@ -38,12 +47,16 @@ class SquishyBinPacking:
     halves
         Cut every GPU in two, and take each half for a GPU with half the memory (gpulet ATC'22, Sec. 3.2, Fig. 5). What
         the halves do to each other is left out of account, as in the paper, and the judge says so.
+    rest
+        ``batch``: the batch of a rest is collected in ``b / r``, as in the paper. ``wait``: in ``(b - 1) / r``, which
+        is what its first request waits for the last.
     """
 
     name: ClassVar[str] = "sbp"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
 
     halves: bool = False
+    rest: Rest = Rest.BATCH
 
     def warm(self) -> None:
         """Load the compiled kernels."""
@@ -65,7 +78,7 @@ class SquishyBinPacking:
             filled, rest = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
             nodes += filled
             if rest > 0.0:
-                node = residual(times_ms[w], w, float(view.slo_ms[w]), rest)
+                node = residual(times_ms[w], w, float(view.slo_ms[w]), rest, self.rest)
                 if node is None:
                     return None
                 rests.append(node)
@@ -95,15 +108,19 @@ def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) 
     return [_Node(cycle, [(workload, batch, most)]) for _ in range(count)], max(0.0, rate_rps - count * most)
 
 
-def residual(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> _Node | None:
+def residual(
+    times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, collected: Rest = Rest.BATCH
+) -> _Node | None:
     """Return the GPU that serves what is left of a workload alone: the largest batch collected and served in time.
 
-    ``1000 (b - 1) / r + t_inf <= SLO``; the duty cycle is the time to collect it, or what the SLO leaves of that.
-    ``None`` if no batch is served within its own cycle.
+    The duty cycle is the time to collect the batch, or what the SLO leaves of that. ``None`` if no batch is served
+    within its own cycle.
     """
+    waits = 1 if collected is Rest.WAIT else 0
     for batch in range(len(times_ms) - 1, 0, -1):
         t_inf = float(times_ms[batch])
-        if 1000.0 * (batch - 1) / rate_rps + t_inf <= slo_ms:
+        # No batch is smaller than 1, however long that is collected.
+        if batch == 1 or 1000.0 * (batch - waits) / rate_rps + t_inf <= slo_ms:
             cycle = min(1000.0 * batch / rate_rps, slo_ms - t_inf) * (1.0 - SLACK)
             if 0.0 < t_inf <= cycle:
                 return _Node(cycle, [(workload, batch, rate_rps)])

@@ -19,7 +19,7 @@ from heuristics.gpulets import ALONE, Gpulets, capacity_rps, duty_cycle_ms, infe
 from heuristics.greedy_best_fit import GreedyBestFit
 from heuristics.guided_self_tuning import GuidedSelfTuning
 from heuristics.ideal import layouts
-from heuristics.sbp import SquishyBinPacking, _Node, merge, residual
+from heuristics.sbp import Rest, SquishyBinPacking, _Node, merge, residual
 from instances import PlanClass
 from instances.catalogue import gpu_type
 from tests.heuristics import glet
@@ -171,6 +171,30 @@ def test_nexus_own_example() -> None:
     together = merge(view, times, a, b)
     assert together == _Node(a.cycle_ms, [(0, 8, 64), (1, 4, 32)])
     assert merge(view, times, a, c) is None
+
+
+@pytest.mark.parametrize(("collected", "batch", "cycle_ms"), [(Rest.BATCH, 3, 75.0), (Rest.WAIT, 4, 80.0)])
+def test_the_batch_of_a_rest_is_collected_in_b_over_r_or_waited_for_less(
+    collected: Rest, batch: int, cycle_ms: float
+) -> None:
+    """40 requests/s in 100 ms: 3 take 75 ms and 15 ms more, 4 take 100 ms, of which the first waits 75 ms."""
+    times_ms = np.array([np.inf, 5.0, 10.0, 15.0, 20.0])
+
+    node = residual(times_ms, 0, 100.0, 40.0, collected)
+
+    assert node is not None
+    assert node.sessions == [(0, batch, 40.0)]
+    assert node.cycle_ms == pytest.approx(cycle_ms)
+
+
+def test_a_small_rest_has_batches_of_one_in_the_longest_cycle() -> None:
+    times_ms = np.array([np.inf, 5.0, 10.0])  # a request comes every 200 ms, later than the SLO
+
+    for collected in Rest:
+        node = residual(times_ms, 0, 100.0, 5.0, collected)
+        assert node is not None
+        assert node.sessions == [(0, 1, 5.0)]
+        assert node.cycle_ms == pytest.approx(95.0)
 
 
 def test_squishy_bin_packing_takes_halves_for_gpus() -> None:

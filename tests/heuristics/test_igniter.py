@@ -287,6 +287,17 @@ def test_a_pool_that_is_too_small_is_no_proof_of_anything(scheduler: Scheduler) 
     )
 
 
+def test_without_its_memory_constraint_it_fills_a_gpu_beyond_its_memory() -> None:
+    (twelve,) = suite("igniter-12").build()
+    small = replace(twelve, gpus=(GpuPool(replace(V100, memory_mib=2000.0)),))
+    kept, broken = planned(IGniter(), small), planned(IGniter(memory=False), small)
+
+    assert {violation.kind for violation in judge(kept, small).violations}.isdisjoint({"memory"})
+    assert "memory" in {violation.kind for violation in judge(broken, small).violations}
+    assert contents(broken) == contents(planned(IGniter(), twelve))  # 16 GB are never full
+    assert broken.gpus_used < kept.gpus_used
+
+
 @pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
 def test_a_workload_beyond_the_memory_of_any_gpu_is_not_placed(scheduler: Scheduler) -> None:
     tiny = replace(V100, name="tiny", memory_mib=700.0)  # AlexNet at batch 4 holds 749 MiB

@@ -11,6 +11,7 @@ from bench.code_version import distribution_version, solver_versions
 from bench.doctor.finding import Finding, Level
 from bench.doctor.known_bad import installed_known_bad
 from bench.doctor.machine import control_groups, frequency, gpus, mps, swap
+from bench.doctor.nonlinear import nonlinear_answers
 from bench.provenance import load_average, usable_cores
 
 LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy", "pyscipopt": "pyscipopt"}
@@ -139,6 +140,7 @@ CHECKS: tuple[Check, ...] = (
     known_bad_versions,
     installed_versions,
     import_clashes,
+    nonlinear_answers,
     cores,
     control_groups,
     frequency,

@@ -211,7 +211,7 @@ def test_scip_finds_the_optimum_that_trying_everything_finds(objective: Objectiv
     assert verdict.value == pytest.approx(best, rel=5e-6)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_scip_serves_as_many_requests_as_column_generation_proves_possible(seed: int) -> None:
     drawn = generate("overload-mix", 3, seed, Objective.GOODPUT)
     instance = replace(drawn, gpus=(GpuPool(COARSE, 2),), slo_rule=RULES[seed % 3])

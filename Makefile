@@ -11,6 +11,7 @@ BIN := .venv/bin
 
 demo: .venv/installed
 	$(BIN)/bench run --instances 64gpu,parvagpu-1 --ledger results/demo.sqlite
+	$(BIN)/bench run --instances igniter-12 --schedulers minlp --time-limit 45 --ledger results/demo.sqlite
 	$(BIN)/bench figures igniter-fig14 igniter-fig18 igniter-fig21 exact-gap \
 		--ledger results/demo.sqlite --out results/figures
 	$(BIN)/bench report results/demo.sqlite --output results/site

@@ -63,7 +63,7 @@ class Outcome:
     statistics
         Numbers worth keeping, such as nodes or columns, by name.
     reason
-        One line for people when there is no plan, such as the workload that no GPU can serve.
+        One line for people on why there is no plan, such as the workload that no GPU can serve, or no claim.
     """
 
     status: Status

@@ -10,7 +10,7 @@ from pathlib import Path
 OWN_PACKAGES = ("bench", "instances")
 """Run with every scheduler, whatever its distribution."""
 
-SOLVERS = ("highspy", "numba", "numpy", "ortools", "pyomo", "scipy", "torch")
+SOLVERS = ("highspy", "numba", "numpy", "ortools", "pyomo", "pyscipopt", "scipy", "torch")
 """Distributions whose version can change a plan."""
 
 

@@ -11,12 +11,10 @@ from bench.code_version import distribution_version, solver_versions
 from bench.doctor.finding import Finding, Level
 from bench.doctor.known_bad import installed_known_bad
 from bench.doctor.machine import control_groups, frequency, gpus, mps, swap
+from bench.doctor.nonlinear import nonlinear_answers
 from bench.provenance import load_average, usable_cores
 
-OPTIONAL = {"pyscipopt": "gpushare-bench[scip]"}
-"""Distributions that some scheduler can do without, and what brings them."""
-
-LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy"}
+LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy", "pyscipopt": "pyscipopt"}
 """Distributions with native libraries of the same kind, and the modules that load them."""
 
 IMPORT_LIMIT_S = 60.0
@@ -48,10 +46,6 @@ def installed_versions() -> list[Finding]:
             findings.append(Finding(name, Level.ERROR, "is not installed", 'pip install "gpushare-bench"'))
         elif name not in bad:
             findings.append(Finding(name, Level.OK, version))
-    for name, bringer in OPTIONAL.items():
-        version = distribution_version(name)
-        advice = "" if version else f'pip install "{bringer}", if you want the schedulers that use it'
-        findings.append(Finding(name, Level.OK, version or "is not installed, and optional", advice))
     return findings
 
 
@@ -146,6 +140,7 @@ CHECKS: tuple[Check, ...] = (
     known_bad_versions,
     installed_versions,
     import_clashes,
+    nonlinear_answers,
     cores,
     control_groups,
     frequency,

@@ -11,8 +11,10 @@ class Answer:
     ----------
     solved
         Whether it found a solution.
+    finished
+        Whether it says that no solution is better than its best, or that there is none.
     infeasible
-        Whether it has proven that there is none.
+        Whether it says that there is none.
     bound
         No solution has a better objective; worst possible if there is none, ``None`` if unknown.
     nodes
@@ -20,6 +22,7 @@ class Answer:
     """
 
     solved: bool
+    finished: bool
     infeasible: bool
     bound: float | None
     nodes: float

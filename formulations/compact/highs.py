@@ -51,5 +51,6 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> Answer:
         bound = None
     if solved:
         results.solution_loader.load_vars()
+    finished = infeasible or results.solution_status is SolutionStatus.optimal
     nodes = results.extra_info.get("mip_node_count")
-    return Answer(solved, infeasible, bound, 0.0 if nodes is None else float(nodes.value()))
+    return Answer(solved, finished, infeasible, bound, 0.0 if nodes is None else float(nodes.value()))

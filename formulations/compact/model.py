@@ -18,6 +18,10 @@ Expr = Any
 """A Pyomo variable or expression: Pyomo publishes no types."""
 
 
+ROOM = 1e-6
+"""Relative room that every nonlinear row leaves, so that a solver's rounding cuts off no plan."""
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """``result`` against ``value(first, second)``, of one option; only one direction can hurt.
@@ -32,6 +36,8 @@ class Relation:
         The function, of numbers.
     exact
         The relation as a Pyomo constraint without divisions.
+    roomy
+        The relation as constraints with sides of about 1 that leave ``ROOM``.
     at_least
         Whether the model rests on ``result >= value``: a larger result only makes a plan worse. Otherwise on ``<=``.
     points
@@ -44,6 +50,7 @@ class Relation:
     second: Expr
     value: Callable[[float, float], float]
     exact: Expr
+    roomy: tuple[Expr, ...]
     at_least: bool
     points: NDArray[np.int64] | None = None
 
@@ -82,9 +89,16 @@ class CompactModel:
 
     def state_exactly(self) -> None:
         """Add every relation as it is."""
+        self._state(relation.exact for relation in self.relations)
+
+    def state_with_room(self) -> None:
+        """Add every relation scaled and with room: a relaxation that a solver's rounding cuts no plan off."""
+        self._state(row for relation in self.relations for row in relation.roomy)
+
+    def _state(self, rows: Iterable[Expr]) -> None:
         self.pyomo.relation = pyo.ConstraintList()
-        for relation in self.relations:
-            self.pyomo.relation.add(relation.exact)
+        for row in rows:
+            self.pyomo.relation.add(row)
 
     def require(self, limit: float | None) -> None:
         """Allow only plans whose objective reaches ``limit``; ``None`` allows all."""

@@ -1,6 +1,7 @@
 """SCIP behind Pyomo: Pyomo writes the model to a file that SCIP reads."""
 
 import math
+import os
 import tempfile
 from collections.abc import Callable
 from importlib import import_module
@@ -11,10 +12,32 @@ from bench.api import Run
 from formulations.compact.answer import Answer
 from formulations.compact.model import CompactModel, Expr
 
-pyscipopt: Any = import_module("pyscipopt")  # optional, and its own type stubs do not pass
-
 MEMORY_PART = 0.5
 """Of the address space of the run, what SCIP may think it uses: it does not count everything."""
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Environment variables that limit the threads of linear algebra."""
+
+
+def _load() -> Any:
+    """Import PySCIPOpt with linear algebra on one thread.
+
+    The library takes its number of threads from the environment when it is loaded. Its threads wait by spinning, which
+    makes SCIP many times slower where other programs want the cores too.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        return import_module("pyscipopt")  # by name: its own type stubs do not pass mypy
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+pyscipopt: Any = _load()
 
 
 class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
@@ -34,7 +57,7 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
 
 
 def solve(model: CompactModel, run: Run, reserve_s: float, take: Callable[[Callable[[Expr], float]], None]) -> Answer:
-    """Solve a compact model with its relations as they are.
+    """Solve a compact model with its relations as they are, each with room.
 
     Parameters
     ----------
@@ -69,8 +92,9 @@ def solve(model: CompactModel, run: Run, reserve_s: float, take: Callable[[Calla
         scip.setParam("limits/memory", MEMORY_PART * run.memory_limit_mb)
     scip.optimize()
     infeasible = scip.getStatus() in ("infeasible", "inforunbd")
+    finished = infeasible or scip.getStatus() == "optimal"
     bound = float(scip.getDualbound())
     if infeasible:
         bound = math.inf if model.instance.objective.minimised else -math.inf
     known = infeasible or abs(bound) < scip.infinity()
-    return Answer(scip.getNSols() > 0, infeasible, bound if known else None, float(scip.getNTotalNodes()))
+    return Answer(scip.getNSols() > 0, finished, infeasible, bound if known else None, float(scip.getNTotalNodes()))

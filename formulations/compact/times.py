@@ -6,7 +6,7 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
-from formulations.compact.model import CompactModel, Expr, Relation, add
+from formulations.compact.model import ROOM, CompactModel, Expr, Relation, add
 from formulations.compact.options import Option, span
 from formulations.compact.tabulated import is_tabulated
 from instances import GOODPUT_STEP, Objective, SloRule
@@ -55,16 +55,26 @@ def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
         return 1000.0 * b / k_act(b, r)
 
     b, r = m.b[o], m.r[o]
-    equation_11 = (m.k_act[o] - k5) * (pct * r + k4) == k1 * b**2 + k2 * b + k3
-    per_second = m.ability[o] * m.k_act[o] == 1000.0 * b
+    # Sides as they are, and over what they are at most: rows of size 1.
+    above, below = (m.k_act[o] - k5) * (pct * r + k4), k1 * b**2 + k2 * b + k3
+    done, asked = m.ability[o] * m.k_act[o], 1000.0 * b
+    most_below = max(k1 * x * x + k2 * x + k3 for x in option.batch)
+    above_1, below_1 = (m.k_act[o] - k5) * ((pct * r + k4) / most_below), below / most_below
+    done_1, asked_1 = done / (1000.0 * option.batch[1]), b / option.batch[1]
+    # A smaller ability needs a larger k_act, which would help the others: k_act is held from both sides.
+    roomy = (above_1 >= (1.0 - ROOM) * below_1, above_1 <= (1.0 + ROOM) * below_1)
     return [
-        Relation("k_act", m.k_act[o], b, r, k_act, equation_11, True, points),
-        Relation("ability", m.ability[o], b, r, ability, per_second, True, points),
+        Relation("k_act", m.k_act[o], b, r, k_act, above == below, roomy, True, points),
+        Relation(
+            "ability", m.ability[o], b, r, ability, done == asked, (done_1 >= (1.0 - ROOM) * asked_1,), True, points
+        ),
     ]
 
 
 def _product(name: str, result: Expr, first: Expr, second: Expr) -> Relation:
-    return Relation(name, result, first, second, lambda x, y: x * y, result >= first * second, True)
+    size = max(1.0, result.ub)
+    roomy = result / size >= (1.0 - ROOM) / size * first * second
+    return Relation(name, result, first, second, lambda x, y: x * y, result >= first * second, (roomy,), True)
 
 
 def state_budgets(model: CompactModel) -> None:
@@ -161,4 +171,6 @@ def _throughput(m: Any, o: int, exposed_ms: float) -> Relation:
         return 1000.0 * b / (t_gpu + exposed_ms * b)
 
     exact = m.throughput[o] * (m.t_gpu[o] + exposed_ms * m.b[o]) <= 1000.0 * m.b[o]
-    return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], most, exact, False)
+    size = 1000.0 * m.b[o].ub
+    roomy = m.throughput[o] / size * (m.t_gpu[o] + exposed_ms * m.b[o]) <= (1.0 + ROOM) * m.b[o] / m.b[o].ub
+    return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], most, exact, (roomy,), False)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -215,8 +214,6 @@ def test_those_that_load_fast_pass_on_one_instance(name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sorted(entries()))
 def test_every_built_in_scheduler_passes(name: str) -> None:
-    if name == "minlp" and find_spec("pyscipopt") is None:
-        pytest.skip("SCIP is not installed")
     if name == "ts-ni" and not list(POLICIES.glob("ts-ni-*.pt")):
         pytest.skip("no policy is shipped")
     assert failures(name, Terms(time_limit_s=5.0, grace_s=5.0)) <= KNOWN.get(name, set())

@@ -1,6 +1,5 @@
 """Independent exact methods agree: a compact model, column generation, SCIP and plain enumeration."""
 
-import importlib.util
 import math
 import time
 from dataclasses import replace
@@ -25,8 +24,6 @@ GAPS = replace(V100, name="gaps", allowed_shares=(4, 8, 10, 16, 20, 24, 32, 40))
 FEW = exhaustive.small_batches(replace(V100, name="few", share_units=8), 4)
 OBJECTIVES = (Objective.COST, Objective.GOODPUT, Objective.SCALE, Objective.CAPACITY)
 MOST_WORKLOADS = {Objective.COST: 8, Objective.GOODPUT: 8, Objective.SCALE: 8, Objective.CAPACITY: 6}
-
-has_scip = importlib.util.find_spec("pyscipopt") is not None
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,7 +107,7 @@ def test_all_find_the_same_optimum(seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(200))
 def test_all_agree_on_many(seed: int) -> None:
-    agree(case(seed), with_scip=has_scip)
+    agree(case(seed), with_scip=True)
 
 
 def on_two_v100(size: int, seed: int) -> Instance:

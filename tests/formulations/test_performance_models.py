@@ -263,7 +263,6 @@ def drawn(model_name: str, seeds: range) -> Iterator[tuple[Instance, float | Non
 
 @pytest.mark.parametrize("model_name", performance_model_names())
 def test_scip_solves_the_compact_model_of_every_performance_model(model_name: str) -> None:
-    pytest.importorskip("pyscipopt")
     for instance, expected in drawn(model_name, range(6)):
         outcome = Minlp().schedule(instance, Run(deadline=time.monotonic() + 60.0))
 

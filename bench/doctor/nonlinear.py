@@ -1,0 +1,138 @@
+"""Answers of the installed SCIP to instances with known optima that SCIP 10.0 got wrong."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.api import Outcome, Run, Scheduler, Status
+from bench.code_version import distribution_version
+from bench.doctor.finding import Finding, Level
+from bench.judge.judging import judge
+from bench.schedulers.registry import entries, load
+from instances import GpuPool, Instance, Objective, SloRule, Workload
+from instances.catalogue import gpu_type
+
+LIMIT_S = 20.0
+"""Seconds for each instance. An idle core takes one or two."""
+
+AGREEMENT = 1e-6
+"""Relative difference at which two values are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOptimum:
+    """A small instance on V100s whose optimum is known from exact methods that use no floating-point relaxation.
+
+    Attributes
+    ----------
+    name, objective, gpus
+        Of the instance; ``None`` GPUs are as many as wanted.
+    workloads
+        DNN model, SLO (ms) and rate (requests per second) of each.
+    optimum
+        In dollars per hour or requests per second.
+    """
+
+    name: str
+    objective: Objective
+    gpus: int | None
+    workloads: tuple[tuple[str, float, float], ...]
+    optimum: float
+
+    def instance(self) -> Instance:
+        """Return the instance."""
+        asked = tuple(Workload(f"w{number}", *each) for number, each in enumerate(self.workloads, 1))
+        pools = (GpuPool(gpu_type("v100"), self.gpus),)
+        return Instance(self.name, self.objective, SloRule.HALF_SLO, "igniter", pools, asked)
+
+
+KNOWN_OPTIMA = (
+    KnownOptimum(
+        "power28",
+        Objective.COST,
+        None,
+        (
+            ("resnet50", 26.446, 688.8564829174222),
+            ("resnet50", 31.761, 172.85111628181966),
+            ("ssd", 37.36, 42.434395485561524),
+            ("vgg19", 66.693, 62.92017245280703),
+            ("ssd", 26.588, 161.5160926784428),
+            ("ssd", 39.651, 94.77494611956085),
+        ),
+        6.12,
+    ),
+    KnownOptimum(
+        "power24",
+        Objective.COST,
+        None,
+        (
+            ("ssd", 40.826, 91.03429555959376),
+            ("vgg19", 57.633, 374.5908035592189),
+            ("vgg19", 21.986, 122.81624875209377),
+            ("vgg19", 35.093, 189.6103100528438),
+            ("vgg19", 28.125, 141.58665298771876),
+        ),
+        6.12,
+    ),
+    KnownOptimum(
+        "good4",
+        Objective.GOODPUT,
+        1,
+        (
+            ("vgg19", 41.633, 272.316),
+            ("vgg19", 14.514, 159.454),
+            ("alexnet", 9.802, 635.031),
+            ("ssd", 28.291, 56.688),
+        ),
+        1023.624,
+    ),
+)
+"""Instances at which SCIP 10.0 calls a worse plan optimal if it is given the equations as printed."""
+
+
+def nonlinear_answers() -> list[Finding]:
+    """Let ``minlp`` solve instances with known optima, as it states them and with the equations as printed."""
+    if distribution_version("pyscipopt") is None:
+        return []  # an error of its own
+    minlp: Callable[..., Scheduler] = load(entries()["minlp"].target)
+    ours = {known.name: _answer(minlp(), known) for known in KNOWN_OPTIMA}
+    printed = {known.name: _answer(minlp(as_printed=True), known) for known in KNOWN_OPTIMA}
+    advice = ""
+    if any(answer.startswith("wrong") for answer in ours.values()):
+        advice = 'pip install "gpushare-bench" in a fresh environment; until then minlp misses better plans'
+    elif any(answer != "right" for answer in ours.values()):
+        advice = "try again: the first time compiles kernels, and other programs take time too"
+    return [
+        Finding("minlp", Level.WARNING if advice else Level.OK, _listed(ours), advice),
+        Finding("minlp.as_printed", Level.OK, _listed(printed)),
+    ]
+
+
+def _listed(answers: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {answer}" for name, answer in answers.items())
+
+
+def _answer(scheduler: Scheduler, known: KnownOptimum) -> str:
+    """Compare what a scheduler says of an instance with the optimum."""
+    instance = known.instance()
+    outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + LIMIT_S))
+    if outcome.status is Status.OPTIMAL:
+        value = _value(outcome, instance)
+        return "right" if math.isclose(value, known.optimum, rel_tol=AGREEMENT) else _wrong(value, known)
+    if outcome.bound is not None:
+        beyond = outcome.bound.value - known.optimum
+        if (beyond if instance.objective.minimised else -beyond) > AGREEMENT * known.optimum:
+            return _wrong(outcome.bound.value, known)
+    if outcome.status is Status.INFEASIBLE:
+        return f"wrong, no plan instead of {known.optimum:g}"
+    return f"not finished in {LIMIT_S:g} s"
+
+
+def _value(outcome: Outcome, instance: Instance) -> float:
+    value = judge(outcome.plan, instance).value if outcome.plan is not None else None
+    return math.nan if value is None else value
+
+
+def _wrong(value: float, known: KnownOptimum) -> str:
+    return f"wrong, {value:g} instead of {known.optimum:g}"

@@ -250,6 +250,18 @@ def test_capacity_is_at_most_what_trying_everything_finds_and_the_bound_at_least
     assert reached >= 4
 
 
+@pytest.mark.parametrize("model_name", performance_model_names())
+def test_most_throughput_is_what_trying_everything_finds(model_name: str) -> None:
+    random, values = Random(f"throughput {model_name}"), []
+    for _ in range(6):
+        instance = draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2)
+        values.append(most_capacity(instance))
+        ours = solved(CpSat(), instance)
+        assert (ours is None) == (values[-1] is None), instance
+        assert ours is None or math.isclose(ours, values[-1] or 0.0, rel_tol=1e-9), instance
+    assert any(value is not None for value in values)
+
+
 def drawn(model_name: str, seeds: range) -> Iterator[tuple[Instance, float | None]]:
     """Instances of both objectives with their optimum."""
     for seed in seeds:

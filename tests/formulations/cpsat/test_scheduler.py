@@ -215,6 +215,7 @@ def test_stopped_early_the_bound_still_holds(objective: Objective, seconds: floa
         instance, reports = draw(seed, objective), Reports()
         optimum = {
             Objective.COST: exhaustive.least_cost,
+            Objective.CAPACITY: exhaustive.most_capacity,
             Objective.GOODPUT: exhaustive.most_goodput,
             Objective.SCALE: lambda i: exhaustive.largest_scale(i, SCALE_STEP),
         }[objective](instance)

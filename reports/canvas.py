@@ -78,15 +78,17 @@ def stroke(label: str, **line: Any) -> "Artist":
     return Line2D([], [], label=label, **line)
 
 
-def save(sheet: "Page", name: str, folder: Path) -> list[Path]:
+def save(sheet: "Page", name: str, folder: Path, suffixes: Sequence[str] = tuple(_METADATA)) -> list[Path]:
     """Write the page as ``<name>.pdf``, ``.svg`` and ``.png`` into ``folder``, which is made if need be.
+
+    Only the formats in ``suffixes`` are written.
 
     Raises
     ------
     InputError
         If the files cannot be written.
     """
-    files = [folder / f"{name}.{suffix}" for suffix in _METADATA]
+    files = [folder / f"{name}.{suffix}" for suffix in suffixes]
     sheet.draw_without_rendering()
     sheet.set_layout_engine("none")  # laid out once, alike in every format
     try:

@@ -1,8 +1,9 @@
 """Episodes of training with scalars as CSV and checkpoints to go on from.
 
-The folder holds ``scalars.csv``, a row per episode; ``checkpoint.pt``, written every so often and at the end,
-has everything: training that goes on from it ends bit for bit where it would have ended without the interruption, on
-the same machine and with the same number of threads. ``policy.pt``, written with it, has the actors alone.
+The folder holds ``scalars.csv``, a row per episode; ``checkpoint.pt``, written every so often, when training is stopped
+after an episode, and at the end, has everything: training that goes on from it ends bit for bit where it would have
+ended without the interruption, on the same machine and with the same number of threads. ``policy.pt``, written with
+it, has the actors alone.
 """
 
 import csv
@@ -87,7 +88,8 @@ def run_episodes(
     save
         Writes the policy after an episode to a path.
     tell
-        Called after each episode with its number and its scalars.
+        Called after each episode with its number and its scalars. If it raises ``KeyboardInterrupt``, training stops
+        there, with a checkpoint.
 
     Raises
     ------
@@ -96,15 +98,23 @@ def run_episodes(
     """
     folder.mkdir(parents=True, exist_ok=True)
     told = _resume(folder / "checkpoint.pt", terms, parts)
+
+    def keep(number: int) -> None:
+        # The checkpoint last: whatever is interrupted before is done again.
+        save(number, folder / "policy.pt")
+        states = {name: part.state_dict() for name, part in parts.items()}
+        save_weights({"terms": terms, "told": told, **states}, folder / "checkpoint.pt")
+
     for number in range(len(told) + 1, episodes + 1):
         told.append(episode(number))
         write_bytes(folder / "scalars.csv", _as_csv(told).encode())
-        tell(number, told[-1])
+        try:
+            tell(number, told[-1])
+        except KeyboardInterrupt:
+            keep(number)
+            raise
         if number % save_every == 0 or number == episodes:
-            # The checkpoint last: whatever is interrupted before is done again.
-            save(number, folder / "policy.pt")
-            states = {name: part.state_dict() for name, part in parts.items()}
-            save_weights({"terms": terms, "told": told, **states}, folder / "checkpoint.pt")
+            keep(number)
 
 
 def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]) -> list[Scalars]:

@@ -5,9 +5,10 @@ and the batch under way that earlier steps left, and pays the reward of equation
 (objective ``goodput``, which the paper does not have), each workload is let in as far as its slot serves it in time
 (``rl.admission``), and the rate let in takes the place of the throughput.
 
-What the paper leaves open is decided here. A step lasts ``step_s``. The rates of a step are drawn independently and
-uniformly between ``lowest`` and ``highest`` times those of the instance; the agent sees them before it decides (the
-monitor's forecast), the number of requests is then Poisson. ``v`` is a fraction of the step's requests. Throughput is
+What the paper leaves open is decided here. A step lasts ``step_s``. The rates of a step are drawn uniformly between
+``lowest`` and ``highest`` times those of the instance, independently of each other and, unless ``correlation`` says
+otherwise, of those of the step before. The agent sees them before it decides (the monitor's forecast), the number of
+requests is then Poisson. ``v`` is a fraction of the step's requests. Throughput is
 normalised by one constant (``Cluster.rms_rps``). A batch under way at the end of a step ends as it
 began, whatever is decided next.
 """
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
@@ -41,6 +43,9 @@ class Process:
         Between decisions.
     lowest, highest
         Arrival rates are drawn between these multiples of the instance's.
+    correlation
+        Of a workload's rate in one step with that in the next: normal scores of the rates follow a first-order
+        autoregressive process with this coefficient. In every single step rates are uniform all the same.
     penalty
         omega of equation (2) (Sec. 6.1).
     headroom
@@ -51,6 +56,7 @@ class Process:
     step_s: float = 1.0
     lowest: float = 0.5
     highest: float = 1.0
+    correlation: float = 0.0
     penalty: float = 40.0
     headroom: float = 1.02
 
@@ -208,10 +214,18 @@ class Environments:
         self.running_ms = np.zeros(shape)
         self.used_mib = np.zeros((self.count, self.cluster.gpus))
         self.step_number = 0
-        self._draw()
+        self._score = np.zeros(shape)
+        self._draw(0.0)
 
-    def _draw(self) -> None:
-        factor = self._random.uniform(self.process.lowest, self.process.highest, self.queued.shape)
+    def _draw(self, correlation: float) -> None:
+        """Draw the rates of the coming step, so far correlated with the present ones."""
+        process = self.process
+        if process.correlation > 0.0:
+            fresh = self._random.standard_normal(self.queued.shape)
+            self._score = correlation * self._score + np.sqrt(1.0 - correlation**2) * fresh
+            factor = process.lowest + (process.highest - process.lowest) * ndtr(self._score)
+        else:
+            factor = self._random.uniform(process.lowest, process.highest, self.queued.shape)
         self.rates_rps = factor * self.cluster.view.rate_rps
 
     def step(self, gpu: Ints, units: Ints, batch: Ints) -> Feedback:
@@ -242,7 +256,7 @@ class Environments:
         # Equation 2
         reward = throughput_rps / cluster.rms_rps - process.penalty * late_fraction
         self.step_number += 1
-        self._draw()
+        self._draw(process.correlation)
         return Feedback(reward, throughput_rps, late_fraction, arrivals)
 
     def _memory_mib(self, gpu: Ints, units: Ints, batch: Ints) -> Floats:
@@ -267,6 +281,7 @@ class Environments:
             "running_ms": self.running_ms.tolist(),
             "used_mib": self.used_mib.tolist(),
             "rates_rps": self.rates_rps.tolist(),
+            "score": self._score.tolist(),
             "step_number": self.step_number,
             "random": self._random.bit_generator.state,
         }
@@ -277,6 +292,7 @@ class Environments:
         self.running_ms = np.array(state["running_ms"])
         self.used_mib = np.array(state["used_mib"])
         self.rates_rps = np.array(state["rates_rps"])
+        self._score = np.array(state["score"])
         self.step_number = state["step_number"]
         self._random.bit_generator.state = state["random"]
 

@@ -5,7 +5,8 @@ Deviations from the paper:
 - The target entropy, printed as ``-log(1 + iota)`` with an undefined iota, is 0.98 log of the number of safe actions
   of a state.
 - The temperature is optimised through its logarithm, which keeps it positive.
-- Every workload's agent has its own critics, temperature and part of the replay; the paper says so of the actor alone.
+- Every workload's agent has its own temperature and, unless ``Training.pooled``, its own critics and mini-batch; the
+  paper says so of the actor alone.
 - The paper's update after every step of one cluster is an update after every step of many clusters.
 """
 
@@ -108,6 +109,17 @@ class PerAction(Stack):
         return x.reshape(*x.shape[:-2], x.shape[-2] * self._actions, -1)
 
 
+class Shared(Stack):
+    """One network that serves all agents."""
+
+    def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
+        super().__init__(1, inputs, hidden, outputs, random)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
+        return super().forward(x.reshape(1, -1, x.shape[-1])).reshape(*x.shape[:-1], -1)
+
+
 def perturbed(score: Tensor, spread: float | Tensor, random: torch.Generator) -> Tensor:
     """Return scores with Gumbel's noise: the largest is drawn with the probabilities of logits ``score / spread``."""
     return score - spread * torch.empty_like(score).exponential_(generator=random).clamp_min(1e-30).log()
@@ -131,8 +143,8 @@ class SacDiscrete:
         Source of all its randomness, on the CPU.
     device
         Where it computes.
-    network
-        Of actors and critics.
+    network, critic
+        Of actors, and of critics if it is another one.
 
     Attributes
     ----------
@@ -151,19 +163,21 @@ class SacDiscrete:
         random: torch.Generator,
         device: torch.device,
         network: type[Stack] = Stack,
+        critic: type[Stack] | None = None,
     ) -> None:
         self.settings, self._random, self._device = settings, random, device
         shape = (agents, state_size, settings.hidden, actions)
+        critic = critic or network
         self.actor = network(*shape, random).to(device)
-        self.critics = nn.ModuleList(network(*shape, random) for _ in range(2)).to(device)
-        self.targets = nn.ModuleList(network(*shape, random) for _ in range(2)).to(device).requires_grad_(False)
+        self.critics = nn.ModuleList(critic(*shape, random) for _ in range(2)).to(device)
+        self.targets = nn.ModuleList(critic(*shape, random) for _ in range(2)).to(device).requires_grad_(False)
         self.targets.load_state_dict(self.critics.state_dict())
         self.log_temperature = torch.full((agents, 1), math.log(settings.temperature), device=device)
         self.log_temperature.requires_grad_()
         rate = settings.learning_rate
-        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=rate)
-        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=rate)
-        self._temperature_optimiser = torch.optim.Adam([self.log_temperature], lr=rate)
+        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=rate, fused=True)
+        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=rate, fused=True)
+        self._temperature_optimiser = torch.optim.Adam([self.log_temperature], lr=rate, fused=True)
         self.replay = Replay(
             settings.buffer,
             {
@@ -212,23 +226,21 @@ class SacDiscrete:
         errors = [critic(state).gather(-1, action).squeeze(-1) - target for critic in self.critics]
         # Summed over agents: none of them shares a weight with another.
         critic_loss = sum((error.square().mean(dim=1).sum() for error in errors), torch.zeros((), device=self._device))
-        _descend(self._critic_optimiser, critic_loss)
+        descend(self._critic_optimiser, critic_loss)
 
         log_p = masked_log_probabilities(self.actor(state), safe)
         p = log_p.exp()
         with torch.no_grad():
             least = torch.minimum(self.critics[0](state), self.critics[1](state))
         actor_loss = (p * (temperature.unsqueeze(-1) * log_p - least)).sum(dim=-1).mean(dim=1).sum()
-        _descend(self._actor_optimiser, actor_loss)
+        descend(self._actor_optimiser, actor_loss)
 
         entropy = -(p * log_p).sum(dim=-1).detach()
         wanted = self.exploration * settings.target_entropy * safe.sum(dim=-1).log()
         temperature_loss = (self.log_temperature * (entropy - wanted)).mean(dim=1).sum()
-        _descend(self._temperature_optimiser, temperature_loss)
+        descend(self._temperature_optimiser, temperature_loss)
 
-        with torch.no_grad():
-            for target_weight, weight in zip(self.targets.parameters(), self.critics.parameters(), strict=True):
-                target_weight.lerp_(weight, settings.soft)
+        follow(self.targets, self.critics, settings.soft)
         agents = state.shape[0]
         return {
             "critic_loss": float(critic_loss.detach()) / agents,
@@ -266,7 +278,16 @@ def _by_agent(part: Tensor) -> Tensor:
     return part.transpose(0, 1)
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Take one step of ``optimiser`` down the gradient of ``loss``, which is worked out for its weights alone."""
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+        weight.grad = gradient
     optimiser.step()
+
+
+@torch.no_grad()
+def follow(targets: nn.Module, networks: nn.Module, soft: float) -> None:
+    """Move the weights of ``targets`` a part ``soft`` of the way to those of ``networks``."""
+    for target, weight in zip(targets.parameters(), networks.parameters(), strict=True):
+        target.lerp_(weight, soft)

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from rl.replay import Replay
+from rl.sac_discrete import descend, follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +152,8 @@ class Td3:
         self.targets.requires_grad_(False)
         self.target_actor.load_state_dict(self.actor.state_dict())
         self.targets.load_state_dict(self.critics.state_dict())
-        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=settings.learning_rate)
-        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=settings.learning_rate)
+        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=settings.learning_rate, fused=True)
+        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=settings.learning_rate, fused=True)
         self._updates = 0
         self.replay = Replay(
             settings.buffer,
@@ -192,19 +193,17 @@ class Td3:
             (((critic(seen) - target) * there).square().sum(dim=1).mean() for critic in self.critics),
             torch.zeros((), device=self._device),
         )
-        _descend(self._critic_optimiser, critic_loss)
+        descend(self._critic_optimiser, critic_loss)
         self._updates += 1
         if self._updates % settings.policy_every == 0:
             # Through the first critic alone, whose own weights stay as they are
             last_layer = self.actor.network(state)
             worth = self.critics[0](torch.cat([state, self.actor.action(state, last_layer)], dim=1)) * there
-            _descend(
+            descend(
                 self._actor_optimiser, settings.logit_penalty * last_layer.square().mean() - worth.sum(dim=1).mean()
             )
-            with torch.no_grad():
-                for slow, fast in ((self.targets, self.critics), (self.target_actor, self.actor)):
-                    for target_weight, weight in zip(slow.parameters(), fast.parameters(), strict=True):
-                        target_weight.lerp_(weight, settings.soft)
+            follow(self.targets, self.critics, settings.soft)
+            follow(self.target_actor, self.actor, settings.soft)
         return {"critic_loss": float(critic_loss.detach())}
 
     def state_dict(self) -> dict[str, Any]:
@@ -227,9 +226,3 @@ class Td3:
             "critic_optimiser": self._critic_optimiser,
             "replay": self.replay,
         }
-
-
-def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimiser.step()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rl.cluster import Cluster
 from rl.environment import Feedback, compressed, whole_batches, whole_units
-from rl.sac_discrete import SacDiscrete, SacSettings
+from rl.sac_discrete import SacDiscrete, SacSettings, Shared
 from rl.states import Placing, allocation_size, placement_size
 from rl.td3 import Td3, Td3Settings
 
@@ -71,16 +71,25 @@ class TwoStage:
         Of all randomness of both.
     device
         Where they compute.
+    shared
+        Whether the actors of the first stage have their critics in common.
     """
 
     def __init__(
-        self, cluster: Cluster, sac: SacSettings, td3: Td3Settings, seed: int, device: torch.device | None = None
+        self,
+        cluster: Cluster,
+        sac: SacSettings,
+        td3: Td3Settings,
+        seed: int,
+        device: torch.device | None = None,
+        shared: bool = False,
     ) -> None:
         self.cluster = cluster
         self._random = torch.Generator().manual_seed(seed)
         device = device or torch.device("cpu")
         workloads, gpus = cluster.workloads, cluster.gpus
-        self.sac = SacDiscrete(workloads, placement_size(workloads, gpus), cluster.places, sac, self._random, device)
+        shape = workloads, placement_size(workloads, gpus), cluster.places
+        self.sac = SacDiscrete(*shape, sac, self._random, device, critic=Shared if shared else None)
         self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
     def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:

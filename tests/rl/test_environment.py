@@ -286,3 +286,23 @@ def test_refuses_other_instances():
     restricted = replace(pool, type=replace(pool.type, allowed_shares=(27, 54)))
     with pytest.raises(InputError, match="restricts the shares"):
         Cluster.of(replace(FOUR_GPUS, gpus=(restricted,)))
+
+
+def test_correlated_rates_are_uniform_and_remember_the_step_before():
+    cluster = Cluster.of(four_gpus()[0])
+    there = Environments(cluster, 2000, Process(correlation=0.9), np.random.default_rng(0))
+    nobody = np.full((2000, cluster.workloads), -1)
+    factors = []
+    for _ in range(4):
+        factors.append((there.rates_rps / cluster.view.rate_rps).ravel())
+        there.step(nobody, np.ones_like(nobody), np.ones_like(nobody))
+    for factor in factors:
+        assert np.histogram(factor, 10, (0.5, 1.0))[0] == pytest.approx(2000, rel=0.1)
+        assert 0.5 <= factor.min() <= factor.max() <= 1.0
+    # The rank correlation of normal scores with the correlation r is 6/pi asin(r/2).
+    for lag in (1, 2, 3):
+        expected = 6.0 / np.pi * np.arcsin(0.9**lag / 2.0)
+        assert np.corrcoef(factors[0], factors[lag])[0, 1] == pytest.approx(expected, abs=0.02)
+    there.reset()
+    fresh = (there.rates_rps / cluster.view.rate_rps).ravel()
+    assert np.corrcoef(factors[-1], fresh)[0, 1] == pytest.approx(0.0, abs=0.03)

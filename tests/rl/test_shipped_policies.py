@@ -46,6 +46,13 @@ def test_the_card_has_the_command_that_trained_it(path):
             assert f"--param {name}={'no' if value is False else f'{value:g}'} " in card.replace("\n", " ")
 
 
+def test_the_defaults_train_the_shipped_policy():
+    made_by = load_policy(SHIPPED / "ts-4gpu-s0.pt").training
+    assert asdict(Training()) == {"correlation": 0.0, "pooled": False} | {
+        n: v for n, v in made_by.items() if n != "seed"
+    }
+
+
 def test_five_trainings_of_either_objective_are_shipped():
     assert {path.stem for path in OWN} >= {f"ts-4gpu{goal}-s{n}" for goal in ("", "-goodput") for n in TRAININGS}
 

@@ -1,6 +1,7 @@
 import csv
 import io
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -60,6 +61,65 @@ def test_an_interruption_loses_nothing(tmp_path, capsys, monkeypatch):
     assert "[3/5]" in capsys.readouterr().err
 
 
+def test_ctrl_c_ends_the_episode_and_leaves_a_checkpoint(tmp_path, capsys, monkeypatch):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    more = ("--param=episodes=4", "--param=save_every=4")
+    assert train(whole, *more) == 0
+    episode = rl.train._episode
+    ctrl_c = iter([False, True])
+
+    def pressed(*arguments):
+        if next(ctrl_c, False):
+            signal.raise_signal(signal.SIGINT)
+        return episode(*arguments)
+
+    monkeypatch.setattr("rl.train._episode", pressed)
+    capsys.readouterr()
+    assert train(stopped, *more) == 130
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("interrupted after episode 2; the same command goes on from there: bench train ts ")
+    _, command, *arguments = shlex.split(told.partition("there: ")[2])
+    assert main([command, *arguments]) == 0
+    assert "[3/4]" in capsys.readouterr().err
+    assert (stopped / "scalars.csv").read_text() == (whole / "scalars.csv").read_text()
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path, capsys, monkeypatch):
+    def pressed(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("it goes on")
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("rl.train._episode", pressed)
+    assert train(tmp_path) == 130
+    assert "interrupted after episode 0" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_leaves_a_learning_curve(tmp_path, capsys):
+    assert train(tmp_path) == 0
+    assert f"learning curve {tmp_path}/curve.png" in capsys.readouterr().err
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_says_how_long_it_will_take(tmp_path, capsys):
+    assert train(tmp_path, "--param=episodes=3") == 0
+    told = capsys.readouterr().err
+    assert told.count(" left") == 2  # nothing is left after the third
+
+
+def test_the_preset_paper_is_table_2_and_a_parameter_overrides_it(tmp_path):
+    assert train(tmp_path, "--preset=paper") == 0
+    training = load_policy(tmp_path / "policy.pt").training
+    printed = {"discount": 0.99, "temperature": 1.0, "sac_learning_rate": 1e-4, "td3_learning_rate": 3e-4}
+    assert training.items() >= printed.items()
+    assert training["pooled"]
+    assert (training["episodes"], training["hidden"]) == (2, 8)  # of QUICK
+    table = {"episodes": "1600", "steps": "100", "hidden": "256", "minibatch": "256", "buffer": "100000"}
+    assert rl.train.PAPER.items() >= table.items()
+
+
 def test_whatever_has_a_checkpoint_has_its_policy(tmp_path, monkeypatch):
     def interrupted(content, path):
         raise KeyboardInterrupt
@@ -69,7 +129,7 @@ def test_whatever_has_a_checkpoint_has_its_policy(tmp_path, monkeypatch):
         assert train(tmp_path) == 130
     assert load_policy(tmp_path / "policy.pt").training["episodes"] == 2
     assert train(tmp_path) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {"scalars.csv", "policy.pt", "checkpoint.pt"}
+    assert {file.name for file in tmp_path.iterdir()} == {"scalars.csv", "policy.pt", "checkpoint.pt", "curve.png"}
 
 
 def test_a_terminal_shows_a_bar(tmp_path, monkeypatch):
@@ -98,6 +158,12 @@ def test_without_interference(tmp_path):
         (["train", "ts-hierarchy", "--suite", "4gpu", "-o", "x", "--param", "temperature=0"], "expected above 0"),
         (["train", "ts-hierarchy", "--suite", "4gpu", "-o", "x", "--param", "warm_up=-1"], "expected at least 0"),
         (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "episodes"], "not of the form NAME=VALUE"),
+        (["train", "ts", "--suite", "4gpu", "-o", "x", "--preset", "papr"], 'did you mean "paper"?'),
+        (
+            ["train", "ts-hierarchy", "--suite", "4gpu", "-o", "x", "--preset", "paper"],
+            'preset of ts-hierarchy "paper"',
+        ),
+        (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "correlation=1"], "expected 0 to below 1"),
         (["train", "ts", "--suite", "igniter-3", "-o", "x"], "expected a known number of GPUs"),
     ],
 )

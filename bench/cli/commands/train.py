@@ -1,7 +1,11 @@
 """``bench train``: training of learning schedulers."""
 
+import shlex
+import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
@@ -18,8 +22,9 @@ GROUP = "bench.trainers"
 
 EXAMPLES = (
     "bench train ts --suite 4gpu --seed 0 -o results/ts-4gpu",
-    "bench train ts --suite 4gpu --seed 0 -o results/quick --param episodes=60 --param hidden=64 --param discount=0",
-    "bench run --instances 4gpu --schedulers ts --param ts.policy=results/quick/policy.pt",
+    "bench train ts --suite 4gpu --seed 0 -o results/paper --preset paper",
+    "bench train ts --suite 4gpu --seed 0 -o results/short --preset paper --param episodes=100",
+    "bench run --instances 4gpu --schedulers ts --param ts.policy=results/ts-4gpu/policy.pt",
 )
 
 
@@ -36,13 +41,26 @@ class Trainer(Protocol):
 def train(
     name: Annotated[str, typer.Argument(metavar="SCHEDULER", help="What to train, such as ts.")],
     suite: Annotated[str, typer.Option("--suite", metavar="NAME|FILE", help="One instance to train for.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Scalars, checkpoints, policy.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Policy, checkpoint, scalars, learning curve.")
+    ],
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all randomness.")] = 0,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset", metavar="NAME", help="Settings by name: paper (of ts: Table 2 of InSS, 1,600 episodes)."
+        ),
+    ] = None,
     parameters: Annotated[
-        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Of the training; may be repeated.")
+        list[str] | None,
+        typer.Option("--param", metavar="NAME=VALUE", help="A setting of the training, also of a preset; repeatable."),
     ] = None,
 ) -> None:
-    """Train a learning scheduler; a folder with a checkpoint is gone on from."""
+    """Train a learning scheduler.
+
+    Training goes on from the checkpoint in the output folder, if there is one. Ctrl-C stops it after the episode under
+    way, with a checkpoint; a second Ctrl-C stops it at once.
+    """
     from bench.cli.selection import find_instance
     from bench.cli.terminal import say
     from bench.schedulers.parameters import instantiate
@@ -60,23 +78,64 @@ def train(
         overrides[field.strip()] = value.strip()
     instance = find_instance(suite, "--suite")
     kind: Any = found[name].load()
-    trainer = cast(Trainer, instantiate(kind, overrides, name))
-    interrupted = ""
-    with _Told(getattr(trainer, "episodes", None)) as told:
+    settings: Mapping[str, str] = {}
+    if preset is not None:
+        presets: Mapping[str, Mapping[str, str]] = getattr(kind, "presets", {})
+        if preset not in presets:
+            raise unknown_name("--preset", f"preset of {name}", preset, list(presets))
+        settings = presets[preset]
+    trainer = cast(Trainer, instantiate(kind, {**settings, **overrides}, name))
+    interrupted = False
+    with _Told(getattr(trainer, "episodes", None)) as told, _stopped_softly(told):
         try:
             trainer.train(instance, seed, output, told.episode)
         except KeyboardInterrupt:
-            interrupted = f"interrupted after episode {told.last}; the same command goes on from the last checkpoint"
+            interrupted = True
         except OSError as error:
             raise InputError(f"-o {output}", f"cannot be written into: {error.strerror}") from None
     if interrupted:
-        say(interrupted)
+        command = ["bench", "train", name, "--suite", suite, "--seed", str(seed), "-o", str(output)]
+        command += [] if preset is None else ["--preset", preset]
+        command += [part for text in parameters or () for part in ("--param", text)]
+        where = "the last checkpoint" if not told.stopping else "there"
+        say(f"interrupted after episode {told.last}; the same command goes on from {where}: {shlex.join(command)}")
         raise typer.Exit(INTERRUPTED)
-    say(f"wrote {output}")
+
+    from reports.learning_curve import draw_learning_curve
+
+    say(f"wrote {output}, learning curve {draw_learning_curve(output)}")
+
+
+@contextmanager
+def _stopped_softly(told: "_Told") -> Iterator[None]:
+    """Let a first Ctrl-C stop training after the episode under way, and a second one at once."""
+
+    def handle(signum: int, frame: object) -> None:
+        if told.stopping:
+            raise KeyboardInterrupt
+        told.stopping = True
+
+    try:
+        before = signal.signal(signal.SIGINT, handle)
+    except ValueError:  # only the main thread may handle signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Told:
-    """How training goes: a bar with the latest scalars on a terminal, a line for each episode elsewhere."""
+    """Progress of training: a bar with the latest scalars on a terminal, a line for each episode elsewhere.
+
+    Attributes
+    ----------
+    last
+        Number of the last episode that ended, 0 before the first.
+    stopping
+        Whether training shall stop after the episode under way.
+    """
 
     def __init__(self, episodes: int | None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -84,11 +143,14 @@ class _Told:
         from bench.cli.terminal import console_on
 
         self.last = 0
+        self.stopping = False
+        self._began_s = time.monotonic()
+        self._here = 0
         self._episodes = episodes
         self._bar: Progress | None = None
         if sys.stderr.isatty():
             scalars = TextColumn("{task.fields[scalars]}")
-            columns = (BarColumn(30), MofNCompleteColumn(), TimeRemainingColumn(), scalars)
+            columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn(), scalars)
             self._bar = Progress(*columns, console=console_on(sys.stderr), transient=True)
             self._task = self._bar.add_task("", total=episodes, scalars="")
 
@@ -103,13 +165,29 @@ class _Told:
             self._bar.stop()
 
     def episode(self, number: int, scalars: dict[str, float]) -> None:
-        """Tell of an episode that ended."""
+        """Tell of an episode that ended.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If training shall stop.
+        """
         from bench.cli.terminal import say
 
         self.last = number
+        self._here += 1
         reward, late_pct, rps = (scalars[name] for name in ("reward", "late_pct", "throughput_rps"))
         told = f"reward {reward:.4g}, {late_pct:.3g} % late, {rps:,.0f} req/s"
         if self._bar is not None:
             self._bar.update(self._task, completed=number, scalars=told)
         else:
-            say(f"[{number}{'' if self._episodes is None else f'/{self._episodes}'}] {told}")
+            say(f"[{number}{'' if self._episodes is None else f'/{self._episodes}'}] {told}{self._left(number)}")
+        if self.stopping:
+            raise KeyboardInterrupt
+
+    def _left(self, number: int) -> str:
+        """Return how long the episodes after this one will take at the speed so far."""
+        if self._episodes is None or number >= self._episodes:
+            return ""
+        left_s = (time.monotonic() - self._began_s) / self._here * (self._episodes - number)
+        return f", {left_s / 60.0:.0f} min left" if left_s >= 90.0 else f", {left_s:.0f} s left"

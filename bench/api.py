@@ -122,7 +122,8 @@ class Scheduler(Protocol):
     place to import solvers and compile kernels. One that plans GPUs cut into MIG instances says so with
     ``partitions: ClassVar[frozenset[Partition]]``; without it a scheduler plans shares. One that predicts latencies by
     a model of its own, such as without interference, says so with ``own_model: ClassVar[bool] = True``: what it calls
-    feasible is so by that model, and the judge may object.
+    feasible is so by that model, and the judge may object. One that leaves an objective out on purpose gives the reason
+    with ``left_out: ClassVar[Mapping[Objective, str]]``.
     """
 
     name: ClassVar[str]
@@ -157,7 +158,8 @@ def refusal(scheduler: Capable, instance: Instance) -> str | None:
     """Return why ``scheduler`` does not do what ``instance`` asks, or ``None`` if it does."""
     if instance.objective not in scheduler.objectives:
         able = ", ".join(sorted(scheduler.objectives)) or "nothing"
-        return f"does not solve {instance.objective}; it solves {able}"
+        reason = getattr(scheduler, "left_out", {}).get(instance.objective)
+        return f"does not solve {instance.objective}{f' ({reason})' if reason else ''}; it solves {able}"
     if instance.partition not in partitions(scheduler):
         able = ", ".join(sorted(partitions(scheduler))) or "nothing"
         return f"does not plan GPUs divided by {instance.partition}; it plans {able}"

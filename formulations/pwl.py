@@ -8,15 +8,23 @@ The model is that of ``formulations.compact``, read there:
   triangles of a grid over batch and share; the products with ``others_l2`` and ``slowdown`` become their convex
   envelopes.
 
-Interpolation makes it neither a relaxation nor a restriction: its bound bounds nothing (``certified=False``), and its
-plan need not hold. So only who is where with which batch is taken from it, and repaired where the one-GPU kernel says
-no. With ``certified`` every triangle is moved by its largest error at the whole batches and shares in it; then no plan
-is cut off and the bound is one of the true problem.
+Interpolation makes it neither a relaxation nor a restriction: its bound is one of the model only, and may well be
+above the cost or below the throughput of the best plan. It is returned as not certified and never makes a plan optimal.
+Nor need its plan hold, so only who is where with which batch is taken from it, and repaired where the one-GPU kernel
+says no. With ``certified`` every triangle is moved by its largest error at the whole batches and shares in it; then no
+plan is cut off and the bound is one of the true problem.
+
+The statistics tell how far the model is off: ``pwl_error_max_NAME`` and ``pwl_error_mean_NAME`` are the largest and
+the mean relative error of a relation, ``k_act`` and ``ability`` over all batches and shares, the products
+(``cache_ms``, ``dram_ms``, ``lost_ms``) over their ranges and relative to the largest product.
+
+It does not solve ``capacity``: the objective would be an interpolated throughput, whose error the search would maximise.
 
 The search starts from first fit (or the plan handed over) and asks the model for better plans only.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -46,6 +54,9 @@ class Pwl:
 
     name: ClassVar[str] = "pwl"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT})
+    left_out: ClassVar[Mapping[Objective, str]] = {
+        Objective.CAPACITY: "its objective would be an interpolated throughput, whose error the search would maximise"
+    }
 
     pieces: int = 3
     certified: bool = False
@@ -75,11 +86,11 @@ class Pwl:
             return search.outcome(None, reason)
         from formulations.compact.build import build
         from formulations.compact.highs import solve
-        from formulations.compact.piecewise import linearise
+        from formulations.compact.piecewise import linearise, statistics_of
 
         model = build(search.problem, gpus)
         model.require(limit)
-        linearise(model, self.pieces, self.certified)
+        search.statistics |= statistics_of(linearise(model, self.pieces, self.certified))
         answer = solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
         search.statistics["nodes"] = answer.nodes
         bound = search.bound(limit, answer.bound, self.certified)

@@ -12,9 +12,13 @@
 F is written by Vielma's disaggregated logarithmic model (``pyomo.contrib.piecewise``): with P triangles
 ``(x, y, F) = sum_p sum_c lambda_pc (corner_c, F_p(corner_c))`` and ``sum lambda = 1``, and ``ceil(log2 P)`` binaries
 leave the lambda of one triangle free.
+
+Every relation's error is measured: of functions over the whole grid of batches and shares, of products over their
+ranges.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -36,8 +40,40 @@ INSIDE = 1e-9
 """Slack with which a point counts as inside a simplex: one on an edge belongs to both sides."""
 
 
-def linearise(model: CompactModel, pieces: int, certified: bool) -> None:
-    """State every relation of ``model`` piecewise linearly.
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far approximations are off, as parts of the true value.
+
+    Attributes
+    ----------
+    largest, mean
+        Over all places.
+    places
+        How many the mean is of.
+    """
+
+    largest: float
+    mean: float
+    places: int
+
+    def joined(self, other: "Error") -> "Error":
+        """Return the error over the places of both."""
+        places = self.places + other.places
+        mean = (self.mean * self.places + other.mean * other.places) / places
+        return Error(max(self.largest, other.largest), mean, places)
+
+
+def statistics_of(errors: Mapping[str, Error]) -> dict[str, float]:
+    """Name the errors of each relation as a run's statistics."""
+    return {
+        f"pwl_error_{which}_{name}": getattr(error, attribute)
+        for name, error in errors.items()
+        for which, attribute in (("max", "largest"), ("mean", "mean"))
+    }
+
+
+def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, Error]:
+    """State every relation of ``model`` piecewise linearly, and return the errors by the relation's name.
 
     Parameters
     ----------
@@ -51,14 +87,19 @@ def linearise(model: CompactModel, pieces: int, certified: bool) -> None:
     m = model.pyomo
     m.relation = pyo.ConstraintList()
     m.function = pyo.Block(pyo.Any)
+    errors: dict[str, Error] = {}
     for number, relation in enumerate(model.relations):
         if relation.points is None:
             for value in _envelope(relation.first, relation.second):
                 m.relation.add(relation.result >= value)
+            error = envelope_error((relation.first.lb, relation.first.ub), (relation.second.lb, relation.second.ub))
         else:
             planes = underneath(relation.value, relation.points, pieces, certified)
             m.relation.add(relation.result >= _function(m.function[number], relation.first, relation.second, planes))
+            error = grid_error(relation.value, relation.points, planes)
+        errors[relation.name] = errors[relation.name].joined(error) if relation.name in errors else error
     pyo.TransformationFactory("contrib.piecewise.disaggregated_logarithmic").apply_to(m)
+    return errors
 
 
 def _envelope(x: Expr, y: Expr) -> list[Expr]:
@@ -119,6 +160,41 @@ def underneath(value: Callable[[float, float], float], points: Points, pieces: i
             coefficients[0] -= error.max() + ROUNDING * np.abs(true).max()
         found.append((simplex, np.asarray(coefficients, dtype=np.float64)))
     return found
+
+
+def grid_error(value: Callable[[float, float], float], points: Points, planes: Sequence[Plane]) -> Error:
+    """Measure an approximation at every whole point that its simplices cover, also where no choice is.
+
+    Parameters
+    ----------
+    value
+        The function, positive.
+    points
+        Where it matters, shape (points, 2); they span the grid.
+    planes
+        The approximation, as ``underneath`` returns it. Where simplices meet, the larger error counts.
+    """
+    spans = [np.arange(low, high + 1) for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True)]
+    grid = np.stack(np.meshgrid(*spans, indexing="ij"), axis=-1).reshape(-1, 2)
+    true = np.array([value(x, y) for x, y in grid.tolist()])
+    worst = np.full(len(grid), -1.0)
+    for simplex, coefficients in planes:
+        held = inside(simplex, grid)
+        plane = coefficients[0] + grid[held][:, extent(simplex)] @ coefficients[1:]
+        worst[held] = np.maximum(worst[held], np.abs(plane - true[held]) / true[held])
+    covered = worst[worst >= 0.0]
+    return Error(float(covered.max()), float(covered.mean()), len(covered))
+
+
+def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> Error:
+    """Measure the envelope of a product of two variables over their ranges, relative to the largest product.
+
+    The product is above it by ``min((x - x0)(y - y0), (x1 - x)(y1 - y))``: at most a quarter of the area of the ranges,
+    in the middle, and a twelfth on average.
+    """
+    area, largest = (x[1] - x[0]) * (y[1] - y[0]), x[1] * y[1]
+    part = area / largest if largest > 0.0 else 0.0
+    return Error(part / 4.0, part / 12.0, 1)
 
 
 def triangulate(points: Points, pieces: int) -> list[Floats]:

@@ -7,13 +7,21 @@ from random import Random
 import numpy as np
 import pytest
 
-from bench.api import Outcome, Run, Status
+from bench.api import Outcome, Run, Status, refusal
 from bench.judge.judging import judge
 from formulations.colgen import ColGen
 from formulations.compact.build import build
 from formulations.compact.highs import solve
 from formulations.compact.options import Option, options_of, problem_of
-from formulations.compact.piecewise import extent, inside, linearise, triangulate, underneath
+from formulations.compact.piecewise import (
+    envelope_error,
+    extent,
+    grid_error,
+    inside,
+    linearise,
+    triangulate,
+    underneath,
+)
 from formulations.compact.repair import repair
 from formulations.problem import Group, Problem
 from formulations.pwl import Pwl
@@ -111,6 +119,68 @@ def test_interpolation_equals_the_function_at_the_corners_and_is_above_it_betwee
 )
 def test_a_range_of_one_value_makes_points_and_segments(points: list[list[int]], corners: set[int]) -> None:
     assert {len(simplex) for simplex in triangulate(np.array(points), 2)} == corners
+
+
+# --- How far they are off ---
+
+
+def test_the_error_of_a_chord_is_its_largest_and_mean_over_the_grid() -> None:
+    points = np.array([[1, 7], [4, 7]])
+    planes = underneath(lambda x, _: x * x, points, 1, certified=False)
+
+    error = grid_error(lambda x, _: x * x, points, planes)
+
+    # The chord from (1, 1) to (4, 16) is 5 x - 4: 6 for 4, 11 for 9.
+    assert error.largest == pytest.approx(6 / 4 - 1)
+    assert error.mean == pytest.approx((0 + 6 / 4 - 1 + 11 / 9 - 1 + 0) / 4)
+    assert error.places == 4
+
+
+def test_more_pieces_are_closer_and_certified_ones_a_little_farther() -> None:
+    option = options()[0]
+    points = np.stack([option.choices.batch, option.choices.units], axis=1)
+    k1, k2, k3, k4, k5 = option.dnn.k
+
+    def k_act(b: float, r: float) -> float:
+        return (k1 * b * b + k2 * b + k3) / (2.5 * r + k4) + k5
+
+    plain = [grid_error(k_act, points, underneath(k_act, points, pieces, False)) for pieces in (1, 2, 4, 8)]
+    moved = grid_error(k_act, points, underneath(k_act, points, 2, True))
+
+    assert [error.largest for error in plain] == sorted((error.largest for error in plain), reverse=True)
+    assert [error.mean for error in plain] == sorted((error.mean for error in plain), reverse=True)
+    assert moved.largest > plain[1].largest
+    assert 0.0 < plain[3].mean < plain[3].largest < 0.5
+
+
+def test_the_error_of_an_envelope_is_what_a_fine_grid_finds() -> None:
+    x, y = np.meshgrid(np.linspace(2.0, 5.0, 301), np.linspace(1.0, 4.0, 301))
+    below = np.maximum(2.0 * y + 1.0 * x - 2.0, 5.0 * y + 4.0 * x - 20.0)
+    gap = (x * y - below) / 20.0
+
+    error = envelope_error((2.0, 5.0), (1.0, 4.0))
+
+    assert error.largest == pytest.approx(gap.max(), rel=1e-6)
+    assert error.mean == pytest.approx(gap.mean(), rel=1e-2)
+    assert envelope_error((2.0, 5.0), (0.0, 0.0)).largest == 0.0
+
+
+def test_a_run_tells_the_errors_of_its_model() -> None:
+    outcome = Pwl(pieces=2).schedule(tiny(Objective.GOODPUT, 1), Run())
+
+    for name in ("k_act", "ability", "cache_ms", "lost_ms"):
+        assert 0.0 <= outcome.statistics[f"pwl_error_mean_{name}"] <= outcome.statistics[f"pwl_error_max_{name}"]
+    assert outcome.statistics["pwl_error_max_k_act"] > 0.0
+
+
+def test_capacity_is_left_out_with_the_reason() -> None:
+    instance = replace(tiny(Objective.GOODPUT, 0), objective=Objective.CAPACITY)
+
+    said = refusal(Pwl(), instance)
+
+    assert said is not None
+    assert said.startswith("does not solve capacity (its objective would be an interpolated throughput")
+    assert said.endswith("; it solves cost, goodput")
 
 
 # --- The certified model is a relaxation ---

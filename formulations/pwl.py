@@ -47,6 +47,8 @@ class Pwl:
     name: ClassVar[str] = "pwl"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT})
 
+    work_unit: ClassVar[str] = "HiGHS nodes"
+
     pieces: int = 3
     certified: bool = False
 

@@ -40,6 +40,8 @@ class CpSat:
     name: ClassVar[str] = "cpsat"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.GOODPUT, Objective.SCALE})
 
+    work_unit: ClassVar[str] = "CP-SAT's deterministic seconds"
+
     conflict_sets: int = 30_000
 
     def __post_init__(self) -> None:

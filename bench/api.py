@@ -95,6 +95,8 @@ class Run:
         The plan of the scheduler named behind ``@``, or ``None``.
     listener
         Where ``report`` goes.
+    work_limit
+        Units of work after which a scheduler that counts them stops, or ``None``. The deadline holds all the same.
     """
 
     deadline: float = float("inf")
@@ -103,6 +105,11 @@ class Run:
     memory_limit_mb: float | None = None
     start: Plan | None = None
     listener: Callable[[Plan | None, Bound | None], None] = _ignore
+    work_limit: int | None = None
+
+    def work_left(self, done: int, otherwise: int) -> int:
+        """Return the units of work left after ``done``; without a work limit those of ``otherwise``."""
+        return max(0, (otherwise if self.work_limit is None else self.work_limit) - done)
 
     @property
     def remaining_s(self) -> float:
@@ -124,6 +131,10 @@ class Scheduler(Protocol):
     a model of its own, such as without interference, says so with ``own_model: ClassVar[bool] = True``: what it calls
     feasible is so by that model, and the judge may object. One that leaves an objective out on purpose gives the reason
     with ``left_out: ClassVar[Mapping[Objective, str]]``.
+
+    One that counts its work and stops at ``run.work_limit`` names the unit with ``work_unit: ClassVar[str]``, such as
+    ``"rounds"``. With a work limit its result does not depend on the load of the machine. One without a unit ends by
+    itself and ignores the limit.
     """
 
     name: ClassVar[str]
@@ -152,6 +163,11 @@ def partitions(scheduler: object) -> frozenset[Partition]:
 def has_own_model(scheduler: object) -> bool:
     """Whether ``scheduler`` predicts latencies by a model of its own."""
     return bool(getattr(scheduler, "own_model", False))
+
+
+def work_unit(scheduler: object) -> str:
+    """Return what ``scheduler`` counts up to a work limit, or an empty text where it counts nothing."""
+    return str(getattr(scheduler, "work_unit", ""))
 
 
 def refusal(scheduler: Capable, instance: Instance) -> str | None:

@@ -52,6 +52,8 @@ class Task:
         For every random choice.
     time_limit_s
         For all stages together, from after their ``warm``.
+    work_limit
+        Units of work that each stage may do, in its own unit, or ``None``. See ``bench.api.Scheduler``.
     memory_limit_mb
         Address space of every process of the run, in MiB (``RLIMIT_AS``), or ``None``. Imports alone take up to 2 GiB.
     threads
@@ -74,6 +76,7 @@ class Task:
     source: str = "plan"
     scenarios: ScenarioSet | None = None
     trial: Trial = field(default_factory=Trial)
+    work_limit: int | None = None
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -82,6 +85,8 @@ class Task:
             raise InputError("time limit", f"{self.time_limit_s} s; expected a finite time greater than 0")
         if self.memory_limit_mb is not None and not 0.0 < self.memory_limit_mb < math.inf:
             raise InputError("memory limit", f"{self.memory_limit_mb} MiB; expected a finite size greater than 0")
+        if self.work_limit is not None and not 0 <= self.work_limit < 2**63:
+            raise InputError("work limit", f"{self.work_limit}; expected a whole number from 0 to 2^63 - 1")
         if self.threads < 1:
             raise InputError("threads", f"{self.threads}; expected at least 1")
         if not 0 <= self.seed < 2**63:
@@ -135,6 +140,7 @@ class Task:
             ],
             "seed": self.seed,
             "time_limit_s": float(self.time_limit_s),
+            "work_limit": self.work_limit,
             "memory_limit_mb": None if self.memory_limit_mb is None else float(self.memory_limit_mb),
             "threads": self.threads,
             "source": self.source,

@@ -1,7 +1,7 @@
 """Ideal: every way to halve the GPUs, and in each a search through the assignments (ATC'22, Sec. 3.2 and 5.4)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import ClassVar
 
@@ -95,11 +95,14 @@ class Ideal:
     interference
         Whether neighbours count.
     tries
-        Gpulets tried for a workload, over all layouts; 0 for elastic partitioning alone.
+        Gpulets tried for a workload, over all layouts; 0 for elastic partitioning alone. A work limit counts
+        them, too, and takes the place of this.
     """
 
     name: ClassVar[str] = "ideal"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    work_unit: ClassVar[str] = "gpulets tried"
 
     interference: bool = True
     tries: int = 50_000
@@ -115,7 +118,7 @@ class Ideal:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan that serves everything."""
-        return cut_pools(instance, run, self.cut)
+        return cut_pools(instance, run, replace(self, tries=run.work_left(0, self.tries)).cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve everything on ``gpus`` GPUs of one type, if that is possible."""

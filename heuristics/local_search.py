@@ -42,13 +42,16 @@ class LocalSearch:
     Attributes
     ----------
     rounds
-        After which it stops, if the deadline has not come before; 0 for the first plan alone.
+        After which it stops, if the deadline has not come before; 0 for the first plan alone. A work limit counts
+        rounds, too, and takes the place of this.
     """
 
     name: ClassVar[str] = "local-search"
     objectives: ClassVar[frozenset[Objective]] = frozenset(
         {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE}
     )
+
+    work_unit: ClassVar[str] = "rounds"
 
     rounds: int = 20_000
 
@@ -63,7 +66,7 @@ class LocalSearch:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the best plan found."""
-        search = _Search(instance, run, self.rounds, np.random.default_rng(run.seed))
+        search = _Search(instance, run, run.work_left(0, self.rounds), np.random.default_rng(run.seed))
         try:
             return search.scale() if instance.objective is Objective.SCALE else search.fixed_rates()
         except UnservableError as why:

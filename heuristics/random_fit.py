@@ -29,11 +29,13 @@ class RandomFit:
     Attributes
     ----------
     draws
-        After which it gives up; at least 1.
+        After which it gives up; at least 1. A work limit counts draws, too, and takes the place of this.
     """
 
     name: ClassVar[str] = "random"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
+
+    work_unit: ClassVar[str] = "draws"
 
     draws: int = 100
 
@@ -53,7 +55,7 @@ class RandomFit:
             market = Market.of(views, whole_items(views))
         except UnservableError as why:
             return Outcome(Status.INFEASIBLE, reason=str(why))
-        for draw in range(1, self.draws + 1):
+        for draw in range(1, max(1, run.work_left(0, self.draws)) + 1):
             placement = Placement.empty(market)
             random.shuffle(placement.waiting)
             if draw > 1:

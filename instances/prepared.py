@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from instances.catalogue import gpu_type, gpu_type_names
-from instances.gpu import GpuType
-from instances.instance import Instance, Partition
+from instances.gpu import GpuType, Partition
+from instances.instance import Instance
 from instances.view import View
 
 

@@ -191,7 +191,7 @@ def _by_place(rows: "Iterable[Row]", across: bool) -> "dict[Hashable, dict[Hasha
     found: dict[Hashable, dict[Hashable, Row]] = {}
     for row in rows:
         if row.termination != "skipped":
-            limits = row.time_limit_s, row.memory_limit_mb, row.threads
+            limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
             place = row.instance_hash, row.seed, row.source, row.headroom or 1.0, row.truth
             if across:
                 found.setdefault(place, {})[limits] = row

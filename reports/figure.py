@@ -34,6 +34,8 @@ class Need:
         is then at most one of headroom and arrivals.
     time_limit_s
         Of each run, where it matters; ``None`` for whatever limit the runs are made with.
+    work_limit
+        Of each run, in the unit of its scheduler, where a time limit would decide what comes out.
     """
 
     instances: str
@@ -44,12 +46,14 @@ class Need:
     trial: Trial = SIMULATED
     climb: bool = False
     time_limit_s: float | None = None
+    work_limit: int | None = None
 
     @property
     def command(self) -> str:
         """The command that makes these runs."""
         command, seeds = ("max-rate", "--seed") if self.climb else ("run", "--seeds")
         limit = "" if self.time_limit_s is None else f" --time-limit {self.time_limit_s:g}"
+        limit += "" if self.work_limit is None else f" --work-limit {self.work_limit}"
         return (
             f"bench {command} --instances {self.instances} --schedulers {','.join(self.schedulers)}"
             f" {seeds} {','.join(map(str, self.seeds))}"

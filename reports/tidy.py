@@ -213,6 +213,7 @@ COLUMNS: Sequence[Exported] = (
     _field("overshoot_s", "s", "how far beyond the time limit the run ended"),
     _field("peak_memory_mb", "MiB", "largest resident memory"),
     _field("time_limit_s", "s", "limit on the decision"),
+    _field("work_limit", "units", "limit on the work, in the scheduler's unit; empty: none"),
     _field("memory_limit_mb", "MiB", "limit on the address space; empty: none"),
     _field("threads", "threads", "that scheduler and solver might use"),
     _field("started_at", "UTC", "ISO 8601"),

@@ -27,7 +27,7 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
     where
         Who needs it, for errors.
     limits
-        Of every run, but for needs with a time limit of their own.
+        Of every run, but for needs with limits of their own.
     quick
         Take the smaller instances where a need has them.
     """
@@ -41,6 +41,7 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
         found = find_problems([name], where)
         problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
         own = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
+        own = own if need.work_limit is None else replace(own, work_limit=need.work_limit)
         orders[need] = Order(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)
     planned = plan_orders(list(orders.values()))
     return {need: tasks for need, (tasks, _) in zip(orders, planned, strict=True)}

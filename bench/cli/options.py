@@ -25,6 +25,17 @@ LedgerOption = Annotated[Path, typer.Option("--ledger", metavar="FILE", help="Th
 TimeLimitOption = Annotated[
     float, typer.Option("--time-limit", metavar="S", help="Seconds that a scheduler may take for one run.")
 ]
+WorkLimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--work-limit",
+        metavar="N",
+        min=0,
+        max=2**63 - 1,
+        help="Units of work, each scheduler's own (see bench list schedulers): the result is then the same on a slow "
+        "or busy machine, as long as --time-limit is generous. Schedulers without a unit end by themselves.",
+    ),
+]
 MemoryLimitOption = Annotated[
     float,
     typer.Option("--memory-limit", metavar="GB", help="Address space of a run; the imports alone may take 2 GB."),

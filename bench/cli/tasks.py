@@ -26,6 +26,7 @@ class Limits:
     time_limit_s: float
     memory_limit_gb: float
     threads: int
+    work_limit: int | None = None
 
     def __post_init__(self) -> None:
         for option, value, unit in (
@@ -43,6 +44,7 @@ class Limits:
             stages=tuple(info.stage for info in infos),
             seed=seed,
             time_limit_s=self.time_limit_s,
+            work_limit=self.work_limit,
             memory_limit_mb=self.memory_limit_gb * _MIB_PER_GB,
             threads=self.threads,
             scenarios=scenarios,

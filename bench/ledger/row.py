@@ -85,8 +85,8 @@ class Row:
         How far beyond the time limit the run really ended.
     peak_memory_mb
         Largest resident memory of the worker or of one of its children, in MiB; ``None`` where it died unobserved.
-    time_limit_s, memory_limit_mb, threads
-        The limits, memory in MiB of address space.
+    time_limit_s, work_limit, memory_limit_mb, threads
+        The limits, work in the unit of each scheduler (``None``: none), memory in MiB of address space.
     started_at
         UTC, ISO 8601.
     statistics
@@ -147,6 +147,7 @@ class Row:
     overshoot_s: float
     peak_memory_mb: float | None
     time_limit_s: float
+    work_limit: int | None
     memory_limit_mb: float | None
     threads: int
     started_at: str

@@ -8,7 +8,7 @@ from pickle import loads
 from time import monotonic
 from typing import Any
 
-from bench.api import has_own_model, partitions
+from bench.api import has_own_model, partitions, work_unit
 from bench.runner import enclosure
 from bench.runner.isolation import Worker, start_forkserver, start_warden
 from bench.runner.messages import Message
@@ -48,6 +48,8 @@ class SchedulerInfo:
         What its class says its name is.
     own_model
         Whether it predicts latencies by a model of its own.
+    work_unit
+        What it counts up to a work limit; empty where it counts nothing.
     """
 
     entry: Entry
@@ -59,6 +61,7 @@ class SchedulerInfo:
     partitions: frozenset[Partition] = frozenset({Partition.SHARES})
     class_name: str = ""
     own_model: bool = False
+    work_unit: str = ""
 
     @property
     def stage(self) -> Stage:
@@ -167,6 +170,7 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
         frozenset(Partition(name) for name in answer["partitions"]),
         answer["class_name"],
         answer["own_model"],
+        answer["work_unit"],
     )
 
 
@@ -205,6 +209,7 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
             "parameters": [asdict(parameter) for parameter in describe_parameters(scheduler, made)],
             "class_name": str(scheduler.name),
             "own_model": has_own_model(scheduler),
+            "work_unit": work_unit(scheduler),
             "doc": " ".join(cleandoc(scheduler.__doc__ or "").partition("\n\n")[0].split()),
             "error": error,
         }

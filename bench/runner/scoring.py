@@ -212,6 +212,7 @@ def _row(record: Record, start: Start, figures: dict[str, Any], points: list[Jso
         overshoot_s=max(0.0, (record.decision_s or 0.0) - task.time_limit_s),
         peak_memory_mb=record.peak_memory_mb,
         time_limit_s=task.time_limit_s,
+        work_limit=task.work_limit,
         memory_limit_mb=task.memory_limit_mb,
         threads=task.threads,
         started_at=start.at,

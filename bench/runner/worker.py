@@ -260,7 +260,9 @@ def _schedule(
     """Let the schedulers run one after the other, each from the plan before it."""
     plan: Plan | None = None
     for position, (stage, scheduler) in enumerate(zip(task.stages, schedulers, strict=True)):
-        run = Run(start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report)
+        run = Run(
+            start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report, task.work_limit
+        )
         outcome = _checked(scheduler.schedule(instance, run), stage.name)
         if position + 1 < len(schedulers):
             report(outcome.plan, outcome.bound)

@@ -10,7 +10,6 @@ Here and in all that computes with boxes, "L2" is the one sum that stands for L2
 """
 
 import math
-import time
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.choices import Choices
+from formulations.colgen.clock import now, spend
 from formulations.colgen.one_growth import OneGrowth
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
@@ -200,8 +200,9 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
         before = len(boxes)
         for l2_range in pairwise(l2_edges):
             for power_range in pairwise(power_edges):
-                if time.monotonic() > deadline + LATE_S:
+                if now() > deadline + LATE_S:
                     raise TimeoutError("the time was over before pricing began")
+                spend(count / 10)
                 box = Box(residents, *l2_range, *power_range)
                 row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
                 least_takes(tables, choices, box, *row)

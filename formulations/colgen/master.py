@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, whole_limits
 from formulations.colgen.pricer import Pattern
 
 Floats = NDArray[np.float64]
@@ -104,6 +105,13 @@ class Master:
         for name, value in options.items():
             target.setOptionValue(name, value)
 
+    @staticmethod
+    def _count_work(solver: Any) -> None:
+        """Count the iterations that HiGHS has just made."""
+        entries = solver.getNumRow() + solver.getNumCol()
+        iterations = max(0, int(solver.getInfo().simplex_iteration_count))
+        spend(RELAXATION_NODES + iterations * entries / ENTRIES_PER_NODE)
+
     def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
         """Add a pattern, or lower the cost of one that is known; whether it was new, or that changed much.
 
@@ -140,6 +148,7 @@ class Master:
 
         if self._solver.run() == highspy.HighsStatus.kError:
             raise RuntimeError("HiGHS cannot solve the restricted master")
+        self._count_work(self._solver)
         solution = self._solver.getSolution()
         dual = np.array(solution.row_dual)
         classes = len(self._cover.least)
@@ -206,8 +215,8 @@ class Master:
             output_flag=False,
             threads=threads,
             random_seed=seed,
-            time_limit=float(max(time_limit_s, 0.01)),
             mip_rel_gap=0.0,
+            **whole_limits(time_limit_s),
             objective_target=float(stop_at),
         )
         solver.passModel(self._solver.getModel())
@@ -226,6 +235,7 @@ class Master:
                 value[self._artificial : self._first] = np.maximum(0.0, covered - self._cover.most)
             solver.setSolution(columns, index, value)
         solver.run()
+        self._count_work(solver)
         status = solver.getModelStatus()
         proven = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:

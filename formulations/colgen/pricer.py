@@ -1,7 +1,6 @@
 """Exact pricing on one GPU type: the patterns worth adding to the master, or the proof that there are none."""
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.boxes import Takes, reachable_takes
 from formulations.colgen.choices import Choices, all_choices
+from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.one_growth import one_growth
 from formulations.colgen.search import Buffers, Found, search_box
 from formulations.rates import Rates
@@ -178,7 +178,7 @@ class Pricer:
         stop_after
             Patterns in all; once reached, the other boxes are left out and the bound is infinite.
         deadline
-            ``time.monotonic()`` value at which the boxes left are left out.
+            value of ``clock.now()`` at which the boxes left are left out.
         bonus
             Residents whose profit and ``bonus`` together are not above 0 are left out: a pattern is worth no less
             without them. It does not count otherwise.
@@ -197,9 +197,9 @@ class Pricer:
         bounds = np.full(len(self.takes.box), np.inf)
         # The boxes with the most to gain last time come first.
         order = np.argsort(-self._heat, kind="stable")
-        nodes = 0
+        nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
         for part in np.array_split(order, max(1, len(order) // BOXES_PER_CALL)):
-            if time.monotonic() >= deadline or found.stored[0] >= stop_after:
+            if now() >= deadline or found.stored[0] >= stop_after:
                 break
             nodes += _search_boxes(
                 self.tables,
@@ -218,6 +218,8 @@ class Pricer:
                 found,
                 bounds,
             )
+            spend(len(part) * cells / CELLS_PER_NODE)
+        spend(nodes)
         count = int(found.stored[0])
         self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
         best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold

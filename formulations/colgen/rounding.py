@@ -1,11 +1,11 @@
 """Whole GPUs from the linear relaxation: diving with pricing, and the restricted master over integers."""
 
 import math
-import time
 
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.colgen.clock import now
 from formulations.colgen.generation import Generation
 
 SURE = 0.999
@@ -31,7 +31,7 @@ def dive(generation: Generation) -> dict[int, int] | None:
     fixed: dict[int, float] = {}
     try:
         while run.remaining_s > 0.0:
-            began = time.monotonic()
+            began = now()
             relaxation = master.relax()
             if generation.diving_tolerance is not None:
                 for priced in generation.price_at(relaxation, generation.diving_tolerance, generation.first_node_limit):
@@ -47,7 +47,7 @@ def dive(generation: Generation) -> dict[int, int] | None:
             if part.max(initial=0.0) < 1.0 - SURE:
                 counts = {c: round(w) for c, w in enumerate(weight.tolist()) if round(w) > 0}
                 return counts if master.complete() else None
-            step_s = time.monotonic() - began
+            step_s = now() - began
             at_once = math.ceil(part.sum() * step_s / max(run.remaining_s / 2.0, step_s))
             for column in _apart(generation, part, at_once):
                 fixed[column] = fixed.get(column, 0.0) + 1.0

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen.clock import alone
 from formulations.colgen.solution import Solution
 from formulations.colgen.spatial import FitGeneration
 from formulations.problem import TOO_FEW, WHOLE
@@ -82,9 +83,9 @@ def _decide(instance: Instance, factor: float, run: Run, integer_fraction: float
     """Look for a plan at ``factor`` times the rates, or for proof that none exists."""
     scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
     # What the cost problem reports is in dollars, nobody's objective here: its listener is left out.
-    alone = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb)
+    unheard = alone(run)
     try:
-        generation = FitGeneration(scaled, alone)
+        generation = FitGeneration(scaled, unheard)
     except TimeoutError as late:
         return Outcome(Status.UNKNOWN, reason=str(late))
     return _Fit(generation, integer_fraction).solve()

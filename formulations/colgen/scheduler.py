@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.bounds import most_served
+from formulations.colgen.clock import clocked
 from formulations.colgen.scale import largest_scale
 from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
@@ -21,6 +22,9 @@ PREMISE = "a demand falls with the share, or interference helps somebody: no bou
 class ColGen:
     """Column generation over GPU patterns.
 
+    A work limit counts nodes of the pricing searches, and everything else as so many nodes as take about as long: see
+    ``formulations.colgen.clock``.
+
     Attributes
     ----------
     plan_class
@@ -31,6 +35,8 @@ class ColGen:
 
     name: ClassVar[str] = "colgen"
     objectives: ClassVar[frozenset[Objective]] = frozenset({*GENERATIONS, Objective.SCALE})
+
+    work_unit: ClassVar[str] = "pricing nodes"
 
     plan_class: PlanClass = PlanClass.SPATIAL
     integer_fraction: float = 0.5
@@ -48,7 +54,11 @@ class ColGen:
                 self.schedule(instance, Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Bound by column generation, then round to whole GPUs until optimal or out of time."""
+        """Bound by column generation, then round to whole GPUs until optimal, or out of time or work."""
+        with clocked(run) as terms:
+            return self._solved(instance, terms)
+
+    def _solved(self, instance: Instance, run: Run) -> Outcome:
         for pool in instance.gpus:
             if not premises_hold(gpu_tables(pool.type, instance.performance_model)):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {PREMISE}")

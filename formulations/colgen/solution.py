@@ -1,12 +1,12 @@
 """One run of column generation: bound, round to whole GPUs, close the gap."""
 
 import math
-import time
 from typing import ClassVar
 
 from bench.api import Bound, Outcome, Status
 from formulations.colgen.branching import Tree
 from formulations.colgen.capacity.generation import CapacityGeneration
+from formulations.colgen.clock import now, work_done
 from formulations.colgen.generation import Generation
 from formulations.colgen.rounding import dive
 from formulations.colgen.spatial import CostGeneration, GoodputGeneration
@@ -98,15 +98,15 @@ class Solution:
         tree = Tree(
             generation, lambda bound: next_cost(bound, self.instance) > self._worst_of_interest() * (1.0 + 1e-9)
         )
-        began, rounding_s = time.monotonic(), 0.0
+        began, rounding_s = now(), 0.0
         while tree.open and self.run.remaining_s > 0.0:
             split, before = tree.step(), self.value
             generation.bound = max(generation.bound, min(tree.bound, self.value))
             self._report_bound()
-            now = time.monotonic()
-            if not split or rounding_s < ROUNDING_PART * (now - began):
-                self._round(1e6 if not split else now - began)
-                rounding_s += time.monotonic() - now
+            at = now()
+            if not split or rounding_s < ROUNDING_PART * (at - began):
+                self._round(1e6 if not split else at - began)
+                rounding_s += now() - at
             if not split and self.value == before:
                 return
 
@@ -195,6 +195,7 @@ class Solution:
             "iterations": float(tally.iterations),
             "nodes": float(tally.nodes),
             "patterns": float(len(self.generation.master.patterns)),
+            "work": work_done(),
         }
         if self.impossible():
             return Outcome(Status.INFEASIBLE, statistics=statistics, reason=self._too_few())

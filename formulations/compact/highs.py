@@ -14,6 +14,9 @@ from formulations.compact.answer import Answer
 NO_SOLUTION = frozenset({TerminationCondition.provenInfeasible, TerminationCondition.infeasibleOrUnbounded})
 """Every variable of a compact model is bounded, so it is never unbounded."""
 
+HIGHS_MOST = 2**31 - 1
+"""The largest whole number that HiGHS takes."""
+
 
 def solve(model: Any, run: Run, reserve_s: float = 0.0) -> Answer:
     """Solve a mixed-integer linear Pyomo model with HiGHS and load the best solution found.
@@ -23,7 +26,7 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> Answer:
     model
         Of Pyomo, with one objective.
     run
-        Threads, seed and deadline; HiGHS may overrun in presolve.
+        Threads, seed, deadline and work limit in nodes; HiGHS may overrun in presolve.
     reserve_s
         Seconds before the deadline at which it stops.
     """
@@ -39,7 +42,10 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> Answer:
         time_limit=max(limit_s, 0.01) if math.isfinite(limit_s) else None,
         threads=run.threads,
         rel_gap=0.0,
-        solver_options={"random_seed": run.seed % 2**31},
+        solver_options={
+            "random_seed": run.seed % 2**31,
+            "mip_max_nodes": min(run.work_left(0, HIGHS_MOST), HIGHS_MOST),
+        },
     )
     minimised = next(model.component_data_objects(pyo.Objective, active=True)).is_minimizing()
     infeasible = results.termination_condition in NO_SOLUTION

@@ -15,7 +15,10 @@ from instances import Instance, Plan, SloRule
 from instances.view import View
 
 PATIENCE = 0.25
-"""Part of the time left that one scale may take; the others may still be decided."""
+"""Part of the time and of the work left that one scale may take; the others may still be decided."""
+
+LEAST_WORK = 0.01
+"""Deterministic seconds below which no further scale is looked at."""
 
 
 def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
@@ -124,7 +127,7 @@ class _Bisection:
     def _decide_exactly(self) -> None:
         """Bisect with the solver; around a scale that takes too long, both sides are tried."""
         undecided: set[int] = set()
-        while self.run.remaining_s > 0.0:
+        while self.run.remaining_s > 0.0 and self._work_left() > LEAST_WORK:
             undecided = {scale for scale in undecided if self.fits < scale < self.fails}
             lowest, highest = min(undecided, default=self.fails), max(undecided, default=self.fits)
             if self.fits < lowest - 1:
@@ -135,6 +138,10 @@ class _Bisection:
                 return
             if not self._decide(scale):
                 undecided.add(scale)
+
+    def _work_left(self) -> float:
+        """Return the units of work left, infinitely many without a work limit."""
+        return math.inf if self.run.work_limit is None else self.run.work_limit - self.statistics.get("work", 0.0)
 
     def _decide(self, scale: int) -> bool:
         """Find out whether everything fits at ``scale``; return whether that was possible in time."""
@@ -157,6 +164,7 @@ class _Bisection:
             accept=lambda groups: self._accept(scale, problem, groups),
             improve_bound=lambda _: None,
             statistics=self.statistics,
+            part=PATIENCE,
         )
         if finished and self.fits < scale:
             self.fails = scale

@@ -47,6 +47,8 @@ class CpSat:
         {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE}
     )
 
+    work_unit: ClassVar[str] = "CP-SAT's deterministic seconds"
+
     conflict_sets: int = 30_000
     gpu_sets: int = 20_000
 

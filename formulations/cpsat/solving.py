@@ -3,6 +3,7 @@
 Importing this module loads OR-Tools.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from math import ceil, floor
@@ -43,6 +44,7 @@ def solve(
     accept: Callable[[Sequence[Group]], None],
     improve_bound: Callable[[int], None],
     statistics: dict[str, float],
+    part: float = 1.0,
 ) -> bool:
     """Solve ``assignment``; return whether nothing better than the last accepted solution is left to find.
 
@@ -61,18 +63,26 @@ def solve(
     improve_bound
         Called with every bound on the objective.
     statistics
-        Added to: the solver's ``branches`` and ``conflicts``, and ``restarts`` for the sake of misfits.
+        Added to: the solver's ``branches`` and ``conflicts``, and ``restarts`` for the sake of misfits, and
+        its deterministic time as ``work``.
+    part
+        Of the work that is left, to be used at most.
     """
     sense = assignment.sense
 
     def whole(bound: float) -> int:
         return ceil(bound - BOUND_TOLERANCE) if sense < 0 else floor(bound + BOUND_TOLERANCE)
 
+    work = statistics.setdefault("work", 0.0)
+    most = math.inf if run.work_limit is None else work + part * max(0.0, run.work_limit - work)
     while True:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = run.threads
         solver.parameters.random_seed = run.seed
         solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
+        if run.work_limit is not None:
+            solver.parameters.max_deterministic_time = max(0.0, most - statistics["work"])
+            solver.parameters.interleave_search = run.threads > 1  # threads alone do not take turns alike
         # Where every workload must be placed, learning from conflicts proves more than linear relaxations do.
         solver.parameters.linearization_level = 2 if sense > 0 else 0
         if sense:
@@ -83,6 +93,7 @@ def solve(
             raise RuntimeError(f"CP-SAT rejects the model: {assignment.model.validate()}")
         for name, count in (("branches", solver.num_branches), ("conflicts", solver.num_conflicts)):
             statistics[name] = statistics.get(name, 0.0) + count
+        statistics["work"] += solver.response_proto.deterministic_time
         if sense and status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             improve_bound(whole(solver.best_objective_bound))
         if not watcher.misfits:

@@ -8,6 +8,9 @@ from bench.api import Run
 from formulations.mig.offers import Ints, Offers
 from instances import Instance
 
+HIGHS_MOST = 2**31 - 1
+"""The largest whole number that HiGHS takes."""
+
 _ENOUGH = 1e4
 """Coverage rows ask for this much: the solver's absolute tolerance of 1e-6 is then below what the judge forgives."""
 
@@ -53,6 +56,7 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> Solut
         "random_seed": run.seed % 2**31,
         "time_limit": min(run.remaining_s, 1e9),
         "mip_rel_gap": 0.0,
+        "mip_max_nodes": min(run.work_left(0, HIGHS_MOST), HIGHS_MOST),
         "objective_target": stop_at * (1.0 + 1e-9),
     }
     for name, option in options.items():

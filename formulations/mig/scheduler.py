@@ -22,6 +22,7 @@ class Mig:
 
     name: ClassVar[str] = "mig"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
+    work_unit: ClassVar[str] = "HiGHS nodes"
     partitions: ClassVar[frozenset[Partition]] = frozenset({Partition.MIG})
 
     def warm(self) -> None:

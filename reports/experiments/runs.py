@@ -92,7 +92,7 @@ class Runs:
 
     def _made_for(self, need: Need) -> "list[Row]":
         rows = [row for scheduler in need.schedulers for row in self._rows_of(scheduler)]
-        return [row for row in made_for(rows, need) if need.time_limit_s in (None, row.time_limit_s)]
+        return [row for row in made_for(rows, need) if _within_limits(row, need)]
 
     def _rows_of(self, scheduler: str) -> "list[Row]":
         if scheduler not in self._by_scheduler:
@@ -105,6 +105,11 @@ class Runs:
     def _lack(self, need: Need) -> None:
         if need not in self.missing:
             self.missing.append(need)
+
+
+def _within_limits(row: "Row", need: Need) -> bool:
+    """Whether a run was made under the limits that a need names: of work, none where it names none."""
+    return need.time_limit_s in (None, row.time_limit_s) and need.work_limit == row.work_limit
 
 
 def merged(needs: Sequence[Need]) -> list[Need]:

@@ -77,8 +77,8 @@ def _parameters(row: Row) -> dict[str, str]:
     }
 
 
-def _ways(row: Row) -> tuple[str, float | None, str | None, float, float | None, int]:
-    return row.source, row.headroom, row.truth, row.time_limit_s, row.memory_limit_mb, row.threads
+def _ways(row: Row) -> tuple[str, float | None, str | None, float, int | None, float | None, int]:
+    return row.source, row.headroom, row.truth, row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
 
 
 @lru_cache(maxsize=1024)
@@ -87,6 +87,7 @@ def _conditions(
     headroom: float | None,
     truth: str | None,
     time_limit_s: float,
+    work_limit: int | None,
     memory_limit_mb: float | None,
     threads: int,
 ) -> dict[str, str]:
@@ -96,6 +97,7 @@ def _conditions(
         "headroom": "" if headroom in (None, 1.0) else f"headroom {headroom:g}",
         "truth": "" if truth is None else f"really {truth}",
         "time limit": f"{time_limit_s:g} s",
+        "work limit": "" if work_limit is None else f"work limit {work_limit:,}",
         "memory limit": memory,
         "threads": f"{threads} thread{'s' * (threads != 1)}",
     }

@@ -102,6 +102,8 @@ def command(row: Row, case: Case) -> str | None:
             if value is not None:
                 words += ["--param", f"{scheduler}.{name}={in_words(value)}"]
     words += ["--time-limit", f"{row.time_limit_s:g}"]
+    if row.work_limit is not None:
+        words += ["--work-limit", str(row.work_limit)]
     if row.memory_limit_mb is not None:
         words += ["--memory-limit", f"{row.memory_limit_mb / 1024:g}"]
     words += ["--threads", str(row.threads)]

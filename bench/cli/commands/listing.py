@@ -32,7 +32,7 @@ def list_things(
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
     collect, columns = {
         "instances": (_instances, ["name", "objective", ">workloads", ">jobs", ">scenarios", "pool", "suites"]),
-        "schedulers": (_schedulers, ["name", "from", "objectives", "parameters", "description"]),
+        "schedulers": (_schedulers, ["name", "from", "objectives", "parameters", "work_unit", "description"]),
         "figures": (_figures, [*_ABOUT_FIGURES]),
         "suites": (_suites, ["name", "instances", "description"]),
         "gpus": (_gpus, ["name", ">share_units", ">memory_mib", ">price_per_hour", "models", "source"]),
@@ -176,6 +176,7 @@ def _schedulers() -> Entries:
             "parameters": [
                 {"name": p.name, "type": p.type, "default": p.value, "required": p.required} for p in info.parameters
             ],
+            "work_unit": info.work_unit or None,
             "distribution": info.entry.distribution,
             "version": info.entry.version,
             "from": f"{info.entry.distribution} {info.entry.version}",

@@ -23,6 +23,7 @@ from bench.cli.options import (
     ThreadsOption,
     TimeLimitOption,
     TruthOption,
+    WorkLimitOption,
 )
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def run(
         ),
     ] = None,
     time_limit: TimeLimitOption = 10.0,
+    work_limit: WorkLimitOption = None,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
     seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="One run for each.")] = "0",
@@ -132,7 +134,7 @@ def run(
     refuse_wrong_answers()
     under = parse_arrivals(arrivals, "--arrivals") if simulate is OnOff.ON else None
     trial = Trial(headroom, truth, error, under)
-    limits = Limits(time_limit, memory_limit, threads)
+    limits = Limits(time_limit, memory_limit, threads, work_limit)
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
     found = find_problems([*(instances or ()), *(experiment or ())], "--instances")

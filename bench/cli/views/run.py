@@ -62,6 +62,7 @@ def _facts(row: Row, gap: Gap) -> list[list[object]]:
         ["bound", bound(row) + (f" ({_pairs(row.bound_scope)})" if row.bound_scope else "")],
         ["gap, own gap", f"{percent(gap.gap)}, {percent(gap.own_gap)}"],
         ["decision", f"{seconds(row.decision_s)} of {row.time_limit_s:g} s, overshoot {seconds(row.overshoot_s)}"],
+        ["work limit", None if row.work_limit is None else f"{row.work_limit:,}"],
         [
             "wall",
             f"{seconds(row.wall_s)}: import {seconds(row.import_s)}, warm {seconds(row.warm_s)}, "

@@ -1,7 +1,6 @@
 """Column generation for ``capacity``: every workload placed once, every GPU filled for throughput."""
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from bench.api import Run
 from formulations.colgen.bounds import value_bound
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort, Filled
+from formulations.colgen.clock import now
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
@@ -66,7 +66,7 @@ class CapacityGeneration(Generation):
         alone = [self._filled_pattern(pool, (w,)) for pool in range(len(self.views)) for w in range(len(self.class_of))]
         self.add([pattern for pattern in alone if pattern is not None])
         allowed_s = SEED_TIME_FRACTION * min(self.run.remaining_s, SEED_TIME_MOST_S)
-        deadline = time.monotonic() + allowed_s
+        deadline = now() + allowed_s
         tight = CostGeneration(replace(self.instance, objective=Objective.COST), replace(self.run, deadline=deadline))
         tight.solve(lambda: False)
         relaxation = tight.master.relax()
@@ -75,7 +75,7 @@ class CapacityGeneration(Generation):
             for patterns in tight.starts()
         ]
         for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
-            if time.monotonic() >= deadline + allowed_s:
+            if now() >= deadline + allowed_s:
                 break
             filled = self.pattern_if_feasible(pattern.pool, pattern.members)
             self.add([] if filled is None else [filled])

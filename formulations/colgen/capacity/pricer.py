@@ -7,7 +7,6 @@ first, until the box itself makes little difference, and then searched to the en
 
 import heapq
 import math
-import time
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -19,6 +18,7 @@ from formulations.colgen.capacity.regions import Region, losses_rps
 from formulations.colgen.capacity.relaxation import empty_relaxed, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
+from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.one_growth import one_growth
 from instances.least_shares import least_share_alone, least_shares
 from instances.spare_shares import spend_spare_shares
@@ -34,8 +34,8 @@ SPARE_NODES = 2_000
 SEARCH_NODES = (1_000, 20_000, 400_000, 8_000_000)
 """Nodes of one search: first a little everywhere, more only where and when nothing was found so."""
 
-NODES_PER_S = 300_000
-"""Visited at least, as far as a search near the deadline may rely on it."""
+FILL_NODES = 100
+"""Work of valuing a set of workloads: see ``formulations.colgen.clock``."""
 
 FINEST_RPS = 1e-6
 """Regions whose boxes overrate throughput by no more are not halved."""
@@ -136,6 +136,7 @@ class CapacityPricer:
             index = self.places(workloads)
             batch, units = np.ones_like(index), np.zeros_like(index)
             value = -1.0
+            spend(FILL_NODES)
             if can_fit(self._merged, self.model, self.budget_ms, index, batch):
                 value = value_pattern(self.tables, self.model, self.budget_ms, index, batch, units, SPARE_NODES)
             self._values[workloads] = (
@@ -166,7 +167,7 @@ class CapacityPricer:
         effort
             How much to do.
         deadline
-            ``time.monotonic()`` value at which to stop.
+            value of ``clock.now()`` at which to stop.
         """
         exhaust = effort is Effort.EXHAUST
         market = Market(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
@@ -247,7 +248,7 @@ class _Call:
 
     def file(self, region: Region) -> None:
         """Bound a region, value what its relaxation suggests, and line it up unless nothing in it can gain."""
-        if time.monotonic() >= self._deadline:
+        if now() >= self._deadline:
             region.bound = np.inf
             self.settled.append(region)
             return
@@ -258,13 +259,13 @@ class _Call:
         region.losses = losses_rps(self._market, region.box, self._pricer.relaxed, steps - 1)
         heapq.heappush(self.waiting, region)
         for workloads in self._relaxed_sets(int(region.box[0]), steps):
-            if time.monotonic() < self._deadline:
+            if now() < self._deadline:
                 self._keep(self._pricer.fill(workloads))
 
     def search_all(self, node_limit: int, stop_after: int) -> None:
         """Search the waiting regions, the worst first, halving those whose boxes matter; what is cut short waits on."""
         cut_short = []
-        while self.waiting and len(self.filled) < stop_after and time.monotonic() < self._deadline:
+        while self.waiting and len(self.filled) < stop_after and now() < self._deadline:
             region = heapq.heappop(self.waiting)
             coarse = max(region.losses) > max(self._resolution, FINEST_RPS)
             # Once there is enough to go on with, coarse regions are only halved, for the sake of the bound.
@@ -282,6 +283,8 @@ class _Call:
 
     def _relax(self, region: Region) -> int:
         region.bound, steps = relax(self._market, region.box, self._threshold, region.multipliers, self._pricer.relaxed)
+        relaxed = self._pricer.relaxed
+        spend(steps * len(relaxed.worth) * math.prod(relaxed.table.shape[1:]) / CELLS_PER_NODE)
         return steps
 
     def _search(self, region: Region, node_limit: int) -> bool:
@@ -289,7 +292,7 @@ class _Call:
         self._relax(region)
         if region.bound <= self._threshold:
             return True
-        left = max(0.0, self._deadline - time.monotonic()) * NODES_PER_S
+        left = max(0.0, self._deadline - now()) * NODES_PER_S
         node_limit = int(min(node_limit, left + 1.0))
         found = self._found
         found.stored[0] = 0
@@ -304,6 +307,7 @@ class _Call:
             found,
         )
         self.nodes += nodes
+        spend(nodes)
         for row in range(int(found.stored[0])):
             self._keep(self._pricer.polished(self._pricer.filled_of(found, row)))
         if complete:

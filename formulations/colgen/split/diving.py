@@ -1,12 +1,12 @@
 """Whole GPUs one after another: each covers what those before it leave open."""
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.colgen.clock import now
 from formulations.colgen.master import Master, Relaxation
 from formulations.colgen.pricer import Pattern
 from formulations.colgen.split.generation import SplitGeneration
@@ -48,7 +48,7 @@ def dive(generation: SplitGeneration, random: np.random.Generator | None = None)
     left, free = generation.copies.copy(), generation.count.copy()
     chosen: list[Pattern] = []
     while run.remaining_s > 0.0:
-        began = time.monotonic()
+        began = now()
         master = _residual(generation, left, free)
         relaxation = master.relax()
         for _ in range(ROUNDS):
@@ -56,7 +56,7 @@ def dive(generation: SplitGeneration, random: np.random.Generator | None = None)
                 break
             relaxation = master.relax()
         weight = relaxation.weight
-        step_s = time.monotonic() - began
+        step_s = now() - began
         at_once = max(1, math.ceil(weight.sum() * step_s / max(run.remaining_s / 2.0, step_s)))
         order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
         largest = [(master.patterns[c], float(weight[c])) for c in order.tolist() if weight[c] > NOTHING]

@@ -1,7 +1,6 @@
 """Column generation for ``split``: patterns whose slots serve parts of workloads."""
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
+from formulations.colgen.clock import alone, now
 from formulations.colgen.generation import Generation
 from formulations.colgen.master import Cover, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
@@ -192,8 +192,8 @@ class SplitGeneration(Generation):
 
     def _seed_from(self, apart: Instance) -> None:
         allowed_s = SEED_TIME_FRACTION * self.run.remaining_s
-        deadline = time.monotonic() + allowed_s
-        unheard = Run(deadline, self.run.seed, self.run.threads, self.run.memory_limit_mb)
+        deadline = now() + allowed_s
+        unheard = alone(self.run, deadline)
         try:
             generation = GENERATIONS[apart.objective](apart, unheard)
         except TimeoutError:
@@ -206,7 +206,7 @@ class SplitGeneration(Generation):
         near = sorted(generation.master.patterns, key=lambda p: generation.reduced_cost(p, relaxation))
         for pattern in near[:SEED_PATTERNS]:
             placed = generation.placed(pattern, [Resident(*member) for member in pattern.members])
-            if placed is not None and time.monotonic() < deadline + allowed_s:
+            if placed is not None and now() < deadline + allowed_s:
                 found = self._pattern_of(_renamed(placed, names))
                 self.add([] if found is None else [found])
 

@@ -2,13 +2,13 @@
 
 import heapq
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.one_growth import one_growth
 from formulations.colgen.split.contents import Contents, empty_contents, improve, settle, worth_of
 from formulations.colgen.split.relaxation import L2, POWER, RESIDENTS, empty_relaxed, relax, trace
@@ -127,7 +127,7 @@ class SplitPricer:
         region_limit
             Regions to halve at most.
         deadline
-            ``time.monotonic()`` value at which to stop; the bound is infinite unless all regions were looked at.
+            value of ``clock.now()`` at which to stop; the bound is infinite unless all regions were looked at.
         """
         priced, self._regions = self._price(self.market, self._regions, weight, threshold, region_limit, deadline)
         return priced
@@ -155,13 +155,14 @@ class SplitPricer:
         visited = 0
 
         def file(region: Region) -> None:
-            if time.monotonic() >= deadline:
+            if now() >= deadline:
                 region.bound = math.inf
                 settled.append(region)
                 return
             region.bound, count = relax(
                 floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
             )
+            spend(1.0 + self._relaxed.table.size * SUFFIXES / CELLS_PER_NODE)
             region.losses = losses(floors, weight, region.box, self._best, count)
             if region.bound > threshold and max(region.losses) > FINEST * region.bound:
                 heapq.heappush(waiting, region)
@@ -174,7 +175,7 @@ class SplitPricer:
             file(region)
             visited += 1
         for _ in range(region_limit):
-            if not waiting or len(found) >= ENOUGH or time.monotonic() >= deadline:
+            if not waiting or len(found) >= ENOUGH or now() >= deadline:
                 break
             for half in heapq.heappop(waiting).halves():
                 file(half)

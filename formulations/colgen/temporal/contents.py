@@ -1,7 +1,6 @@
 """The GPU that is worth most on one GPU type: a relaxation of every content that a plan may give it."""
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from formulations.colgen.clock import now, spend
 from formulations.colgen.temporal.places import Asked, Place, first_look
 from formulations.colgen.temporal.seats import seating
 from formulations.colgen.temporal.turns import SLOTS, most_in_turns
@@ -91,6 +91,10 @@ def _fill(units: Ints, value: Floats, share_units: int, most: int, chosen: Ints)
     return float(best[most, share_units])
 
 
+PLACE_NODES, TURNS_NODES = 20, 3_000
+"""Work of a first look at a gpulet, and of a look at the turns in it: see ``formulations.colgen.clock``."""
+
+
 class Pricer:
     """Pricing on one GPU type.
 
@@ -131,12 +135,13 @@ class Pricer:
         closely
             ``False`` to leave it at the limits.
         deadline
-            ``time.monotonic()`` value.
+            value of ``clock.now()``.
         """
-        count = len(self._places)
-        value, limit = np.zeros(count), np.zeros(count)
-        workload, rate_rps = np.full((count, SLOTS), -1, dtype=np.int64), np.zeros((count, SLOTS))
+        places = len(self._places)
+        value, limit = np.zeros(places), np.zeros(places)
+        workload, rate_rps = np.full((places, SLOTS), -1, dtype=np.int64), np.zeros((places, SLOTS))
         terms = (self.tables, self.asked)
+        spend(PLACE_NODES * len(self._places))
         _look_everywhere(*terms, self._places, worth, most_rps, value, limit, workload, rate_rps)
         unsure = limit > value
         alone, value = value, np.maximum(value, limit)
@@ -144,8 +149,9 @@ class Pricer:
             fullest = list(self._fullest(value))
             bound, parts = max(fullest, key=lambda each: each[0], default=(0.0, []))
             looked_at = [p for p in set(parts) if unsure[p]]
-            if not (closely and looked_at) or time.monotonic() >= deadline:
+            if not (closely and looked_at) or now() >= deadline:
                 break
+            spend(TURNS_NODES * len(looked_at))
             for p in looked_at:
                 place = self.seating.places[p]
                 turns = most_in_turns(*terms, place, worth, most_rps, alone[p], workload[p], rate_rps[p])

@@ -8,9 +8,18 @@ ELASTIC = "elastic-partitioning"
 Variant = Literal["arxiv", "atc22"]
 
 
-def elastic(instances: str, variant: Variant, *, interference: bool, quick: str | None = None) -> Need:
-    """Return runs of elastic partitioning as one of the papers gives it, aware of interference or blind to it."""
-    told = (f"{ELASTIC}.variant={variant}", f"{ELASTIC}.interference={'true' if interference else 'false'}")
+def elastic(
+    instances: str, variant: Variant, *, interference: bool, second_pass: bool = False, quick: str | None = None
+) -> Need:
+    """Return runs of elastic partitioning as one of the papers prints it, aware of interference or blind to it.
+
+    ``second_pass`` is what the papers do not have.
+    """
+    told = (
+        f"{ELASTIC}.variant={variant}",
+        f"{ELASTIC}.interference={'true' if interference else 'false'}",
+        f"{ELASTIC}.second_pass={'true' if second_pass else 'false'}",
+    )
     return Need(instances, (ELASTIC,), quick=quick, parameters=told)
 
 

@@ -25,9 +25,12 @@ def baselines(runs: Need) -> Compared:
 
     iGniter leaves free what its rule leaves free, as the paper's does.
     """
-    interfering, sparing = f"{_ELASTIC}.interference=true", "igniter.spend_spare=false"
+    printed, sparing = (
+        (f"{_ELASTIC}.interference=true", f"{_ELASTIC}.second_pass=false"),
+        "igniter.spend_spare=false",
+    )
     return {
-        "gpulet": (replace(runs, schedulers=(_ELASTIC,), parameters=(interfering,)),),
+        "gpulet": (replace(runs, schedulers=(_ELASTIC,), parameters=printed),),
         "gslice+": (replace(runs, schedulers=("gslice+",), parameters=()),),
         "igniter": (replace(runs, schedulers=("igniter",), parameters=(sparing,)),),
     }

@@ -1,6 +1,7 @@
 """gpulet (ATC 2022; arXiv 2021): schedulable scenarios, largest rates, and a load that changes."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -28,20 +29,27 @@ from reports.figures import (
     gpulet_fig17,
     gpulet_partitions,
 )
-from reports.gpulet import ELASTIC
+from reports.gpulet import ELASTIC, Variant, elastic
 from reports.relative_scales import MEAN, relative_scales
 from reports.scenario_counts import count_missed
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
 
+
+def _elastic(variant: Variant, *, interference: bool = True, second_pass: bool = False) -> tuple[str, tuple[str, ...]]:
+    return ELASTIC, elastic("", variant, interference=interference, second_pass=second_pass).parameters
+
+
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "`sbp`": ("sbp", ("sbp.halves=false",)),
     "`sbp` on halves": ("sbp", ("sbp.halves=true",)),
     "greedy, blind": ("greedy-best-fit", ("greedy-best-fit.interference=false",)),
-    "elastic, blind": (ELASTIC, (f"{ELASTIC}.variant=atc22", f"{ELASTIC}.interference=false")),
-    "elastic `atc22`": (ELASTIC, (f"{ELASTIC}.variant=atc22", f"{ELASTIC}.interference=true")),
-    "elastic `arxiv`": (ELASTIC, (f"{ELASTIC}.variant=arxiv", f"{ELASTIC}.interference=true")),
+    "elastic, blind": _elastic("atc22", interference=False),
+    "elastic `atc22`": _elastic("atc22"),
+    "– second pass": _elastic("atc22", second_pass=True),
+    "elastic `arxiv`": _elastic("arxiv"),
+    "– its second pass": _elastic("arxiv", second_pass=True),
     "ideal": ("ideal", ("ideal.interference=true",)),
 }
 SETS = ("gpulet-1023", "gpulet-19682")
@@ -82,15 +90,22 @@ def _accepted(*needs: Need) -> Callable[[Runs], Values]:
     return lambda runs: tuple((row.scenarios or {})["accepted"] for (row,) in runs.each(needs))
 
 
-def _missed(figure: ModuleType) -> Callable[[Runs], Values]:
+def _missed(figure: ModuleType, *, second_pass: bool = False) -> Callable[[Runs], Values]:
     """Scenarios of the ideal scheduler that gpulet has no plan for."""
 
     def query(runs: Runs) -> Values:
-        (ours,), (ideal,) = runs.each(figure.NEEDS[label] for label in ("gpulet+int", "ideal"))
+        (ours,), (ideal,) = runs.each(_beside_the_ideal(figure, second_pass))
         missed = count_missed(ours, ideal)
         return missed, 100.0 * missed / (ours.scenarios or {})["count"]
 
     return query
+
+
+def _beside_the_ideal(figure: ModuleType, second_pass: bool) -> tuple[Need, Need]:
+    """Return the figure's runs of gpulet+int, perhaps with a second pass, and of the ideal scheduler."""
+    printed: Need = figure.NEEDS["gpulet+int"]
+    again = tuple(text.replace(".second_pass=false", ".second_pass=true") for text in printed.parameters)
+    return replace(printed, parameters=again) if second_pass else printed, figure.NEEDS["ideal"]
 
 
 def _parts(figure: ModuleType, reference: str, runs: Runs) -> dict[str, dict[str, float]]:
@@ -102,11 +117,12 @@ def _three_ways(runs: Runs) -> Values:
     return tuple(parts[label][MEAN] for label in gpulet_fig6.NEEDS)
 
 
-def _of_the_ideal(figure: ModuleType) -> Callable[[Runs], Values]:
+def _of_the_ideal(figure: ModuleType, *, second_pass: bool = False) -> Callable[[Runs], Values]:
     """The mean in percent of the ideal scheduler's scale, and where it is least."""
 
     def query(runs: Runs) -> Values:
-        parts = dict(_parts(figure, "ideal", runs)["gpulet+int"])
+        rows = runs.each(_beside_the_ideal(figure, second_pass))
+        parts = dict(relative_scales(dict(zip(("gpulet+int", "ideal"), rows, strict=True)), "ideal")["gpulet+int"])
         mean = parts.pop(MEAN)
         least = min(parts, key=lambda name: parts[name])
         return 100.0 * mean, figure.NAMES[least], 100.0 * parts[least]
@@ -200,12 +216,30 @@ CLAIMS = (
         form="{} ({:.1f} %)",
         holds=lambda _, missed_pct: abs(missed_pct - 2.6) <= 0.5,
         criterion="within half a point",
+        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+    ),
+    Claim(
+        what="– with a second pass, ATC Fig. 16: missed of the ideal's scenarios",
+        paper=(520, 2.6),
+        ours=_missed(gpulet_fig16, second_pass=True),
+        form="{} ({:.1f} %)",
+        holds=lambda _, missed_pct: abs(missed_pct - 2.6) <= 0.5,
+        criterion="within half a point",
         reason="the times are calibrated",
     ),
     Claim(
         what="ATC Fig. 17: largest scale in parts of the ideal's: mean, least",
         paper="92.6 %",
         ours=_of_the_ideal(gpulet_fig17),
+        form="{:.1f} %; {} {:.1f} %",
+        holds=lambda mean, *_: abs(mean - 92.6) <= 2.0,
+        criterion="the mean within 2 points",
+        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+    ),
+    Claim(
+        what="– with a second pass, ATC Fig. 17: largest scale in parts of the ideal's: mean, least",
+        paper="92.6 %",
+        ours=_of_the_ideal(gpulet_fig17, second_pass=True),
         form="{:.1f} %; {} {:.1f} %",
         holds=lambda mean, *_: abs(mean - 92.6) <= 2.0,
         criterion="the mean within 2 points",
@@ -226,12 +260,30 @@ CLAIMS = (
         form="{} ({:.1f} %)",
         holds=lambda _, missed_pct: abs(missed_pct - 1.8) <= 0.5,
         criterion="within half a point",
+        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+    ),
+    Claim(
+        what="– with a second pass, arXiv Fig. 15: missed of the ideal's scenarios",
+        paper=(18, 1.8),
+        ours=_missed(gpulet_arxiv_fig15, second_pass=True),
+        form="{} ({:.1f} %)",
+        holds=lambda _, missed_pct: abs(missed_pct - 1.8) <= 0.5,
+        criterion="within half a point",
         reason="the times are longer: the ideal scheduler has no plan for a quarter of the scenarios either",
     ),
     Claim(
         what="arXiv Fig. 16: largest scale in parts of the ideal's: mean, least",
         paper="92.3 %; traffic 87.7 %",
         ours=_of_the_ideal(gpulet_arxiv_fig16),
+        form="{:.1f} %; {} {:.1f} %",
+        holds=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
+        criterion="the mean within 2 points, traffic the least",
+        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+    ),
+    Claim(
+        what="– with a second pass, arXiv Fig. 16: largest scale in parts of the ideal's: mean, least",
+        paper="92.3 %; traffic 87.7 %",
+        ours=_of_the_ideal(gpulet_arxiv_fig16, second_pass=True),
         form="{:.1f} %; {} {:.1f} %",
         holds=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
         criterion="the mean within 2 points, traffic the least",

@@ -33,7 +33,8 @@ FIGURE = Figure(
     title="Largest schedulable rates of elastic partitioning in parts of the ideal scheduler's",
     paper="gpulet ATC'22, Fig. 17",
     shows="Elastic partitioning reaches 92.6 % of the ideal scheduler's rates on average.",
-    look_for="The mean against its star, and which scenarios suffer: those of two or three large models. The ideal "
+    look_for="The mean against its star: as printed, Algorithm 1 is one pass. A second one (`second_pass=yes`), which "
+    "the paper does not have, comes near. And which scenarios suffer: those of two or three large models. The ideal "
     "scheduler goes through all partitions at every rate and may be stopped by the time limit, as the small "
     "print says; its bar is then what it had.",
     cost="14 runs, about half a minute; at most the time limit for the ideal scheduler",

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from torch.nn import functional
@@ -7,7 +9,7 @@ from rl.layers import layers
 
 def network(agents, sizes, random, transposed):
     weights, biases = [], []
-    for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
+    for fan_in, fan_out in pairwise(sizes):
         shape = (agents, fan_out, fan_in) if transposed else (agents, fan_in, fan_out)
         weight = torch.randn(shape, generator=random, dtype=torch.float64)
         weights.append((weight.transpose(1, 2) if transposed else weight).requires_grad_())

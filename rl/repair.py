@@ -48,7 +48,7 @@ class TsRepair(Ts):
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
         view = View.of(instance, instance.gpus[0].type)
-        ranked = decided(instance, policy, self.drawn, seed, self.repaired)
+        ranked = decided(instance, policy, self.further, seed, self.repaired)
         gpus: list[PlacedGpu] = []
         homeless: list[Ints] = []
         for group in range(ranked[0].groups):

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rl.layers import layers
 from rl.replay import Replay
 
 
@@ -72,11 +73,7 @@ class Stack(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, x, weight)
-            if layer < len(self.weights) - 1:
-                x = functional.relu(x)
-        return x
+        return layers(x, list(self.weights), list(self.biases))
 
     def one(self, agent: int, x: Tensor) -> Tensor:
         """Map shape (batch, inputs) to (batch, outputs) by the network of one agent."""

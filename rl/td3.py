@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rl.layers import layers
 from rl.replay import Replay
 from rl.sac_discrete import descend, follow
 
@@ -81,6 +82,14 @@ def four_layers(inputs: int, hidden: int, outputs: int, random: torch.Generator)
                 part.copy_((2.0 * torch.rand(part.shape, generator=random) - 1.0) / math.sqrt(fan_in))
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
+
+
+def through(network: nn.Sequential, x: Tensor) -> Tensor:
+    """Map ``x`` through a network of ``four_layers`` with a backward pass that is faster than PyTorch's own."""
+    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+    weights = [layer.weight.t().unsqueeze(0) for layer in linear]
+    biases = [layer.bias.reshape(1, 1, -1) for layer in linear]
+    return layers(x.unsqueeze(0), weights, biases).squeeze(0)
 
 
 class Actor(nn.Module):
@@ -190,15 +199,16 @@ class Td3:
             target = reward + settings.discount * least * next_state[:, : self.actor.workloads]
         seen, there = torch.cat([state, action], dim=1), state[:, : self.actor.workloads]
         critic_loss = sum(
-            (((critic(seen) - target) * there).square().sum(dim=1).mean() for critic in self.critics),
+            (((through(critic, seen) - target) * there).square().sum(dim=1).mean() for critic in self.critics),
             torch.zeros((), device=self._device),
         )
         descend(self._critic_optimiser, critic_loss)
         self._updates += 1
         if self._updates % settings.policy_every == 0:
             # Through the first critic alone, whose own weights stay as they are
-            last_layer = self.actor.network(state)
-            worth = self.critics[0](torch.cat([state, self.actor.action(state, last_layer)], dim=1)) * there
+            last_layer = through(self.actor.network, state)
+            action = self.actor.action(state, last_layer)
+            worth = through(self.critics[0], torch.cat([state, action], dim=1)) * there
             descend(
                 self._actor_optimiser, settings.logit_penalty * last_layer.square().mean() - worth.sum(dim=1).mean()
             )

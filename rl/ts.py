@@ -24,6 +24,9 @@ GROUPS_WARMED = 16
 SHIPPED = Path(__file__).parent / "policies"
 """Where the policies are that come with the project, each beside its model card."""
 
+PUBLISHED = "published-4gpu"
+"""Name of the policy that was trained as the paper says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ts:
@@ -42,6 +45,9 @@ class Ts:
     drawn
         Decisions that are drawn from the policy besides its likeliest one; the best by the latency model that it was
         trained with is taken. The paper takes the likeliest: 0.
+    published
+        Whether the policy is the one that was trained as the paper says, with ``bench train ts --preset paper``, and
+        takes the likeliest decision whatever ``drawn`` is.
     """
 
     name: ClassVar[str] = "ts"
@@ -53,12 +59,18 @@ class Ts:
     policy: Path | None = None
     training: int = 0
     drawn: int = 63
+    published: bool = False
 
     def __post_init__(self) -> None:
         if self.drawn < 0:
             raise ValueError(f"drawn is {self.drawn}; expected at least 0")
         if self.training < 0:
             raise ValueError(f"training is {self.training}; expected at least 0")
+
+    @property
+    def further(self) -> int:
+        """Decisions that are drawn besides the likeliest."""
+        return 0 if self.published else self.drawn
 
     def warm(self) -> None:
         """Plan a large cluster by each policy: that loads torch, tabulates the GPUs, and takes the memory it needs."""
@@ -87,13 +99,14 @@ class Ts:
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
-        (best,) = decided(instance, policy, self.drawn, seed)
+        (best,) = decided(instance, policy, self.further, seed)
         return best.gpus(), best.homeless
 
     def _policies(self) -> list[tuple[Path, Policy]]:
         if self.policy is not None:
             return [(self.policy, load_policy(self.policy))]
-        shipped = ((path, load_policy(path)) for path in sorted(SHIPPED.glob(f"{self.files}-s{self.training}.pt")))
+        files = PUBLISHED if self.published else self.files
+        shipped = ((path, load_policy(path)) for path in sorted(SHIPPED.glob(f"{files}-s{self.training}.pt")))
         return [(path, policy) for path, policy in shipped if policy.interference == self.interference]
 
 

@@ -25,5 +25,5 @@ class TsHierarchy(Ts):
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
-        (best,) = decided(instance, policy, self.drawn, seed, deal_by=deal_in_layers)
+        (best,) = decided(instance, policy, self.further, seed, deal_by=deal_in_layers)
         return best.gpus(), best.homeless

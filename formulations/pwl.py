@@ -18,8 +18,8 @@ The statistics tell how far the model is off: ``pwl_error_max_NAME`` and ``pwl_e
 the mean relative error of a relation, ``k_act`` and ``ability`` over all batches and shares, the products
 (``cache_ms``, ``dram_ms``, ``lost_ms``) over their ranges and relative to the largest product.
 
-It does not solve ``capacity``: the objective would be an interpolated throughput, and the search would maximise its
-error.
+It does not solve ``capacity``: its objective would be an interpolated throughput, whose error the search would
+maximise.
 
 The search starts from first fit (or the plan handed over) and asks the model for better plans only.
 """
@@ -58,8 +58,6 @@ class Pwl:
     left_out: ClassVar[Mapping[Objective, str]] = {
         Objective.CAPACITY: "its objective would be an interpolated throughput, whose error the search would maximise"
     }
-
-    work_unit: ClassVar[str] = "HiGHS nodes"
 
     pieces: int = 3
     certified: bool = False

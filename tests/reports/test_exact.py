@@ -4,6 +4,7 @@ import pytest
 
 from reports.figures.exact_gap import best_bound, curves
 from reports.figures.exact_scaling import gap_pct, solved_pct
+from reports.figures.pwl_error import errors_pct, gaps_pct, rows_by_pieces
 
 
 def point(t_s, value=None, bound=None):
@@ -70,3 +71,33 @@ def test_solved_share_and_gap_by_size(make_row, draw):
     solved, gap = draw("exact-scaling", rows).axes
     assert solved.get_ylabel() == "Proven optimal (%)"
     assert (gap.get_ylabel(), gap.get_xlabel()) == ("Median gap (%)", "Number of workloads")
+
+
+def test_error_and_gap_by_pieces(make_row, draw):
+    def row(pieces, certified, value, bound, error):
+        return make_row(
+            "pwl",
+            "igniter-12",
+            parameters={"pwl": {"pieces": pieces, "certified": certified}},
+            objective="cost",
+            value=value * 3.06,
+            feasible=True,
+            bound=bound * 3.06,
+            bound_certified=certified,
+            statistics={
+                f"pwl_error_{which}_{name}": error for which in ("max", "mean") for name in ("k_act", "ability")
+            },
+        )
+
+    older = row(1, False, 8, 5.5, 0.9)
+    rows = [older, row(1, False, 8, 7.5, 0.5), row(2, False, 8, 6.0, 0.1), row(1, True, 8, 3.5, 2.0)]
+    by_pieces = rows_by_pieces([*rows, make_row("pwl", "igniter-3", feasible=True, value=3.06)])
+
+    assert by_pieces[1, False] == [rows[1]]
+    assert errors_pct(by_pieces, "pwl_error_max_k_act") == {1: pytest.approx(50.0), 2: pytest.approx(10.0)}
+    # 8, 6 and 4 whole GPUs of 8
+    assert gaps_pct(by_pieces, False) == {1: pytest.approx(0.0), 2: pytest.approx(25.0)}
+    assert gaps_pct(by_pieces, True) == {1: pytest.approx(50.0)}
+    error, gap = draw("pwl-error", rows).axes
+    assert (error.get_ylabel(), error.get_yscale()) == ("Relative error (%)", "log")
+    assert (gap.get_ylabel(), gap.get_xlabel()) == ("Gap (%)", "Pieces along each axis")

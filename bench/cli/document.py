@@ -1,4 +1,4 @@
-"""``bench report --experiments``: EXPERIMENTS.md from the runs in a ledger."""
+"""``bench report --experiments``: EXPERIMENTS.md from the runs in a ledger, and its tables in the README beside it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None = None) -> None:
     """Write the document to ``out``, and say which runs it lacks; with ``run`` make them first.
 
+    Where a ``README.md`` beside it shows tables of the document (``reports.experiments.blocks``), these are made anew.
+
     Raises
     ------
+    InputError
+        If a block of the ``README.md`` names no table.
     typer.Exit
         With code 1 if a run failed, and after Ctrl-C.
     """
@@ -25,6 +29,7 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     from bench.cli.terminal import listed, say
     from bench.ledger.store import Ledger
     from reports.experiments import render
+    from reports.experiments.blocks import refreshed
 
     made: set[Need] = set()
     rows: list[Row] = []
@@ -35,7 +40,12 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
             rows += _make(needs, ledger, jobs or default_jobs(threads=1))
             made.update(needs)
             document = render(ledger)
+    readme = out.parent / "README.md"
+    before = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    after = refreshed(before, document.tables, str(readme))
     write_text(out, document.text)
+    if after != before:
+        write_text(readme, after)
     if document.missing:
         advice = "" if run else "; with --run they are made first"
         say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")

@@ -16,7 +16,7 @@ from bench.api import Run
 NODES_PER_S = 300_000
 """Work of a second on the clock: about what a core does, and no more."""
 
-CELLS_PER_NODE = 2_000
+CELLS_PER_NODE = 5_000
 """Entries of a completion table that are filled in the time of a node."""
 
 ENTRIES_PER_NODE = 500

@@ -38,9 +38,10 @@ _COMMANDS_TOLD = 4
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The document, and the needs whose runs it lacks."""
+    """The document, its tables by section and name (``optimum.gaps``), and the needs whose runs it lacks."""
 
     text: str
+    tables: Mapping[str, str]
     missing: "Sequence[Need]"
 
 
@@ -54,16 +55,19 @@ def render(ledger: "Ledger") -> Document:
         autoescape=False,  # noqa: S701 - Markdown, and nothing in it comes from outside
     )
     runs, parts, lines = Runs(ledger), [], []
+    made: dict[str, str] = {}
     missing: dict[Need, None] = {}
     for name, title in SECTIONS.items():
         runs.missing, tally = [], Tally()
-        text = templates.get_template(f"{name}.md.j2").render(_tables(name, runs, tally))
+        tables = _tables(name, runs, tally)
+        made |= {f"{name}.{table}": text for table, text in tables.items()}
+        text = templates.get_template(f"{name}.md.j2").render(tables)
         parts.append(f"## {title}\n\n{text.strip()}\n{_lacking(runs.missing)}")
         missing |= dict.fromkeys(runs.missing)
         if tally.total():
             lines.append((title, *(f"{tally[counted]}" for counted in COUNTED)))
     head = templates.get_template("head.md.j2").render(summary=markdown(("", *COUNTED), lines), made=_made(runs))
-    return Document("\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *parts]), merged(list(missing)))
+    return Document("\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *parts]), made, merged(list(missing)))
 
 
 def _tables(name: str, runs: Runs, tally: Tally) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """How far plans are from the optimum: certified bounds, proven optima, and where proofs end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.ledger.gap import gaps
@@ -20,20 +21,28 @@ Query = Callable[[Runs], str]
 
 _SPATIAL = ("colgen.plan_class=spatial",)
 LARGE = {
-    "64gpu-cost": 120.0,
-    "64gpu-pool": 120.0,
-    "64gpu-capacity": 120.0,
-    "64gpu-goodput": 120.0,
-    "igniter-mix-1000-s0": 600.0,
+    "64gpu-cost": 30_000_000,
+    "64gpu-pool": 30_000_000,
+    "64gpu-capacity": 30_000_000,
+    "64gpu-goodput": 30_000_000,
+    "igniter-mix-1000-s0": 100_000_000,
 }
-"""Instances, and the time limit in seconds on each."""
+"""Instances, and the work limit of column generation on each; local search ends after its rounds."""
+
+_SPLIT_WORK = 10_000_000
+
+_GENEROUS_S, _PATIENT_S = 900.0, 3_600.0
+"""Time limits that no run of so much work reaches, on a small instance and on the largest."""
 
 
 def on_large(scheduler: str, instance: str) -> Need:
     """Return the run of a scheduler on one of the large instances."""
     parameters = {"colgen": _SPATIAL, "igniter": IGNITER}.get(scheduler, ())
-    limit_s = None if scheduler == "igniter" else LARGE[instance]
-    return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s)
+    if scheduler == "igniter":
+        return Need(instance, (scheduler,), parameters=parameters)
+    limit_s = _PATIENT_S if LARGE[instance] > max(LARGE["64gpu-cost"], _SPLIT_WORK) else _GENEROUS_S
+    work = LARGE[instance] if scheduler == "colgen" else None
+    return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s, work_limit=work)
 
 
 def value(row: "Row") -> str:
@@ -96,15 +105,19 @@ GAPS = Table(
 
 def _class_line(instance: str, plan_class: str) -> tuple[str | Query, ...]:
     need = Need(
-        instance, ("colgen",), parameters=(f"colgen.plan_class={plan_class}",), time_limit_s=_CLASS_LIMITS_S[plan_class]
+        instance,
+        ("colgen",),
+        parameters=(f"colgen.plan_class={plan_class}",),
+        time_limit_s=_GENEROUS_S,
+        work_limit=_CLASS_WORK[plan_class],
     )
     return instance, plan_class, _colgen(need), lambda runs: bound(runs.row(need))
 
 
-_CLASS_LIMITS_S = {"spatial": None, "split": 60.0}
+_CLASS_WORK = {"spatial": LARGE["64gpu-cost"], "split": _SPLIT_WORK}
 CLASSES = Table(
     ("instance", "plans", "best plan", "certified bound"),
-    [_class_line(instance, kind) for instance in ("igniter-12", "64gpu-cost") for kind in _CLASS_LIMITS_S],
+    [_class_line(instance, kind) for instance in ("igniter-12", "64gpu-cost") for kind in _CLASS_WORK],
 )
 
 
@@ -114,7 +127,8 @@ def _sizes() -> list[int]:
 
 def _solved(scheduler: str, size: int) -> Query:
     def query(runs: Runs) -> str:
-        need = Need("exact-scaling", (scheduler,), parameters=_SPATIAL if scheduler == "colgen" else ())
+        (asked,) = [need for need in exact_scaling.NEEDS if need.schedulers == (scheduler,)]
+        need = replace(asked, parameters=_SPATIAL if scheduler == "colgen" else ())
         rows = [row for row in runs.rows(need) if exact_scaling.size_of(row) == size]
         proven = [row for row in rows if row.status == "optimal"]
         longest = max((row.decision_s for row in proven if row.decision_s is not None), default=None)
@@ -136,7 +150,13 @@ TURNS = tuple(f"gpulet-{name}" for name in ("scen1", "scen2", "scen3", "scen4", 
 def _turns_line(instance: str) -> tuple[str | Query, ...]:
     once, twice = (elastic(instance, "atc22", interference=True, second_pass=again) for again in (False, True))
     best = ideal(instance)
-    exact = Need(instance, ("colgen",), parameters=("colgen.plan_class=spatio-temporal",))
+    exact = Need(
+        instance,
+        ("colgen",),
+        parameters=("colgen.plan_class=spatio-temporal",),
+        time_limit_s=_GENEROUS_S,
+        work_limit=_SPLIT_WORK,
+    )
     return (
         instance,
         lambda runs: value(runs.row(once)),

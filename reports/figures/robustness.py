@@ -22,11 +22,21 @@ if TYPE_CHECKING:
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
 SEEDS = (0, 1, 2)
+_GENEROUS_S = 120.0
+"""Local search ends after its rounds, not by this."""
+
 SCHEDULERS = ("igniter", "ffd+", "gpu-lets+", "gslice+", "local-search")
 CONSTANT, POISSON = Arrivals(Process.CONSTANT), Arrivals()
 
 NEEDS = tuple(
-    Need("64gpu-cost", SCHEDULERS, SEEDS, quick="exact-5-s1", trial=Trial(headroom, error=error, arrivals=arrivals))
+    Need(
+        "64gpu-cost",
+        SCHEDULERS,
+        SEEDS,
+        quick="exact-5-s1",
+        trial=Trial(headroom, error=error, arrivals=arrivals),
+        time_limit_s=_GENEROUS_S,
+    )
     for arrivals, headroom, error in product((CONSTANT, POISSON), HEADROOMS, ERRORS)
 )
 

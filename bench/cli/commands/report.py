@@ -41,6 +41,7 @@ def report(
     from. Prints the path of the first page.
 
     With --experiments the document EXPERIMENTS.md instead: what the papers report beside what the ledger has.
+    Tables of it that a README.md in the same folder shows are made anew, too.
     """
     from bench.cli.document import write_experiments
     from bench.cli.terminal import emit

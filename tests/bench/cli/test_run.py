@@ -143,3 +143,15 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(call: Call, 
 
     resumed = call(line.replace(",igniter-12", ""))
     assert "1 run, 1 already in the ledger" in resumed.err
+
+
+def test_a_work_limit_is_part_of_the_run(call: Call) -> None:
+    line = "run --instances igniter-3 --schedulers local-search --simulate off --format json"
+    limited, again, more, free = (
+        json.loads(call(f"{line} {option}").out)[0]
+        for option in ("--work-limit 5", "--work-limit 5 --ledger again.sqlite", "--work-limit 6", "")
+    )
+    assert limited["key"] == again["key"]
+    assert (limited["plan"], limited["statistics"]) == (again["plan"], again["statistics"])
+    assert [row["work_limit"] for row in (limited, more, free)] == [5, 6, None]
+    assert len({row["key"] for row in (limited, more, free)}) == 3

@@ -52,6 +52,7 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         import_s=0.5,
         warm_s=0.125,
         peak_memory_mb=88.5,
+        work_limit=500,
         memory_limit_mb=4096.0,
         trajectory=[{"t_s": 0.5, "value": None, "feasible": None, "bound": 1e-300, "bound_certified": False}],
         headroom=1.1,

@@ -91,6 +91,7 @@ def rows_for() -> Callable[[Need], list[Row]]:
             "headroom": need.trial.headroom,
             "truth": need.trial.reality,
             "time_limit_s": need.time_limit_s or 10.0,
+            "work_limit": need.work_limit,
         }
         if need.instances in SCENARIO_SUITES:
             problem = SCENARIO_SUITES[need.instances].build()

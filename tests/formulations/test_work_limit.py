@@ -1,0 +1,103 @@
+"""Work limits: what a scheduler that counts its work finds does not depend on the time."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate, cycle
+
+import pytest
+
+from bench.api import Outcome, Run, Scheduler
+from formulations.colgen.scheduler import ColGen
+from formulations.cpsat import CpSat
+from formulations.mig.scheduler import Mig
+from formulations.pwl import Pwl
+from heuristics.ideal import Ideal
+from heuristics.local_search import LocalSearch
+from heuristics.random_fit import RandomFit
+from instances import GpuPool, Instance, Objective, PlanClass
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.parvagpu import parvagpu
+
+STEPS_S = (0.0, 1e-6, 0.3, 1e-3, 0.0, 0.05)
+"""By which a clock goes on from one look to the next, on a machine that is busy now and then."""
+
+HOUR_S = 3600.0
+
+
+def mix(size: int, objective: Objective, gpus: int | None = None) -> Instance:
+    """A mix of iGniter's models on V100s."""
+    family = "overload-mix" if objective is Objective.GOODPUT else "igniter-mix"
+    return replace(generate(family, size, 3, objective, gpus=None), gpus=(GpuPool(gpu_type("v100"), gpus),))
+
+
+CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
+    "local-search, cost": (LocalSearch(), mix(30, Objective.COST), (0, 20)),
+    "local-search, capacity": (LocalSearch(), mix(8, Objective.CAPACITY, 6), (2, 10)),
+    "random": (RandomFit(), mix(12, Objective.CAPACITY, 8), (1, 9)),
+    "ideal": (Ideal(), mix(6, Objective.SCALE, 2), (0, 200)),
+    "colgen, cost": (ColGen(), mix(40, Objective.COST), (3_000, 60_000)),
+    "colgen, goodput": (ColGen(), mix(6, Objective.GOODPUT, 2), (1_000, 20_000)),
+    "colgen, capacity": (ColGen(), mix(10, Objective.CAPACITY, 8), (3_000, 200_000)),
+    "colgen, scale": (ColGen(), mix(6, Objective.SCALE, 3), (3_000, 60_000)),
+    "colgen, split": (ColGen(PlanClass.SPLIT), mix(6, Objective.COST), (3_000, 30_000)),
+    "colgen, turns": (ColGen(PlanClass.SPATIO_TEMPORAL), mix(2, Objective.COST), (3_000, 30_000)),
+    "cpsat, cost": (CpSat(), mix(14, Objective.COST), (0, 1)),
+    "cpsat, scale": (CpSat(), mix(6, Objective.SCALE, 3), (0, 1)),
+    "pwl": (Pwl(pieces=1), mix(4, Objective.GOODPUT, 1), (0, 30)),
+    "mig": (Mig(), parvagpu()[3], (0, 5)),
+}
+
+DONE_AT_ONCE = ("random", "cpsat, cost", "mig")
+"""Cases in which the least work is enough."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """Import and compile before any clock starts."""
+    for scheduler in (LocalSearch(), RandomFit(), Ideal(), ColGen(), CpSat(), Pwl(), Mig()):
+        scheduler.warm()
+
+
+def busy_clock() -> Iterator[float]:
+    """Yield the times that a clock shows which goes on by leaps."""
+    return accumulate(cycle(STEPS_S), initial=time.monotonic())
+
+
+def solved(scheduler: Scheduler, instance: Instance, limit: int, threads: int = 1) -> Outcome:
+    """What a scheduler finds with so much work."""
+    return scheduler.schedule(instance, Run(time.monotonic() + HOUR_S, 5, threads, work_limit=limit))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_time_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler, instance, limits = CASES[name]
+    for limit in limits:
+        quiet = solved(scheduler, instance, limit)
+        times = busy_clock()
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "monotonic", lambda times=times: next(times))
+            assert solved(scheduler, instance, limit) == quiet
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in DONE_AT_ONCE])
+def test_the_limit_limits(name: str) -> None:
+    scheduler, instance, (little, more) = CASES[name]
+    first, second = (solved(scheduler, instance, limit) for limit in (little, more))
+    assert (first.plan, first.bound, first.statistics) != (second.plan, second.bound, second.statistics)
+    if "work" in first.statistics:
+        assert first.statistics["work"] < second.statistics["work"]
+
+
+def test_threads_that_share_the_work_do_so_alike() -> None:
+    scheduler, instance, (_, limit) = CASES["cpsat, scale"]
+    assert solved(scheduler, instance, limit, threads=2) == solved(scheduler, instance, limit, threads=2)
+
+
+def test_the_time_limit_holds_all_the_same() -> None:
+    for name in ("colgen, cost", "cpsat, cost", "local-search, cost"):
+        scheduler, instance, _ = CASES[name]
+        began = time.monotonic()
+        scheduler.schedule(instance, Run(began + 0.2, work_limit=10**12))
+        assert time.monotonic() - began < 2.0

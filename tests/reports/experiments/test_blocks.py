@@ -1,0 +1,42 @@
+"""Blocks: tables of EXPERIMENTS.md in other documents, and those of the README in the repository."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from instances.errors import InputError
+from reports.experiments.blocks import blocks, refreshed
+
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXPERIMENTS = (ROOT / "EXPERIMENTS.md").read_text(encoding="utf-8")
+TEXT = "before\n\n<!-- table: a.b -->\n| old |\n<!-- end -->\n\nafter\n"
+
+
+def test_a_block_is_made_anew_and_the_rest_stays() -> None:
+    assert blocks(TEXT) == [("a.b", "| old |")]
+    text = refreshed(TEXT, {"a.b": "| new |\n", "a.c": "| other |"}, "README.md")
+    assert text == TEXT.replace("old", "new")
+    assert refreshed(text, {"a.b": "| new |"}, "README.md") == text
+    assert refreshed("no block", {}, "README.md") == "no block"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [(TEXT.replace("a.b", "a.d"), 'unknown table "a.d"'), (TEXT.replace("end", "eend"), "without an")]
+)
+def test_what_is_wrong_with_a_block_is_said(text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        refreshed(text, {"a.b": ""}, "README.md")
+
+
+def test_the_tables_of_the_readme_are_those_of_the_experiments() -> None:
+    shown = blocks(README)
+    assert [name for name, _ in shown] == ["optimum.gaps", "inss.unseen"]
+    assert [name for name, table in shown if f"\n\n{table}\n\n" not in EXPERIMENTS] == []
+
+
+def test_results_stand_in_the_blocks_alone() -> None:
+    """No requests per second, gap or price is told outside of them: nothing would keep those up to date."""
+    words = re.sub(r"<!-- table: .*?<!-- end -->|```.*?```", "", README, flags=re.DOTALL)
+    assert re.findall(r"[^.\n]*\d[\d.,]* (?:%|req/s|\$/h|ms\b)[^.\n]*", words) == []

@@ -21,7 +21,7 @@ def layers(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Te
     weights, biases
         Of each layer, shape (agents, inputs, outputs) and (agents, 1, outputs).
     """
-    return _Layers.apply(x, len(weights), *weights, *biases)  # type: ignore[no-untyped-call,no-any-return]
+    return _Layers.apply(x, len(weights), *weights, *biases)  # type: ignore[no-untyped-call]
 
 
 class _Layers(torch.autograd.Function):

@@ -84,9 +84,9 @@ def four_layers(inputs: int, hidden: int, outputs: int, random: torch.Generator)
     return nn.Sequential(*layers[:-1])
 
 
-def through(network: nn.Sequential, x: Tensor) -> Tensor:
+def through(network: nn.Module, x: Tensor) -> Tensor:
     """Map ``x`` through a network of ``four_layers`` with a backward pass that is faster than PyTorch's own."""
-    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+    linear = [layer for layer in network.children() if isinstance(layer, nn.Linear)]
     weights = [layer.weight.t().unsqueeze(0) for layer in linear]
     biases = [layer.bias.reshape(1, 1, -1) for layer in linear]
     return layers(x.unsqueeze(0), weights, biases).squeeze(0)

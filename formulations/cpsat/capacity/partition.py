@@ -73,8 +73,8 @@ def best_partition(
     solver.parameters.num_workers = run.threads
     solver.parameters.random_seed = run.seed
     solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
-    # Linear relaxations of set partitions are strong. Presolve takes longer than it saves, and that of OR-Tools 9.15 was
-    # seen to lose the best choice where a row with coefficients this large bounds the objective.
+    # Linear relaxations of set partitions are strong. Presolve takes longer than it saves, and that of OR-Tools 9.15
+    # was seen to lose the best choice where a row with coefficients this large bounds the objective.
     solver.parameters.linearization_level = 2
     solver.parameters.cp_model_presolve = False
     status = solver.solve(model)

@@ -134,10 +134,9 @@ FIGURE = Figure(
     title="Error and gap of the piecewise-linear model over the number of pieces",
     paper="ours",
     shows="No paper says how far its linearised model is off; this figure is new.",
-    look_for="Errors fall about with the square of the number of pieces. At the default of three, single batches and "
-    "shares are off by a tenth and more, the mean by some percent. Gaps do not follow: a finer model takes longer, and "
-    "at the time limit its bound is the worse. Where the model's bound shows less of a gap than the certified one, it "
-    "is too kind.",
+    look_for="Errors fall about with the square of the number of pieces. At the default of three the largest are tens "
+    "of percent, the means several. Gaps do not follow: a finer model takes longer, and at the time limit its bound is "
+    "the worse. Where the model's bound shows less of a gap than the certified one, it is too kind.",
     cost="48 runs of at most 30 seconds each",
     needs=NEEDS,
     draw=draw,

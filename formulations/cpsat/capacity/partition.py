@@ -67,13 +67,16 @@ def best_partition(
     # Bounds are rounded up to whole steps, so fine that no sum of them exceeds the limit.
     largest = max((search.bound for _, _, _, search in taken), default=1.0)
     steps_per_rps = EXACT_LIMIT / (largest * max(1, sum(counts)))
-    model.maximize(sum(math.ceil(search.bound * steps_per_rps) * x for x, _, _, search in taken))
+    total = sum(math.ceil(search.bound * steps_per_rps) * x for x, _, _, search in taken)
+    model.maximize(total)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = run.threads
     solver.parameters.random_seed = run.seed
     solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
-    # Linear relaxations of set partitions are strong.
+    # Linear relaxations of set partitions are strong. Presolve takes longer than it saves, and that of OR-Tools 9.15
+    # was seen to lose the best choice where a row with coefficients this large bounds the objective.
     solver.parameters.linearization_level = 2
+    solver.parameters.cp_model_presolve = False
     status = solver.solve(model)
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(f"CP-SAT rejects the model: {model.validate()}")

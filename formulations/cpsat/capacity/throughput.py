@@ -78,10 +78,12 @@ class MostThroughput:
         if run.start is not None:
             self._take_groups(groups_of(run.start, problem, problem.rates))
         order, even = problem.largest_first(), [1.0] * len(problem.offers)
-        self._take_groups(first_fit(problem, order, even, run.deadline))
+        self._take_groups(self._spread(first_fit(problem, order, even, run.deadline)))
         sets, reason = self._list_sets()
-        if sets is not None and self._refine(sets):
+        if sets is not None and self._refine(sets) and self.plan is None:
             return Outcome(Status.INFEASIBLE, statistics=self.statistics, reason=f"{TOO_FEW}, {WHOLE}")
+        if self.bound < self.value * (1.0 - PROVEN_WITHIN):
+            raise RuntimeError(f"a plan of {self.value} req/s contradicts the bound of {self.bound} req/s")
         bound = Bound(self.bound, certified=True)
         if self.plan is None:
             return Outcome(Status.UNKNOWN, None, bound, self.statistics, reason or NO_PLAN_IN_TIME)
@@ -115,6 +117,18 @@ class MostThroughput:
             value += float(throughput_rps(view.tables, model, batch, units))
         self._take(gpus, value)
 
+    def _spread(self, groups: Sequence[Group]) -> list[Group]:
+        """Halve the fullest GPUs of a type until none of its GPUs is idle: whoever is left alone is faster."""
+        spread: list[Group] = []
+        for t, count in enumerate(self.counts):
+            own = sorted((group.residents for group in groups if group.offer == t), key=len)
+            while own and len(own) < count and len(own[-1]) > 1:
+                fullest = own.pop()
+                half = len(fullest) // 2
+                own = sorted([*own, fullest[:half], fullest[half:]], key=len)
+            spread += [Group(t, residents) for residents in own]
+        return spread
+
     def _list_sets(self) -> tuple[list[GpuSets] | None, str]:
         """List the sets of every GPU type; ``None`` and the reason if they are too many."""
         deadline = solver_deadline(self.run, LISTING_PART)
@@ -138,7 +152,7 @@ class MostThroughput:
             partition = best_partition(sets, self.counts, self.sizes, self.run, deadline)
             self.statistics["partitions"] += 1.0
             if partition.infeasible:
-                return self.plan is None
+                return True
             self._improve_bound(partition.bound * (1.0 + ROUNDING))
             chosen = {(t, search.members): search for t, search in partition.gpus}
             self._take_sets(partition.gpus)

@@ -85,6 +85,8 @@ def test_known_optima_are_proven(gpu: GpuType, count: int, asked: list[Asked], o
     outcome = solve(instance, reports, deadline=time.monotonic() + 60.0)
 
     assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert outcome.bound.value == pytest.approx(optimum, rel=1e-8)
     assert value(outcome.plan, instance) == pytest.approx(optimum, rel=1e-8)
     check_reports(reports, instance, optimum)
 

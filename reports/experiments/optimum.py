@@ -29,7 +29,7 @@ LARGE = {
 }
 """Instances, and the work limit of column generation on each; local search ends after its rounds."""
 
-_SPLIT_WORK = 10_000_000
+_SPLIT_WORK = 5_000_000
 
 _GENEROUS_S, _PATIENT_S = 900.0, 3_600.0
 """Time limits that no run of so much work reaches, on a small instance and on the largest."""

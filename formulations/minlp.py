@@ -45,6 +45,7 @@ class Minlp:
 
     name: ClassVar[str] = "minlp"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
+    work_unit: ClassVar[str] = "SCIP nodes"
 
     continuous_shares: bool = False
     as_printed: bool = False

@@ -64,7 +64,7 @@ def solve(model: CompactModel, run: Run, reserve_s: float, take: Callable[[Calla
     model
         Complete.
     run
-        Threads, seed, memory and deadline.
+        Threads, seed, memory, deadline and, in nodes, the work limit.
     reserve_s
         Seconds before the deadline at which it stops.
     take
@@ -88,6 +88,8 @@ def solve(model: CompactModel, run: Run, reserve_s: float, take: Callable[[Calla
     scip.setParam("lp/threads", run.threads)
     if math.isfinite(run.remaining_s):
         scip.setParam("limits/time", max(0.01, run.remaining_s - reserve_s))
+    if run.work_limit is not None:
+        scip.setParam("limits/totalnodes", run.work_limit)
     if run.memory_limit_mb is not None:
         scip.setParam("limits/memory", MEMORY_PART * run.memory_limit_mb)
     scip.optimize()

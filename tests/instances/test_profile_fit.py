@@ -284,7 +284,7 @@ def published() -> GpuType:
 
 
 def test_the_published_profile_gives_the_catalogues_v100(published: GpuType) -> None:
-    exactly = {"rel": 1e-9}
+    exactly = {"rel": 1e-5}  # least squares stop at other digits on other processors
 
     for name in ("alpha_f", "alpha_sch", "beta_sch"):
         assert getattr(published.hardware, name) == pytest.approx(getattr(V100.hardware, name), **exactly)

@@ -26,7 +26,7 @@ def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
                 text += f"{runs.row(need).gpus_used} GPUs\n"
         except NotAtHandError as missing:
             text += f"{missing}\n"
-        return Document(text, runs.missing)
+        return Document(text, {}, runs.missing)
 
     monkeypatch.setattr("reports.experiments.render", render)
 

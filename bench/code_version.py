@@ -1,4 +1,4 @@
-"""Which code a row comes from: hashes of the sources, versions of the solvers. Nothing is imported to find out."""
+"""Hashes of the sources and versions of the solvers behind a row. Nothing is imported to find them."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache

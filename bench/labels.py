@@ -1,4 +1,4 @@
-"""How runs of one scheduler with different parameters are told apart: ``colgen[plan_class=split]``."""
+"""Labels that tell runs of one scheduler with different parameters apart: ``colgen[plan_class=split]``."""
 
 from collections.abc import Sequence
 from json import dumps

@@ -1,4 +1,4 @@
-"""Where a row comes from: versions, CPU, load, commit. No host names, user names or paths: rows are for publishing."""
+"""Provenance of a row: versions, CPU, load, commit. No host names, user names or paths: rows are for publishing."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What a plan does under real arrivals: every request of every workload, from arrival to result.
+"""Simulation of a plan under random arrivals: every request of every workload, from arrival to result.
 
 Each workload has a first-come-first-served queue, split over its slots in proportion to their planned rates. A batch
 is ready when it is full or its oldest request has waited for the slot's timeout, and starts when its executor is free.

@@ -1,4 +1,4 @@
-"""How a plan is tried: planned with headroom or without, in the world as the planner sees it or as it really is."""
+"""Trial of a plan: headroom in planning, and the true or a distorted performance model in judging."""
 
 import math
 from collections.abc import Generator

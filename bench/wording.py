@@ -1,4 +1,4 @@
-"""How values, percentages, durations and outcomes read, on a terminal as on a page."""
+"""Formatting of values, percentages, durations and outcomes, on a terminal and on a page."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What an exact search chooses from: the GPU types of the pool, and groups of workloads on one GPU."""
+"""Problem of an exact search: the GPU types of the pool, and groups of workloads on one GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

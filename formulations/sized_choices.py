@@ -1,4 +1,4 @@
-"""What each workload may choose on a GPU type: batch, share and rate, less all that no best plan needs.
+"""Choices of each workload on a GPU type: batch, share and rate, without dominated ones.
 
 Everything here rests on two premises of the GPU type's tables (``why_not_exact`` names the one that fails): the least
 shares of a GPU's residents exist (``premises_hold``), and a time test is four linear conditions

@@ -1,4 +1,4 @@
-"""Where an exact search starts from: a plan that was handed over, or first fit with the one-GPU kernel."""
+"""Start of an exact search: the plan that was given, or first fit with the one-GPU kernel."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What iGniter and its first-fit baselines pack: workloads, or parts of them, with batch and least share decided."""
+"""Items that iGniter and its first-fit baselines pack: workloads or parts of them, with batch and least share."""
 
 from dataclasses import dataclass
 

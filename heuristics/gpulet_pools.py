@@ -1,4 +1,4 @@
-"""From a rule that cuts GPUs into gpulets to a scheduler: GPU types, pools and objectives, the same for all of them."""
+"""Scheduler around a rule that cuts GPUs into gpulets: GPU types, pools and objectives."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""From a rule that groups what shares a GPU to a scheduler: workloads with shares, or best-effort jobs without."""
+"""Scheduler around a rule that groups workloads or best-effort jobs on GPUs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

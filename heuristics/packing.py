@@ -1,4 +1,4 @@
-"""From a packing rule to a scheduler: GPU types, pools and objectives, the same for iGniter and its baselines."""
+"""Scheduler around a packing rule: GPU types, pools and objectives, for iGniter and its baselines."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How busy a workload or job keeps its share of a GPU: mean and deviation, from a simulation of it alone."""
+"""Utilisation of a share by a workload or job alone: mean and deviation, from a simulation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What is scheduled: instances, plans, GPU catalogue, performance models, latency budgets, generators and suites."""
+"""Problem data: instances, plans, GPU catalogue, performance models, latency budgets, generators and suites."""
 
 from instances.budget import SloRule
 from instances.errors import InputError

@@ -1,4 +1,4 @@
-"""How kernels are compiled that neither make arrays nor keep any."""
+"""Compilation of kernels that allocate no arrays."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a DNN model takes besides time: device memory (context, weights, activations) and bytes to transfer."""
+"""Memory of a DNN model: device memory (context, weights, activations) and bytes to transfer."""
 
 from instances.errors import unknown_name
 

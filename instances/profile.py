@@ -1,4 +1,4 @@
-"""What profiling says of a model on a GPU type: its times alone, and how it suffers in company."""
+"""Profile of a model on a GPU type: its times alone, and its slowdown by others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

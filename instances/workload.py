@@ -1,4 +1,4 @@
-"""What asks to be served: workloads, applications made of them, and best-effort jobs."""
+"""Workloads, applications made of them, and best-effort jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

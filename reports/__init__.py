@@ -1,1 +1,1 @@
-"""From ledger to pictures."""
+"""Reports: figures, the page and EXPERIMENTS.md, from a ledger."""

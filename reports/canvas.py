@@ -1,4 +1,4 @@
-"""What figures are drawn on: a page in our style, without any window; the same rows give the same files."""
+"""Canvas of the figures: a page in our style without a window; the same rows give the same files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What becomes of the requests at the largest rates that schedulers plan for."""
+"""Outcome of the requests at the largest rates that schedulers plan for."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

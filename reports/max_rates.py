@@ -1,4 +1,4 @@
-"""How far rates can grow under each scheduler: what is served in time, beside what its plans promise."""
+"""Largest rates under each scheduler: served in time, and planned."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What became of the requests, as parts of bars: of all requests of a run."""
+"""Outcome of the requests of a run, as parts of a bar."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

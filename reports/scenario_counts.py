@@ -1,4 +1,4 @@
-"""How many scenarios of a set each scheduler can serve: bars, with the paper's counts beside them."""
+"""Number of scenarios of a set that each scheduler serves: bars, with the paper's counts beside them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

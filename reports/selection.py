@@ -1,4 +1,4 @@
-"""Which rows a figure draws, and what it says of those that it cannot draw."""
+"""Selection of the rows that a figure draws, with a note on those that it cannot draw."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

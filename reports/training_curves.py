@@ -1,4 +1,4 @@
-"""How the agents that come with the project learned: scalars of their trainings, episode by episode."""
+"""Training curves of the shipped agents: scalars episode by episode."""
 
 import csv
 from collections.abc import Mapping

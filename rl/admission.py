@@ -1,4 +1,4 @@
-"""How many requests a slot lets in where the rest may be turned away (objective ``goodput``)."""
+"""Admission of requests to a slot under the objective ``goodput``."""
 
 from numba import njit
 

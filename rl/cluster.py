@@ -1,4 +1,4 @@
-"""What the agent schedules: the workloads of an instance on a few equal GPUs, with the figures that its states need."""
+"""Cluster of the agent: the workloads of an instance on a few equal GPUs, with the figures of its states."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""From an instance and a policy to what the policy decides, group by group."""
+"""Planning with a policy: its decisions for an instance, group by group."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

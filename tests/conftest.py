@@ -1,4 +1,4 @@
-"""What holds for all tests: no example has a deadline. Speed is measured in ``tests/benchmarks``."""
+"""Settings of all tests: no example has a deadline. Speed is measured in ``tests/benchmarks``."""
 
 from hypothesis import HealthCheck, settings
 

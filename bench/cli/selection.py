@@ -1,4 +1,4 @@
-"""Which instances are meant: names of suites, scenario sets and instances; files, patterns of files, and folders."""
+"""Selection of instances by name: suites, scenario sets, instances, files, file patterns and folders."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""From what the command line says to the tasks of a run."""
+"""Tasks of a run, planned from the options of the command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Where output goes: results to standard output, all else to standard error; odd names and closed pipes break none."""
+"""Terminal output: results on standard output, messages on standard error; safe for odd names and closed pipes."""
 
 import json
 import math

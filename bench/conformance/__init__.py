@@ -1,4 +1,4 @@
-"""What every scheduler must keep to, checked: ``bench check-plugin`` and the tests of third parties run it."""
+"""Contract checks for schedulers, run by ``bench check-plugin`` and by the tests of third parties."""
 
 from bench.conformance.checks import HURRIED_S, Finding, Terms, check
 

@@ -1,1 +1,1 @@
-"""Whether this environment can give right answers, and this machine honest times."""
+"""Checks of the environment (right answers) and of the machine (honest times)."""

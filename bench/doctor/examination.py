@@ -1,4 +1,4 @@
-"""What ``bench doctor`` looks at: whether this environment can give right answers, and this machine honest times."""
+"""Examination by ``bench doctor``: the environment's answers and the machine's conditions for timing."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What ``bench doctor`` says of one thing that it looked at."""
+"""Finding of ``bench doctor``: one thing that was checked, with its result."""
 
 from dataclasses import dataclass
 from enum import StrEnum

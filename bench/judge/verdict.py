@@ -1,4 +1,4 @@
-"""What the judge finds: the verdict on a plan, its violations, and what is predicted for every slot."""
+"""Verdict of the judge: violations of a plan and predictions for every slot."""
 
 import math
 from dataclasses import asdict, dataclass

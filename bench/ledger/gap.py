@@ -1,4 +1,4 @@
-"""How far a plan may be from the best one: the gap to the best certified bound that applies to it.
+"""Gap of a plan to the best certified bound that applies to it.
 
 Computed when rows are read, never stored: a bound found tomorrow improves the gap of a plan found today.
 """

@@ -1,4 +1,4 @@
-"""What of a plan decides which bounds hold for it."""
+"""Properties of a plan that decide which bounds apply to it."""
 
 from dataclasses import dataclass
 from typing import Self

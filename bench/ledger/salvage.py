@@ -1,4 +1,4 @@
-"""What is whole in a damaged ledger, moved into a new one."""
+"""Recovery of the intact rows of a damaged ledger into a new one."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the JSON columns of a row must look like inside, so that whoever reads one need not ask again.
+"""Schemas of a row's JSON columns.
 
 A ledger may come from anybody, and its digests say that it is whole, not that a bench wrote it. Only what is read
 somewhere is listed; whatever else there is stays as it is.

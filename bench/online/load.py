@@ -1,4 +1,4 @@
-"""How the rates of the workloads change with time."""
+"""Rates of the workloads over time."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil

@@ -1,4 +1,4 @@
-"""What decides, from period to period, whether the plan changes."""
+"""Policies that decide after each period whether the plan changes."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol

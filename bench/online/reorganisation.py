@@ -1,4 +1,4 @@
-"""From one plan to the next on the same GPUs: which processes stay, and what is resident meanwhile."""
+"""Switch from one plan to the next on the same GPUs: kept processes and memory in the meantime."""
 
 import math
 from collections import Counter

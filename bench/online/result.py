@@ -1,4 +1,4 @@
-"""What an online run finds: a series of periods, and their sum."""
+"""Result of an online run: a series of periods and their sum."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What can be seen of a system that serves: counts of a stretch of time, by workload."""
+"""Observation of a serving system: counts by workload over a stretch of time."""
 
 from dataclasses import dataclass
 from typing import Self

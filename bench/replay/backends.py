@@ -1,4 +1,4 @@
-"""Where and how a plan is served: one backend for each way to share a device."""
+"""Backends of a replay: one for each way to share a device."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,4 +1,4 @@
-"""What a replay is asked for besides its plans, and what happens in it."""
+"""Settings of a replay besides its plans, and the events during it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the host of a replay has: GPUs and their free memory, programs, free memory of its own."""
+"""Host of a replay: its GPUs and their free memory, its programs, its own free memory."""
 
 import ctypes
 import shutil

@@ -1,4 +1,4 @@
-"""What a GPU says of itself, through NVIDIA's management library; only read, nothing is ever set.
+"""Read-only view of a GPU through NVIDIA's management library; no setting is ever changed.
 
 Functions and constants are those of the NVML reference. Where the host has no such library there is simply nothing to
 ask: ``Nvml.open`` returns ``None``.

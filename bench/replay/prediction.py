@@ -1,4 +1,4 @@
-"""What the performance model and the simulator say of a plan that is replayed; needs all of the bench."""
+"""Predictions of the performance model and the simulator for a plan that is replayed; needs the whole package."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the processes of a replay have in common: how they are started, talk, tell the time and end."""
+"""Processes of a replay: start, messages, clock and end."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a replay measured, in the schema of a simulation and with what only a replay knows."""
+"""Result of a replay: the schema of a simulation, and fields that only a replay has."""
 
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What a replay serves: a plan with all that the processes which serve it need to know."""
+"""Serving plan of a replay: a plan with everything that the serving processes need to know."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Which batch an executor runs next: the rules of ``bench.simulation.engine``, on a clock that nobody stops."""
+"""Batch turns in real time, by the rules of ``bench.simulation.engine``."""
 
 from collections import deque
 from collections.abc import Sequence

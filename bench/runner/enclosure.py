@@ -1,4 +1,4 @@
-"""What a fresh worker process does to itself before anything of a scheduler runs in it."""
+"""Limits that a fresh worker process sets on itself before any code of a scheduler runs."""
 
 import ctypes
 import faulthandler

@@ -1,4 +1,4 @@
-"""What registered schedulers can do and which parameters they have, found out without importing them into the bench."""
+"""Abilities and parameters of registered schedulers, found without importing them into the bench."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What a worker tells the bench: one JSON object per line. Never pickle, since schedulers make what is in them."""
+"""Messages from a worker to the bench: one JSON object per line, never pickle, since schedulers make the content."""
 
 import json
 from collections.abc import Mapping

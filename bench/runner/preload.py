@@ -1,4 +1,4 @@
-"""What the forkserver loads once, so that every worker starts with it: NumPy, Numba, the file border, warm kernels."""
+"""Preload of the forkserver: NumPy, Numba, the file readers and warm kernels, shared by every worker."""
 
 import gc
 import os

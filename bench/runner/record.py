@@ -1,4 +1,4 @@
-"""What the bench has seen of one run, put together from the worker's messages and from how its process ended."""
+"""Record of one run, from the worker's messages and from the end of its process."""
 
 import signal
 from dataclasses import dataclass, field

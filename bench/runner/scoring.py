@@ -1,4 +1,4 @@
-"""From what was seen of a run to its row: the judge scores every plan, in the bench's own process."""
+"""Scoring of a run into its row: the judge scores every plan, in the bench's own process."""
 
 import math
 import traceback

@@ -1,4 +1,4 @@
-"""When requests come: one endless stream for each workload, the same whatever plan serves it."""
+"""Arrivals of requests: one endless stream for each workload, the same whatever plan serves it."""
 
 import math
 from dataclasses import dataclass

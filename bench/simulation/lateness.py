@@ -1,4 +1,4 @@
-"""When a request is late."""
+"""Definition of a late request."""
 
 from instances.compiled import inlined
 

@@ -1,4 +1,4 @@
-"""How many requests a plan is offered."""
+"""Number of requests that a plan is offered."""
 
 from instances import Instance, Objective, Plan
 

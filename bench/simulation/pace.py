@@ -1,4 +1,4 @@
-"""How fast batches go that overlap: the performance model, asked again whenever one starts or ends."""
+"""Speed of overlapping batches: the performance model, evaluated whenever one starts or ends."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""What a simulation finds: latencies, goodput and broken promises of every workload."""
+"""Result of a simulation: latencies, goodput and late requests of every workload."""
 
 import math
 from collections.abc import Sequence

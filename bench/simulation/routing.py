@@ -1,4 +1,4 @@
-"""Which slot a request goes to where several serve its workload: in proportion to the rates planned for them."""
+"""Routing of requests among the slots of a workload, in proportion to their planned rates."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""How a plan is simulated."""
+"""Settings of a simulation."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What a simulation keeps of queues, executors and requests, as records that compiled code works on."""
+"""State of a simulation: queues, executors and requests, as records for compiled code."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""How long a batch that is not full waits for company, in a simulation and in a replay."""
+"""Waiting time of a batch that is not full, in a simulation and in a replay."""
 
 from instances.budget import SloRule
 

@@ -1,4 +1,4 @@
-"""From patterns to a plan in which every workload has one place."""
+"""Plan from patterns, in which every workload has one place."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What a solver says of a compact model."""
+"""Answer of a solver to a compact model."""
 
 from dataclasses import dataclass
 

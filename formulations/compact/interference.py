@@ -1,4 +1,4 @@
-"""What an option meets on its GPU: others' demands, added delay and lost clock (iGniter's equations 6, 8-10)."""
+"""Interference on a GPU: demands of the others, added delay and lost clock (iGniter's equations 6, 8-10)."""
 
 from dataclasses import dataclass
 

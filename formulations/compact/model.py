@@ -1,4 +1,4 @@
-"""What the compact model consists of: the Pyomo model, its index sets, and the relations that are not linear."""
+"""Compact model: the Pyomo model, its index sets, and its nonlinear relations."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Who is on which GPU, and that its share and memory suffice: iGniter's equations 7, 15 and 16."""
+"""Placement on GPUs within shares and memory: iGniter's equations 7, 15 and 16."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""From a model's assignment to groups that hold: the one-GPU kernel decides, and whoever is over finds a new place.
+"""Repair of a model's assignment: the one-GPU kernel decides, and excess workloads move elsewhere.
 
 A solver's shares satisfy its own model, within its own tolerances. Only *who is where, with which batch and rate* is
 taken from it. A GPU whose residents do not fit is tried with the best batch of each, then gives residents up, the

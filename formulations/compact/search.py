@@ -1,4 +1,4 @@
-"""What ``minlp`` and ``pwl`` share: where they start, the best plan so far, and what a compact model is asked for."""
+"""Search shared by ``minlp`` and ``pwl``: the start, the incumbent, and the cutoff of a compact model."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What an option takes and demands, whatever the performance model: by iGniter's equations, or by its tables.
+"""Time and demands of an option under any performance model: iGniter's equations, or tables.
 
 iGniter's active time is a formula of batch and share, which the compact model states as it is. Other models are tables.
 There one binary stands for each batch and share of an option, and all that the tables say is linear in these.

@@ -1,4 +1,4 @@
-"""What a pool of MIG GPUs offers to the workloads of an instance: layouts, sizes, and the best way to use each size."""
+"""Offers of a pool of MIG GPUs to the workloads of an instance: layouts, sizes, and the best use of each size."""
 
 from dataclasses import dataclass
 

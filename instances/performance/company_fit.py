@@ -1,4 +1,4 @@
-"""From measured pairs to what company costs: InSS's growths, gpulet's factor, and the hybrid model's ``Company``."""
+"""Fit of interference to measured pairs: InSS's growths, gpulet's factor, and the hybrid's ``Company``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a performance model says of measured co-locations: whole inference times at exact percents."""
+"""Predictions of a performance model for measured co-locations: whole inference times at exact percents."""
 
 from collections.abc import Sequence
 

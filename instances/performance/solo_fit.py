@@ -1,4 +1,4 @@
-"""From measured latencies alone to a solo profile: a monotone grid, lines of demand, a span for the regression."""
+"""Fit of a solo profile to latencies alone: a monotone grid, lines of demand, a span for the regression."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

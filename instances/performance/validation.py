@@ -1,4 +1,4 @@
-"""How far a performance model is from measured co-locations: relative errors of whole inference times."""
+"""Validation of a performance model against measured co-locations: relative errors of whole inference times."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace

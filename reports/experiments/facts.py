@@ -1,4 +1,4 @@
-"""What took too long to be made anew with the document: measured once, with the command that repeats it."""
+"""Facts that take too long to measure with every document: measured once, with the command that repeats them."""
 
 import tomllib
 from pathlib import Path

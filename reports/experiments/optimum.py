@@ -1,4 +1,4 @@
-"""How far plans are from the optimum: certified bounds, proven optima, and where proofs end."""
+"""Distance of plans from the optimum: certified bounds, proven optima, and the limits of proofs."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a ledger has of the runs that a document asks for, and what it lacks."""
+"""Runs of a ledger that answer a document's queries, and the runs that are missing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What plans do under real arrivals: the twelve workloads of iGniter, and plans of wrong figures."""
+"""Plans under random arrivals: iGniter's twelve workloads, and plans made with distorted figures."""
 
 from collections.abc import Callable
 from dataclasses import replace

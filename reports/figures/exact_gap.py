@@ -1,4 +1,4 @@
-"""How fast exact methods close the gap: plans and certified bounds over time, at the scale of 64 GPUs."""
+"""Gap of exact methods over time: plans and certified bounds at the scale of 64 GPUs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where exact methods stop: instances solved and certified gaps against the number of workloads."""
+"""Limits of exact methods: instances solved and certified gaps over the number of workloads."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What happens to plans when the figures they rest on are wrong, and what headroom buys."""
+"""Robustness of plans to distorted performance figures, with and without headroom."""
 
 from collections.abc import Callable, Sequence
 from itertools import product

@@ -1,4 +1,4 @@
-"""What the ledger knows of one instance: its runs, how far they are from the best, and which of them are shown."""
+"""Results on one instance: its runs, their gaps, and the selection that is shown."""
 
 import re
 from collections.abc import Mapping, Sequence

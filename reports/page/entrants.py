@@ -1,4 +1,4 @@
-"""Who competes: a scheduler, together with whatever tells its runs on one instance apart besides the seed."""
+"""Entrants of a leaderboard: a scheduler with the parameters that tell its runs apart."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

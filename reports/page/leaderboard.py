@@ -1,4 +1,4 @@
-"""Who is best at what: a table for every suite and objective."""
+"""Leaderboards: a table for every suite and objective."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict

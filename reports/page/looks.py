@@ -1,4 +1,4 @@
-"""How schedulers and models look on the page: the palette's colours, and their counterparts on a dark background."""
+"""Colours of schedulers and models on the page, with counterparts for a dark background."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What many runs say together: one statistic per file, its definition in the docstring.
+"""Statistics over many runs: one per file, its definition in the docstring.
 
 Everything rests on one figure of a run, the gap of its plan to the best known one, between 0 and 1, which is 1 for a
 run without a feasible plan (``best_known``). So a failure is never left out, and costs, rates and scales of different

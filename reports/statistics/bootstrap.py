@@ -1,4 +1,4 @@
-"""How far a mean may be off for having been taken over these instances and not others: bootstrap intervals."""
+"""Bootstrap intervals: the uncertainty of a mean from the choice of instances."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -1,4 +1,4 @@
-"""Which of several schedulers differ over many instances: Friedman's test and Nemenyi's critical difference.
+"""Critical difference of several schedulers over many instances: Friedman's test and Nemenyi's.
 
 J. Demšar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning Research 7,
 2006, Sec. 3.2.

@@ -1,4 +1,4 @@
-"""How good a run's plan was, all along: the integral of its gap over time."""
+"""Primal integral: the gap of a run's plan, integrated over time."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING

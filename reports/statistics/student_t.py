@@ -1,4 +1,4 @@
-"""How far a mean of a few values may be off: Student's t, for the handful of seeds an agent is trained with."""
+"""Student's t interval: the uncertainty of a mean of few values, such as the seeds of an agent."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

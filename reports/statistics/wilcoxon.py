@@ -1,4 +1,4 @@
-"""Whether paired results differ by more than chance: Wilcoxon's signed-rank test."""
+"""Wilcoxon's signed-rank test of paired results."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the harness tests share: an instance in no time, tasks for the schedulers of ``rogue_schedulers``."""
+"""Fixtures of the harness tests: a tiny instance, and tasks for the schedulers of ``rogue_schedulers``."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""How far rates can grow: the search by hand, and on a real instance."""
+"""Tests of the largest rates: the search by hand, and on a real instance."""
 
 import json
 from collections.abc import Callable, Iterable

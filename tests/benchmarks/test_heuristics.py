@@ -1,4 +1,4 @@
-"""How long the papers' schedulers take at 4, 16 and 64 GPUs; ``make bench`` prints the tables."""
+"""Benchmarks of the papers' schedulers at 4, 16 and 64 GPUs; ``make bench`` prints the tables."""
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture

@@ -1,4 +1,4 @@
-"""How long the shared kernels and iGniter take; ``make bench`` prints the table, ``make test`` runs each once."""
+"""Benchmarks of the shared kernels and iGniter; ``make bench`` prints the table, ``make test`` runs each once."""
 
 import numpy as np
 import pytest

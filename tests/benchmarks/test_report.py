@@ -1,4 +1,4 @@
-"""How long a large ledger's report takes, and how large it gets; ``make bench`` prints the table."""
+"""Benchmarks of a large ledger's report: time and size; ``make bench`` prints the table."""
 
 from dataclasses import replace
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""What the schedulers' parameters may be."""
+"""Tests of the schedulers' parameter ranges."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What instance and plan files are refused for, in which words and with which field path."""
+"""Tests of refused instance and plan files: the words and the field path."""
 
 import math
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""What the tests of figures share: rows and measurements made by hand, and the page that a figure was drawn on."""
+"""Fixtures of the figures' tests: hand-made rows and measurements, and the page that a figure was drawn on."""
 
 import json
 import pkgutil

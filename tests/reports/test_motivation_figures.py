@@ -1,4 +1,4 @@
-"""What the figures of the papers' motivation say, compared with the papers and with sums by hand."""
+"""Tests of the figures of the papers' motivation, against the papers and sums by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which rows a figure draws."""
+"""Tests of the rows that a figure draws."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is made of a policy's decisions: by TS itself and divided anew."""
+"""Tests of planning with a policy: by TS itself, and with GPUs divided anew."""
 
 from dataclasses import replace
 

@@ -1,1 +1,1 @@
-"""What people see: tables, pictures, and how runs go on."""
+"""Terminal views: tables, drawn plans and progress."""

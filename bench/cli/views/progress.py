@@ -1,4 +1,4 @@
-"""What is told while tasks run: a live table on a terminal, a line per finished run elsewhere."""
+"""Progress of running tasks: a live table on a terminal, elsewhere a line per finished run."""
 
 import time
 from collections import defaultdict

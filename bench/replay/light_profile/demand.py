@@ -1,4 +1,4 @@
-"""What models demand of the L2 cache and of DRAM: counted where that is allowed, else told by who slows whom."""
+"""L2 and DRAM demand of models: from hardware counters, or else inferred from mutual slowdowns."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What was measured so far, a line of JSON each: a run that was interrupted goes on from there."""
+"""Journal of measurements, one line of JSON each; an interrupted profile resumes from it."""
 
 import json
 from dataclasses import asdict

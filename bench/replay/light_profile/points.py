@@ -1,4 +1,4 @@
-"""What is measured: models alone on a grid, pairs of them, one to five copies, and kernels that wait their turn."""
+"""Points to measure: models alone on a grid, pairs, one to five copies, and queued kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What measures: a device, asked for facts and for the times of models that run together."""
+"""Measuring rig: reports facts of a device and times models that run together on it."""
 
 from dataclasses import dataclass
 from typing import Protocol

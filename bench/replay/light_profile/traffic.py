@@ -1,4 +1,4 @@
-"""How much of the L2 cache's and of DRAM's bandwidth a batch takes, where Nsight Compute may count it."""
+"""Share of the L2 and DRAM bandwidth that a batch uses, where Nsight Compute may count it."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""From the journal to the files of a folder of measurements (docs/measurements.md)."""
+"""Conversion of the journal to the files of a folder of measurements (docs/measurements.md)."""
 
 import csv
 import json

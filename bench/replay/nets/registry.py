@@ -1,4 +1,4 @@
-"""Which names there are, what each takes as input, and how a net gets ready to serve."""
+"""Registry of the networks: names, input shapes, and preparation for serving."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What every (model, share, batch) serves at most and takes on a GPU inside a box of total interference."""
+"""Largest throughput and least demand of every (model, share, batch) inside a box of total interference."""
 
 from typing import NamedTuple
 

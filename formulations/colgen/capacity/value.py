@@ -1,4 +1,4 @@
-"""What a set of workloads is worth on one GPU: a good value quickly, by the one-GPU kernels."""
+"""Value of a set of workloads on one GPU: a good lower bound quickly, by the one-GPU kernels."""
 
 import numpy as np
 from numba import njit

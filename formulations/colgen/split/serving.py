@@ -1,4 +1,4 @@
-"""What a slot of a split workload serves: the rate follows from how long a batch takes.
+"""Rate that a slot of a split workload serves, given the duration of its batches.
 
 In the class ``split`` a slot may serve any part of its workload's rate. Every analytic rule then says two things of a
 batch: how long it may take at all, and the largest rate that it keeps up with. So the rate is no decision: a GPU's

@@ -1,4 +1,4 @@
-"""What ``colgen`` answers for the class ``spatio-temporal``: a certified bound, and no plan of its own."""
+"""Answer of ``colgen`` for the class ``spatio-temporal``: a certified bound, and no plan of its own."""
 
 import math
 

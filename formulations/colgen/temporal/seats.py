@@ -1,4 +1,4 @@
-"""Where gpulets may be on one GPU type: who may be beside whom, and how much they disturb each other at least.
+"""Positions of gpulets on one GPU type: permitted neighbours, and their least mutual interference.
 
 A GPU holds one gpulet, or two, or more. Two are looked at closely: each shows the other a range of L2 demand, and at
 least so much of DRAM demand and power. Of more than two each has at least the least company that so many can be.

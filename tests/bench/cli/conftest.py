@@ -1,4 +1,4 @@
-"""What tests of the command line share: schedulers of another distribution, and the command as people start it."""
+"""Fixtures of the command line's tests: schedulers of another distribution, and the command in a process."""
 
 import os
 import shutil

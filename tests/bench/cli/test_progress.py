@@ -1,4 +1,4 @@
-"""What is told while runs go on."""
+"""Tests of the progress that is shown during runs."""
 
 from collections.abc import Callable
 from typing import Any

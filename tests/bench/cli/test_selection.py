@@ -1,4 +1,4 @@
-"""Which instances a command line means."""
+"""Tests of the selection of instances on the command line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What ``bench doctor`` says of a machine, from the files and programs of one that is made up."""
+"""Tests of ``bench doctor`` on a made-up machine's files and programs."""
 
 import stat
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What of a plan decides which bounds hold for it."""
+"""Tests of the plan properties that decide which bounds apply."""
 
 from bench.ledger.reach import Reach
 

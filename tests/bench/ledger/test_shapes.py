@@ -1,4 +1,4 @@
-"""What is inside the JSON columns of a row, whoever wrote it."""
+"""Tests of the schemas of a row's JSON columns."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""What policies decide after a period, worked by hand."""
+"""Tests of the policies' decisions after a period, worked by hand."""
 
 from collections.abc import Sequence
 from dataclasses import replace

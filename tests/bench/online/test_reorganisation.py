@@ -1,4 +1,4 @@
-"""From one plan to the next: GPUs keep their processes, and memory counts what is resident."""
+"""Tests of plan switches: GPUs keep their processes, and memory counts what is resident."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is read through NVML, against a library made of Python; nothing is ever set."""
+"""Tests of reading NVML, against a library made of Python; no setting is ever changed."""
 
 import ctypes
 import math

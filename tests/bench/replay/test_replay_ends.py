@@ -1,4 +1,4 @@
-"""How a replay ends: with workers that die, by SIGTERM, and from one plan to the next."""
+"""Tests of the end of a replay: dying workers, SIGTERM, and a switch to the next plan."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What is served: plan files without pydantic, sheets, and the requests that come."""
+"""Tests of serving plans: plan files without pydantic, and the requests that come."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What holds of every simulation, whatever the plan: nobody is lost, order, and the same seed the same result."""
+"""Properties of every simulation: no request is lost, order, and the same seed the same result."""
 
 from dataclasses import replace
 

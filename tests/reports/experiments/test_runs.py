@@ -1,4 +1,4 @@
-"""Which rows answer a need: the latest of each run, made as the need says; and what is told of the rest."""
+"""Tests of the rows that answer a need: the latest of each run; and of what is said of the rest."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who competes, by name."""
+"""Tests of the entrants' names."""
 
 from dataclasses import replace
 

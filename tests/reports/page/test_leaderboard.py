@@ -1,4 +1,4 @@
-"""Who is best at what."""
+"""Tests of the leaderboards."""
 
 import pytest
 

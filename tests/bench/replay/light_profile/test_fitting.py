@@ -1,4 +1,4 @@
-"""From measuring to the catalogue: known coefficients come back through the files."""
+"""Tests of fitting through files: known coefficients come back."""
 
 from dataclasses import replace
 from itertools import product

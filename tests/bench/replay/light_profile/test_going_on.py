@@ -1,4 +1,4 @@
-"""What was measured is kept, and what is wrong is one line."""
+"""Tests of resuming a profile: measurements are kept, and errors are one line."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Which points ``bench profile run`` measures."""
+"""Tests of the points that ``bench profile run`` measures."""
 
 from itertools import product
 

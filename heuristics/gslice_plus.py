@@ -44,8 +44,14 @@ class GslicePlus:
             raise ValueError(f"band is {self.band:g}; expected at least 0")
 
     def warm(self) -> None:
-        """Load the compiled kernels."""
-        IGniter().warm()
+        """Tune a tiny plan: that loads the compiled kernels."""
+        from instances import GpuPool, SloRule, Workload
+        from instances.catalogue import gpu_type
+
+        tiny = tuple(Workload(f"w{n}", "alexnet", 20.0, 100.0) for n in range(2))
+        pool = GpuPool(gpu_type("v100"), 1)
+        for objective in self.objectives:
+            self.schedule(Instance("warm", objective, SloRule.HALF_SLO, "igniter", (pool,), tiny), Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Place by iGniter's algorithm, then tune."""

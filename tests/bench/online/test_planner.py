@@ -35,7 +35,7 @@ def test_plans_are_for_the_rates_of_the_moment(instance: Instance) -> None:
 
 
 def test_headroom_is_for_latencies_and_left_out_where_the_pool_is_too_small(instance: Instance) -> None:
-    rates = np.full(3, 640.0)
+    rates = np.full(3, 540.0)
     bare, wide = Planner("gpu-scaling", instance), Planner("gpu-scaling", instance, headroom=1.5)
 
     assert wide.plan(np.full(3, 300.0)) != bare.plan(np.full(3, 300.0))

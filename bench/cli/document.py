@@ -19,11 +19,11 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     Raises
     ------
     InputError
-        If a block of the ``README.md`` names no table.
+        If ``out`` is the ledger, or a block of the ``README.md`` names no table.
     typer.Exit
         With code 1 if a run failed, and after Ctrl-C.
     """
-    from bench.cli.files import write_text
+    from bench.cli.files import refuse_input, write_text
     from bench.cli.running import tell_failures
     from bench.cli.tasks import default_jobs
     from bench.cli.terminal import listed, say
@@ -31,6 +31,7 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     from reports.experiments import render
     from reports.experiments.blocks import refreshed
 
+    refuse_input(out, [ledger_file], "-o")
     made: set[Need] = set()
     rows: list[Row] = []
     with Ledger(ledger_file, create=run) as ledger:

@@ -136,7 +136,7 @@ def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[
     found = [row for row in rows if name == named[row.key]] or [row for row in rows if name == row.scheduler]
     if not found:
         raise unknown_name(str(ledger_file), "scheduler", name, list(dict.fromkeys(named.values())))
-    variants = list(dict.fromkeys(named[row.key] for row in found))
+    variants = sorted({named[row.key] for row in found})
     if len(variants) > 1:
         raise InputError(name, f"ran with several parameters; name one of {', '.join(map(quote, variants))}")
     return found

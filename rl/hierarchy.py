@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 from instances import InputError, Workload
 from rl.environment import Process, compressed, let_in, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
+from rl.networks import PerAction
 from rl.planning import several
 from rl.policy import Policy
-from rl.sac_discrete import PerAction, SacDiscrete, SacSettings, perturbed
+from rl.sac_discrete import SacDiscrete, SacSettings, perturbed
 from rl.two_stage import TwoStage
 from rl.weights import in_a_line
 

@@ -32,7 +32,7 @@ class _Layers(torch.autograd.Function):
         """Keep the input of every layer for the way back."""
         outputs = [x]
         for layer in range(depth):
-            x = torch.baddbmm(parts[depth + layer], x, parts[layer])
+            x = torch.bmm(x, parts[layer]).add_(parts[depth + layer])
             if layer < depth - 1:
                 x.relu_()
                 outputs.append(x)

@@ -13,14 +13,13 @@ Deviations from the paper:
 import math
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from rl.layers import layers
+from rl.networks import Critics, Stack, descend, follow
 from rl.replay import Replay
 
 
@@ -58,65 +57,6 @@ class SacSettings:
     discount: float = 0.99
 
 
-class Stack(nn.Module):
-    """The same four-layer network for each of several agents, each with its own weights."""
-
-    def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
-        super().__init__()
-        sizes = (inputs, hidden, hidden, outputs)
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for fan_in, fan_out in pairwise(sizes):
-            # PyTorch's default for a linear layer
-            limit = 1.0 / math.sqrt(fan_in)
-            self.weights.append(torch.rand((agents, fan_in, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
-            self.biases.append(torch.rand((agents, 1, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
-        return layers(x, list(self.weights), list(self.biases))
-
-    def one(self, agent: int, x: Tensor) -> Tensor:
-        """Map shape (batch, inputs) to (batch, outputs) by the network of one agent."""
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.addmm(bias[agent], x, weight[agent])
-            if layer < len(self.weights) - 1:
-                x = functional.relu(x)
-        return x
-
-
-class PerAction(Stack):
-    """For actions that are all alike: one network per agent, which sees of each action what the state says of it.
-
-    A state is the parts of the actions after one another, each of the same length.
-    """
-
-    def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
-        super().__init__(agents, inputs // outputs, hidden, 1, random)
-        self._actions = outputs
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
-        return super().forward(self._parts(x)).reshape(*x.shape[:-1], -1)
-
-    def one(self, agent: int, x: Tensor) -> Tensor:
-        """Map shape (batch, inputs) to (batch, outputs) by the network of one agent."""
-        return super().one(agent, self._parts(x)).reshape(*x.shape[:-1], -1)
-
-    def _parts(self, x: Tensor) -> Tensor:
-        return x.reshape(*x.shape[:-2], x.shape[-2] * self._actions, -1)
-
-
-class Shared(Stack):
-    """One network that serves all agents."""
-
-    def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
-        super().__init__(1, inputs, hidden, outputs, random)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
-        return super().forward(x.reshape(1, -1, x.shape[-1])).reshape(*x.shape[:-1], -1)
-
-
 def perturbed(score: Tensor, spread: float | Tensor, random: torch.Generator) -> Tensor:
     """Return scores with Gumbel's noise: the largest is drawn with the probabilities of logits ``score / spread``."""
     return score - spread * torch.empty_like(score).exponential_(generator=random).clamp_min(1e-30).log()
@@ -140,8 +80,10 @@ class SacDiscrete:
         Source of all its randomness, on the CPU.
     device
         Where it computes.
-    network, critic
-        Of actors, and of critics if it is another one.
+    network
+        Kind of all networks.
+    shared
+        Whether all agents have the two critics in common.
 
     Attributes
     ----------
@@ -160,21 +102,18 @@ class SacDiscrete:
         random: torch.Generator,
         device: torch.device,
         network: type[Stack] = Stack,
-        critic: type[Stack] | None = None,
+        shared: bool = False,
     ) -> None:
         self.settings, self._random, self._device = settings, random, device
         shape = (agents, state_size, settings.hidden, actions)
-        critic = critic or network
         self.actor = network(*shape, random).to(device)
-        self.critics = nn.ModuleList(critic(*shape, random) for _ in range(2)).to(device)
-        self.targets = nn.ModuleList(critic(*shape, random) for _ in range(2)).to(device).requires_grad_(False)
-        self.targets.load_state_dict(self.critics.state_dict())
+        self.critics = Critics(network, *shape, shared, random).to(device)
+        self.targets = deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = torch.full((agents, 1), math.log(settings.temperature), device=device)
         self.log_temperature.requires_grad_()
         rate = settings.learning_rate
-        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=rate, fused=True)
+        self._actor_optimiser = torch.optim.Adam([*self.actor.parameters(), self.log_temperature], lr=rate, fused=True)
         self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=rate, fused=True)
-        self._temperature_optimiser = torch.optim.Adam([self.log_temperature], lr=rate, fused=True)
         self.replay = Replay(
             settings.buffer,
             {
@@ -217,25 +156,23 @@ class SacDiscrete:
 
         with torch.no_grad():
             log_p = masked_log_probabilities(self.actor(next_state), next_safe)
-            least = torch.minimum(self.targets[0](next_state), self.targets[1](next_state))
+            least = self.targets(next_state).amin(dim=0)
             value = (log_p.exp() * (least - temperature.unsqueeze(-1) * log_p)).sum(dim=-1)
             target = reward + settings.discount * value
-        errors = [critic(state).gather(-1, action).squeeze(-1) - target for critic in self.critics]
-        # Summed over agents: none of them shares a weight with another.
-        critic_loss = sum((error.square().mean(dim=1).sum() for error in errors), torch.zeros((), device=self._device))
+        error = self.critics(state).gather(-1, action.expand(2, *action.shape)).squeeze(-1) - target
+        # Summed over critics and agents: none of them shares a weight with another.
+        critic_loss = error.square().mean(dim=-1).sum()
         descend(self._critic_optimiser, critic_loss)
 
         log_p = masked_log_probabilities(self.actor(state), safe)
         p = log_p.exp()
         with torch.no_grad():
-            least = torch.minimum(self.critics[0](state), self.critics[1](state))
+            least = self.critics(state).amin(dim=0)
         actor_loss = (p * (temperature.unsqueeze(-1) * log_p - least)).sum(dim=-1).mean(dim=1).sum()
-        descend(self._actor_optimiser, actor_loss)
-
         entropy = -(p * log_p).sum(dim=-1).detach()
         wanted = self.exploration * settings.target_entropy * safe.sum(dim=-1).log()
         temperature_loss = (self.log_temperature * (entropy - wanted)).mean(dim=1).sum()
-        descend(self._temperature_optimiser, temperature_loss)
+        descend(self._actor_optimiser, actor_loss + temperature_loss)
 
         follow(self.targets, self.critics, settings.soft)
         agents = state.shape[0]
@@ -265,7 +202,6 @@ class SacDiscrete:
             "targets": self.targets,
             "actor_optimiser": self._actor_optimiser,
             "critic_optimiser": self._critic_optimiser,
-            "temperature_optimiser": self._temperature_optimiser,
             "replay": self.replay,
         }
 
@@ -273,18 +209,3 @@ class SacDiscrete:
 def _by_agent(part: Tensor) -> Tensor:
     """Swap shape (batch, agents, ...) to (agents, batch, ...)."""
     return part.transpose(0, 1)
-
-
-def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Take one step of ``optimiser`` down the gradient of ``loss``, which is worked out for its weights alone."""
-    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
-    for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-        weight.grad = gradient
-    optimiser.step()
-
-
-@torch.no_grad()
-def follow(targets: nn.Module, networks: nn.Module, soft: float) -> None:
-    """Move the weights of ``targets`` a part ``soft`` of the way to those of ``networks``."""
-    for target, weight in zip(targets.parameters(), networks.parameters(), strict=True):
-        target.lerp_(weight, soft)

@@ -59,56 +59,55 @@ class Placing:
 
     def __init__(self, cluster: Cluster, rates_rps: Floats, queued: Ints) -> None:
         clusters, workloads = rates_rps.shape
+        tables, units = cluster.tables, cluster.least_units(rates_rps)
+        own = np.arange(workloads)
         self._cluster = cluster
-        self._units = cluster.least_units(rates_rps)
         self._rate = rates_rps / cluster.rms_rps
         self._queue = queued / cluster.rms_rps
         work = self._rate + self._queue
-        self._waiting = np.cumsum(work[:, ::-1], axis=1)[:, ::-1]
+        waiting = np.cumsum(work[:, ::-1], axis=1)[:, ::-1]
+        self._own = np.stack([self._rate, self._queue, units / tables.share_units, waiting], axis=2)
+        takes = (
+            np.broadcast_to(cluster.memory_mib, units.shape),
+            cluster.alone_l2_pct[own, units],
+            cluster.alone_dram_pct[own, units],
+            units,
+            np.ones_like(units),
+        )
+        self._takes = np.stack(takes, axis=2)  # of a GPU, (clusters, I, 5)
+        self._has = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])[:, None]
+        self._taken = np.zeros((clusters, len(self._has), cluster.gpus))
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
-        self._used_mib = np.zeros((clusters, cluster.gpus))
-        self._residents = np.zeros((clusters, cluster.gpus), dtype=np.int64)
-        self._demand = np.zeros((clusters, cluster.gpus))
-        self._l2_pct = np.zeros((clusters, cluster.gpus))
-        self._dram_pct = np.zeros((clusters, cluster.gpus))
 
     def state(self, i: int) -> Singles:
         """Return the placement state of workload ``i``, shape (clusters, 4 + 4 K + I)."""
-        tables = self._cluster.tables
-        own = (self._rate[:, i], self._queue[:, i], self._units[:, i] / tables.share_units, self._waiting[:, i])
-        gpus = (
-            self._used_mib / tables.memory_limit_mib,
-            self._l2_pct / 100.0,
-            self._dram_pct / 100.0,
-            self._demand / tables.share_units,
-        )
-        return np.concatenate([np.stack(own, axis=1), *gpus, self._rate], axis=1).astype(np.float32)
+        clusters, workloads = self.gpu.shape
+        state = np.empty((clusters, placement_size(workloads, self._cluster.gpus)), dtype=np.float32)
+        state[:, :4] = self._own[:, i]
+        state[:, 4:-workloads] = (self._taken[:, :4] / self._has[:4]).reshape(clusters, -1)
+        state[:, -workloads:] = self._rate
+        return state
 
     def safe(self, i: int) -> Flags:
         """Return which places can take workload ``i``, by memory and by the number of residents.
 
         Shape (clusters, places). Nowhere, where it may be left out, comes last.
         """
-        tables = self._cluster.tables
-        fits = self._used_mib + self._cluster.memory_mib[i] <= tables.memory_limit_mib
-        nowhere = np.ones((len(fits), self._cluster.places - self._cluster.gpus), dtype=np.bool_)
-        return np.concatenate([fits & (self._residents < tables.share_units), nowhere], axis=1)
+        memory, residents = (0, 4)
+        safe = np.ones((len(self.gpu), self._cluster.places), dtype=np.bool_)
+        after = self._taken[:, [memory, residents]] + self._takes[:, i, [memory, residents], None]
+        np.all(after <= self._has[[memory, residents]], axis=1, out=safe[:, : self._cluster.gpus])
+        return safe
 
     def place(self, i: int, gpu: Ints) -> None:
         """Put workload ``i`` on a GPU of each cluster, -1 for none; shape (clusters,)."""
-        cluster = self._cluster
         self.gpu[:, i] = gpu
-        units = self._units[:, i]
-        there = gpu[:, None] == np.arange(cluster.gpus)
-        self._used_mib += there * cluster.memory_mib[i]
-        self._residents += there
-        self._demand += there * units[:, None]
-        self._l2_pct += there * cluster.alone_l2_pct[i, units][:, None]
-        self._dram_pct += there * cluster.alone_dram_pct[i, units][:, None]
+        there = gpu[:, None, None] == np.arange(self._cluster.gpus)
+        self._taken += there * self._takes[:, i, :, None]
 
     def allocation(self) -> Singles:
         """Return the allocation states once everything is placed, shape (clusters, K, 3 I + 1)."""
         there = np.swapaxes(self.gpu[:, :, None] == np.arange(self._cluster.gpus), 1, 2)  # (clusters, K, I)
-        used = (self._used_mib / self._cluster.tables.memory_limit_mib)[:, :, None]
+        used = (self._taken[:, 0] / self._has[0])[:, :, None]
         parts = (there, there * self._rate[:, None], there * self._queue[:, None], used)
         return np.concatenate(parts, axis=2).astype(np.float32)

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from rl.layers import layers
+from rl.networks import Stack, descend, follow
 from rl.replay import Replay
-from rl.sac_discrete import descend, follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Actor(nn.Module):
 
     def forward(self, state: Tensor) -> Tensor:
         """Map states, shape (states, state_size), to actions, shape (states, 2 workloads)."""
-        return self.action(state, self.network(state))
+        return self.action(state, through(self.network, state))
 
     def action(self, state: Tensor, last_layer: Tensor) -> Tensor:
         """Return the actions that belong to the outputs of the network."""
@@ -155,12 +155,9 @@ class Td3:
         self.settings, self._random, self._device = settings, random, device
         hidden, inputs = settings.hidden, state_size + 2 * workloads
         self.actor = Actor(workloads, state_size, hidden, random).to(device)
-        self.target_actor = Actor(workloads, state_size, hidden, random).to(device).requires_grad_(False)
-        self.critics = nn.ModuleList(four_layers(inputs, hidden, workloads, random) for _ in range(2)).to(device)
-        self.targets = nn.ModuleList(four_layers(inputs, hidden, workloads, random) for _ in range(2)).to(device)
-        self.targets.requires_grad_(False)
-        self.target_actor.load_state_dict(self.actor.state_dict())
-        self.targets.load_state_dict(self.critics.state_dict())
+        self.target_actor = deepcopy(self.actor).requires_grad_(False)
+        self.critics = Stack(2, inputs, hidden, workloads, random).to(device)
+        self.targets = deepcopy(self.critics).requires_grad_(False)
         self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=settings.learning_rate, fused=True)
         self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=settings.learning_rate, fused=True)
         self._updates = 0
@@ -195,20 +192,18 @@ class Td3:
             noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
             noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
             seen = torch.cat([next_state, blurred(next_state, self.target_actor(next_state), noise)], dim=1)
-            least = torch.minimum(self.targets[0](seen), self.targets[1](seen))
+            least = self.targets(torch.stack([seen, seen])).amin(dim=0)
             target = reward + settings.discount * least * next_state[:, : self.actor.workloads]
         seen, there = torch.cat([state, action], dim=1), state[:, : self.actor.workloads]
-        critic_loss = sum(
-            (((through(critic, seen) - target) * there).square().sum(dim=1).mean() for critic in self.critics),
-            torch.zeros((), device=self._device),
-        )
+        error = (self.critics(torch.stack([seen, seen])) - target) * there
+        critic_loss = error.square().sum(dim=2).mean(dim=1).sum()
         descend(self._critic_optimiser, critic_loss)
         self._updates += 1
         if self._updates % settings.policy_every == 0:
             # Through the first critic alone, whose own weights stay as they are
             last_layer = through(self.actor.network, state)
             action = self.actor.action(state, last_layer)
-            worth = through(self.critics[0], torch.cat([state, action], dim=1)) * there
+            worth = self.critics.one(0, torch.cat([state, action], dim=1)) * there
             descend(
                 self._actor_optimiser, settings.logit_penalty * last_layer.square().mean() - worth.sum(dim=1).mean()
             )

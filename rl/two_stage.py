@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rl.cluster import Cluster
 from rl.environment import Feedback, compressed, whole_batches, whole_units
-from rl.sac_discrete import SacDiscrete, SacSettings, Shared
+from rl.sac_discrete import SacDiscrete, SacSettings
 from rl.states import Placing, allocation_size, placement_size
 from rl.td3 import Td3, Td3Settings
 
@@ -89,7 +89,7 @@ class TwoStage:
         device = device or torch.device("cpu")
         workloads, gpus = cluster.workloads, cluster.gpus
         shape = workloads, placement_size(workloads, gpus), cluster.places
-        self.sac = SacDiscrete(*shape, sac, self._random, device, critic=Shared if shared else None)
+        self.sac = SacDiscrete(*shape, sac, self._random, device, shared=shared)
         self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
     def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:

@@ -11,9 +11,10 @@ from instances.catalogue import gpu_type
 from instances.suites.inss import four_gpus, larger
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import TOP, TopLayer, deal_in_layers, outcomes, top_layer
+from rl.networks import PerAction
 from rl.planning import agent_for
 from rl.policy import load_policy, save_policy
-from rl.sac_discrete import PerAction, SacSettings
+from rl.sac_discrete import SacSettings
 from rl.train_hierarchy import HierarchyTraining
 from rl.ts import SHIPPED, Ts
 from rl.ts_hierarchy import TsHierarchy

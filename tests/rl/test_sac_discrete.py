@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl.sac_discrete import SacDiscrete, SacSettings, Shared, Stack, descend, masked_log_probabilities
+from rl.sac_discrete import SacDiscrete, SacSettings, masked_log_probabilities
 
 torch.set_num_threads(1)
 
@@ -130,41 +130,3 @@ def test_draws_from_the_policy():
     p = masked_log_probabilities(agent.actor.one(0, state[:1]), safe[:1]).exp()[0]
     share = torch.bincount(agent.act(0, state, safe), minlength=ACTIONS) / 20_000
     assert share.tolist() == pytest.approx(p.tolist(), abs=0.015)
-
-
-def test_stacked_networks_are_separate_networks():
-    random = torch.Generator().manual_seed(0)
-    stack = Stack(3, 4, 8, 2, random)
-    x = torch.rand((3, 5, 4), generator=random)
-    together = stack(x)
-    for i in range(3):
-        layers = torch.nn.Sequential(*(layer for _ in range(3) for layer in (torch.nn.Linear(1, 1), torch.nn.ReLU())))[
-            :-1
-        ]
-        for layer, weight, bias in zip(layers[::2], stack.weights, stack.biases, strict=True):
-            layer.weight, layer.bias = torch.nn.Parameter(weight[i].T), torch.nn.Parameter(bias[i, 0])
-        assert torch.allclose(layers(x[i]), together[i], atol=1e-6)
-        assert torch.allclose(stack.one(i, x[i]), together[i], atol=1e-6)
-
-
-def test_a_shared_network_is_the_same_for_all_agents():
-    random = torch.Generator().manual_seed(0)
-    shared = Shared(3, 4, 8, 2, random)
-    x = torch.rand((3, 5, 4), generator=random)
-    together = shared(x)
-    assert together.shape == (3, 5, 2)
-    for i in range(3):
-        assert torch.allclose(shared.one(0, x[i]), together[i], atol=1e-6)
-
-
-def test_descending_changes_the_weights_of_the_optimiser_alone():
-    random = torch.Generator().manual_seed(0)
-    own, other = Stack(2, 3, 4, 3, random), Stack(2, 3, 4, 1, random)
-    x = torch.rand((2, 5, 3), generator=random)
-    loss = other(own(x)).square().sum()
-    expected = torch.autograd.grad(loss, list(own.parameters()), retain_graph=True)
-    before = [weight.detach().clone() for weight in own.parameters()]
-    descend(torch.optim.SGD(own.parameters(), lr=0.5), loss)
-    for weight, start, gradient in zip(own.parameters(), before, expected, strict=True):
-        assert torch.allclose(weight, start - 0.5 * gradient)
-    assert all(weight.grad is None for weight in other.parameters())

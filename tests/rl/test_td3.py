@@ -130,7 +130,7 @@ def test_the_loss_is_of_those_who_are_there():
     arrives = torch.tensor([[0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 0.1]])  # in the other's place: neither bootstraps
     action, reward = torch.tensor([[1.0, 0.0, 0.5, 0.0]]), torch.tensor([[0.7, 0.0]])
     agent.replay.add(state=state, action=action, reward=reward, next_state=arrives)
-    told = [float(critic(torch.cat([state, action], dim=1))[0, 0].detach()) for critic in agent.critics]
+    told = [float(agent.critics.one(n, torch.cat([state, action], dim=1))[0, 0].detach()) for n in range(2)]
     assert agent.update()["critic_loss"] == pytest.approx(sum((value - 0.7) ** 2 for value in told), rel=1e-5)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from bench.ledger.row import JsonObject
 
 
-class Asked(Protocol):
+class LabelledRun(Protocol):
     """A run as asked for: a task or a row."""
 
     @property
@@ -26,7 +26,7 @@ class Asked(Protocol):
         ...
 
 
-def labels(runs: Sequence[Asked]) -> dict[str, str]:
+def labels(runs: Sequence[LabelledRun]) -> dict[str, str]:
     """Return by key what to call the scheduler of each run: its name, and those parameters in which ``runs`` differ."""
     seen: dict[tuple[str, str, str], set[str]] = {}
     for run in runs:
@@ -36,7 +36,7 @@ def labels(runs: Sequence[Asked]) -> dict[str, str]:
     return {run.key: "@".join(_label(run, stage, seen) for stage in run.scheduler.split("@")) for run in runs}
 
 
-def _label(run: Asked, stage: str, seen: dict[tuple[str, str, str], set[str]]) -> str:
+def _label(run: LabelledRun, stage: str, seen: dict[tuple[str, str, str], set[str]]) -> str:
     values = run.parameters.get(stage, {})
     varied = [
         f"{name}={in_words(value)}" for name, value in values.items() if len(seen[run.scheduler, stage, name]) > 1

@@ -8,7 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from bench.code_version import OWN_PACKAGES, solver_versions, sources_hash
-from bench.trial import Trial
+from bench.evaluation import Trial
 from instances import InputError, Instance, ScenarioSet
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.api import Outcome, Run
 from heuristics.gpulet_moves import give, give_most, put, restore, revert_split, snapshot, split
 from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
-from heuristics.gpulets import Gpulets, Terms, capacity_rps, neighbour_of, settle
+from heuristics.gpulets import Gpulets, GpuletTerms, capacity_rps, neighbour_of, settle
 from instances import Instance, Objective
 from instances.tables import Tables
 from instances.view import View
@@ -32,14 +32,14 @@ class Variant(StrEnum):
     ARXIV = "arxiv"
 
 
-class Turns(StrEnum):
+class RemainingGpulets(StrEnum):
     """Which gpulets "remain" in the while condition of the ATC paper (line 4)."""
 
     ANY = "any"
     FREE_GPULETS = "free-gpulets"
 
 
-def max_efficient_partition(view: View, terms: Terms, workload: int) -> int:
+def max_efficient_partition(view: View, terms: GpuletTerms, workload: int) -> int:
     """Return ``p_eff`` in units: the knee of the rate served over the share (gpulet, arXiv'21 and ATC'22, Sec. 4.3).
 
     The knee is where the circle through three neighbouring points is smallest, both axes in parts of their largest
@@ -68,7 +68,7 @@ def max_efficient_partition(view: View, terms: Terms, workload: int) -> int:
 
 
 @njit(cache=True)
-def min_required_partition(tables: Tables, terms: Terms, workload: int, rate_rps: float) -> int:
+def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, rate_rps: float) -> int:
     """Return ``p_req`` in units: the least share that serves ``rate_rps`` alone, the whole GPU if none does."""
     for units in tables.permitted:
         if terms.alone_rps[workload, units] >= rate_rps:
@@ -103,7 +103,9 @@ def find_best_fit(gpulets: Gpulets, ideal: int, tried: Bools) -> int:
 
 
 @njit(cache=True)
-def temporal_merge(tables: Tables, terms: Terms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
+def temporal_merge(
+    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats
+) -> bool:
     """Serve all that is left of a workload by turns, in an allocated gpulet or together in the chosen free one ``i``.
 
     The larger of the two is taken; smaller allocated gpulets are tried first. ``i`` is -1 if there is no free one.
@@ -120,7 +122,9 @@ def temporal_merge(tables: Tables, terms: Terms, gpulets: Gpulets, i: int, workl
 
 
 @njit(cache=True)
-def _move(tables: Tables, terms: Terms, gpulets: Gpulets, a: int, i: int, workload: int, rest_rps: Floats) -> bool:
+def _move(
+    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, a: int, i: int, workload: int, rest_rps: Floats
+) -> bool:
     """Move everyone from gpulet ``a`` to the free gpulet ``i``, and a workload with them, if they get along there."""
     before_a, before_i = snapshot(gpulets, a), snapshot(gpulets, i)
     for s in range(gpulets.slots[a]):
@@ -139,7 +143,7 @@ def _move(tables: Tables, terms: Terms, gpulets: Gpulets, a: int, i: int, worklo
 @njit(cache=True)
 def _partition(
     tables: Tables,
-    terms: Terms,
+    terms: GpuletTerms,
     gpulets: Gpulets,
     order: Ints,
     efficient: Ints,
@@ -180,7 +184,7 @@ def _partition(
 
 @njit(cache=True)
 def _allocate(
-    tables: Tables, terms: Terms, gpulets: Gpulets, m: int, ideal: int, any_turns: bool, rest_rps: Floats
+    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, m: int, ideal: int, any_turns: bool, rest_rps: Floats
 ) -> bool:
     """Give workload ``m`` one more gpulet of ``ideal`` units or one more slot; return whether that was possible."""
     tried = np.zeros(len(gpulets.units), dtype=np.bool_)
@@ -244,7 +248,7 @@ class ElasticPartitioning:
     variant: Variant = Variant.ATC22
     interference: bool = True
     second_pass: bool = False
-    turns: Turns = Turns.ANY
+    turns: RemainingGpulets = RemainingGpulets.ANY
 
     def warm(self) -> None:
         """Load the compiled kernels."""
@@ -266,7 +270,7 @@ class ElasticPartitioning:
         for efficient in passes:
             gpulets = Gpulets.undivided(gpus, view.tables.share_units)
             rest_rps = view.rate_rps.copy()
-            any_turns = self.turns is Turns.ANY
+            any_turns = self.turns is RemainingGpulets.ANY
             _partition(view.tables, terms, gpulets, order, efficient, whole_rps, any_turns, rest_rps)
             if not rest_rps.any():
                 return gpulets

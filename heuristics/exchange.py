@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from heuristics.fleet import placed_gpu, settle
-from heuristics.options import Options
+from heuristics.options import ItemOptions
 from heuristics.placement import Placement
 from instances import PlacedGpu
 from instances.spare_shares import spend_spare_shares
@@ -27,7 +27,7 @@ MOVES = 20
 
 
 @njit(cache=True)
-def _capacity_rps(tables: Tables, options: Options, rows: Ints, units: Ints, node_limit: int) -> float:
+def _capacity_rps(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, node_limit: int) -> float:
     """Most throughput of residents on one GPU, their shares in ``units``; -1 if they do not fit."""
     count = len(rows)
     if count == 0:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from heuristics.options import Items, Options
+from heuristics.options import ItemOptions, Items
 from instances import PlacedGpu, spatial_gpu
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
@@ -22,7 +22,7 @@ class Fleet(NamedTuple):
     Attributes
     ----------
     row, units
-        Option (row of ``Options``) and share of each resident, shape (GPUs, residents at most).
+        Option (row of ``ItemOptions``) and share of each resident, shape (GPUs, residents at most).
     residents, allocated
         Number of residents and units in use, shape (GPUs,).
     memory_mib
@@ -53,7 +53,7 @@ class Fleet(NamedTuple):
         )
 
 
-def placed_gpu(view: View, items: Items, options: Options, rows: Ints, units: Ints) -> PlacedGpu:
+def placed_gpu(view: View, items: Items, options: ItemOptions, rows: Ints, units: Ints) -> PlacedGpu:
     """Return a GPU as a plan has it, from the option rows and shares of its residents."""
     return spatial_gpu(
         view.gpu.name,
@@ -70,7 +70,7 @@ def placed_gpu(view: View, items: Items, options: Options, rows: Ints, units: In
 
 
 @njit(cache=True)
-def settle(tables: Tables, options: Options, rows: Ints, units: Ints, count: int) -> bool:
+def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count: int) -> bool:
     """Write the least shares of ``count`` residents of one GPU into ``units``; return whether they fit."""
     model, batch = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     budget_ms = np.empty(count)
@@ -87,7 +87,7 @@ def settle(tables: Tables, options: Options, rows: Ints, units: Ints, count: int
 
 
 @njit(cache=True)
-def fill(tables: Tables, options: Options, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
+def fill(tables: Tables, options: ItemOptions, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
     """Let GPU ``gpu`` run the first ``count`` of ``rows`` and return whether they fit; if not, change nothing."""
     units = np.empty(count, dtype=np.int64)
     if not settle(tables, options, rows, units, count):
@@ -104,7 +104,7 @@ def fill(tables: Tables, options: Options, fleet: Fleet, gpu: int, rows: Ints, c
 @njit(cache=True)
 def insert(
     tables: Tables,
-    options: Options,
+    options: ItemOptions,
     fleet: Fleet,
     waiting: Ints,
     openable: int,
@@ -193,7 +193,7 @@ def insert(
 
 @njit(cache=True)
 def take_out(
-    tables: Tables, options: Options, fleet: Fleet, emptied: int, thinned: int, random: np.random.Generator
+    tables: Tables, options: ItemOptions, fleet: Fleet, emptied: int, thinned: int, random: np.random.Generator
 ) -> Ints:
     """Take residents out of random GPUs in use, and give those who stay their least shares again.
 

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from heuristics.gpulets import MOST_SLOTS, SLACK, Gpulets, Terms, capacity_rps, cycles, load, neighbour_of, settle
+from heuristics.gpulets import MOST_SLOTS, SLACK, Gpulets, GpuletTerms, capacity_rps, cycles, load, neighbour_of, settle
 from instances.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -76,7 +76,7 @@ def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
 
 
 @njit(cache=True)
-def make_room(tables: Tables, terms: Terms, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
+def make_room(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
     """Settle the GPU of ``i``, if need be at the cost of the neighbour's largest slot.
 
     Returns
@@ -109,7 +109,7 @@ def make_room(tables: Tables, terms: Terms, gpulets: Gpulets, i: int) -> tuple[b
 
 @njit(cache=True)
 def give(
-    tables: Tables, terms: Terms, gpulets: Gpulets, i: int, workload: int, rate_rps: float, rest_rps: Floats
+    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rate_rps: float, rest_rps: Floats
 ) -> bool:
     """Let gpulet ``i`` serve ``rate_rps`` of a workload, by turns if it serves others; if it cannot, change nothing.
 
@@ -148,7 +148,7 @@ def give(
 
 
 @njit(cache=True)
-def give_most(tables: Tables, terms: Terms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
+def give_most(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
     """Let gpulet ``i`` serve as much as it can of what is not served yet of a workload, without cost to others."""
     spare_rps = (1.0 - load(terms, gpulets, i)) * terms.alone_rps[workload, gpulets.units[i]]
     low, high = LEAST_PART * rest_rps[workload], min(rest_rps[workload], spare_rps)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from heuristics.gpulets import Gpulets, Terms, alone_rps
+from heuristics.gpulets import Gpulets, GpuletTerms, alone_rps
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
 from instances.view import View
 
@@ -21,9 +21,9 @@ Cut = Callable[[View, int], Gpulets | None]
 """A rule: (view, GPUs available) to gpulets that serve every workload, or ``None``."""
 
 
-def terms_of(view: View, interference: bool) -> Terms:
+def terms_of(view: View, interference: bool) -> GpuletTerms:
     """Return what the instance of ``view`` asks for."""
-    terms = Terms(view.model, view.slo_ms, view.instance.latency_buffer, interference, np.zeros((0, 0)))
+    terms = GpuletTerms(view.model, view.slo_ms, view.instance.latency_buffer, interference, np.zeros((0, 0)))
     return terms._replace(alone_rps=alone_rps(view.tables, terms))
 
 

@@ -28,7 +28,7 @@ Neighbour = tuple[int, float, float, float]
 ALONE: Neighbour = (0, 0.0, 0.0, 0.0)
 
 
-class Terms(NamedTuple):
+class GpuletTerms(NamedTuple):
     """What is asked for; arrays of shape (workloads,).
 
     Attributes
@@ -91,7 +91,7 @@ class Gpulets(NamedTuple):
 
 
 @njit(cache=True)
-def neighbour_of(tables: Tables, terms: Terms, gpulets: Gpulets, i: int) -> Neighbour:
+def neighbour_of(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> Neighbour:
     """Return what the other gpulet of the GPU of gpulet ``i`` shows it."""
     other = i ^ 1
     l2 = dram = power = 0.0
@@ -106,7 +106,7 @@ def neighbour_of(tables: Tables, terms: Terms, gpulets: Gpulets, i: int) -> Neig
 
 
 @njit(cache=True)
-def inference_ms(tables: Tables, terms: Terms, workload: int, batch: int, units: int, beside: Neighbour) -> float:
+def inference_ms(tables: Tables, terms: GpuletTerms, workload: int, batch: int, units: int, beside: Neighbour) -> float:
     """Return ``t_inf`` of a batch beside a neighbour, times the latency buffer; infinite if it is never possible."""
     m = terms.model[workload]
     if batch > tables.max_batch[m] or tables.memory_mib[m, batch] > tables.memory_limit_mib:
@@ -120,7 +120,7 @@ def inference_ms(tables: Tables, terms: Terms, workload: int, batch: int, units:
 
 
 @njit(cache=True)
-def capacity_rps(tables: Tables, terms: Terms, workload: int, units: int, beside: Neighbour) -> float:
+def capacity_rps(tables: Tables, terms: GpuletTerms, workload: int, units: int, beside: Neighbour) -> float:
     """Return the most that a gpulet of its own serves: every cycle as long as its batch, ``2 t_inf <= SLO``."""
     most = 0.0
     for batch in range(1, tables.max_batch[terms.model[workload]] + 1):
@@ -131,8 +131,8 @@ def capacity_rps(tables: Tables, terms: Terms, workload: int, units: int, beside
 
 
 @njit(cache=True)
-def alone_rps(tables: Tables, terms: Terms) -> Floats:
-    """Return ``Terms.alone_rps``, whatever ``terms`` has there."""
+def alone_rps(tables: Tables, terms: GpuletTerms) -> Floats:
+    """Return ``GpuletTerms.alone_rps``, whatever ``terms`` has there."""
     most = np.zeros((len(terms.model), tables.share_units + 1))
     for w in range(len(terms.model)):
         for units in tables.permitted:
@@ -141,7 +141,7 @@ def alone_rps(tables: Tables, terms: Terms) -> Floats:
 
 
 @njit(cache=True)
-def load(terms: Terms, gpulets: Gpulets, i: int) -> float:
+def load(terms: GpuletTerms, gpulets: Gpulets, i: int) -> float:
     """Return the part of its time that gpulet ``i`` is busy at least: beyond 1 its slots cannot take turns."""
     busy = 0.0
     for s in range(gpulets.slots[i]):
@@ -152,7 +152,7 @@ def load(terms: Terms, gpulets: Gpulets, i: int) -> float:
 @njit(cache=True)
 def duty_cycle_ms(
     tables: Tables,
-    terms: Terms,
+    terms: GpuletTerms,
     workload: Ints,
     rate_rps: Floats,
     count: int,
@@ -202,7 +202,7 @@ def duty_cycle_ms(
 
 
 @njit(cache=True)
-def cycles(tables: Tables, terms: Terms, gpulets: Gpulets, i: int) -> bool:
+def cycles(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
     """Whether the slots of gpulet ``i`` can take turns on an otherwise empty GPU."""
     batch = np.empty(MOST_SLOTS, dtype=np.int64)
     slots = (gpulets.workload[i], gpulets.rate_rps[i], gpulets.slots[i])
@@ -210,7 +210,7 @@ def cycles(tables: Tables, terms: Terms, gpulets: Gpulets, i: int) -> bool:
 
 
 @njit(cache=True)
-def settle(tables: Tables, terms: Terms, gpulets: Gpulets, i: int) -> bool:
+def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
     """Find batches and duty cycles for both gpulets of the GPU of ``i`` at the rates they serve.
 
     Returns

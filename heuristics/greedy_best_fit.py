@@ -11,7 +11,7 @@ from bench.api import Outcome, Run
 from heuristics.elastic_partitioning import find_best_fit, min_required_partition
 from heuristics.gpulet_moves import give, revert_split, split
 from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
-from heuristics.gpulets import Gpulets, Terms, capacity_rps, neighbour_of
+from heuristics.gpulets import Gpulets, GpuletTerms, capacity_rps, neighbour_of
 from instances import Instance, Objective
 from instances.tables import Tables
 from instances.view import View
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 @njit(cache=True)
 def fit_spatially(
-    tables: Tables, terms: Terms, gpulets: Gpulets, order: Ints, floor_units: Ints, rest_rps: Floats
+    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, order: Ints, floor_units: Ints, rest_rps: Floats
 ) -> None:
     """Give every workload gpulets of its own until it is served; what is not served is left in ``rest_rps``.
 
@@ -48,7 +48,7 @@ def fit_spatially(
 
 
 @njit(cache=True)
-def _place(tables: Tables, terms: Terms, gpulets: Gpulets, m: int, floor: int, rest_rps: Floats) -> bool:
+def _place(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, m: int, floor: int, rest_rps: Floats) -> bool:
     """Give workload ``m`` the best fitting gpulet that serves some of it; return whether there is one."""
     ideal = max(floor, min_required_partition(tables, terms, m, rest_rps[m]))
     tried = np.zeros(len(gpulets.units), dtype=np.bool_)

@@ -13,7 +13,7 @@ from bench.api import Outcome, Run
 from heuristics.elastic_partitioning import ElasticPartitioning, Variant
 from heuristics.gpulet_moves import give, give_most, restore, snapshot, split
 from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
-from heuristics.gpulets import Gpulets, Terms, capacity_rps, load, neighbour_of
+from heuristics.gpulets import Gpulets, GpuletTerms, capacity_rps, load, neighbour_of
 from instances import Instance, Objective
 from instances.tables import Tables
 from instances.view import View
@@ -26,7 +26,7 @@ LAYOUT_TENTHS = (10, 2, 4, 5)
 
 
 @njit(cache=True)
-def _search(tables: Tables, terms: Terms, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
+def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
     """Serve all that is left, trying every gpulet for the workload with the most left; ``tries[0]`` counts down."""
     m, most = -1, 0.0
     needed = 0.0

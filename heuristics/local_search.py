@@ -9,7 +9,7 @@ from bench.api import Outcome, Run, Status
 from heuristics.demand_items import UnservableError
 from heuristics.exchange import Exchange, warm_exchange
 from heuristics.options import items_of, whole_items
-from heuristics.placement import Market, Placement, warm_placement
+from heuristics.placement import Placement, PlacementMarket, warm_placement
 from heuristics.repacking import Repacking, order_waiting
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
@@ -158,7 +158,7 @@ class _Search:
     def _first_placement(self, instance: Instance, start: Plan | None) -> Placement:
         """Take over the start, then place what waits, largest first."""
         views = [View.of(instance, pool.type) for pool in instance.gpus]
-        market = Market.of(views, whole_items(views) if start is None else items_of(start, views))
+        market = PlacementMarket.of(views, whole_items(views) if start is None else items_of(start, views))
         placement = Placement.empty(market)
         if start is not None:
             placement.take_over(start)
@@ -177,7 +177,7 @@ class _Search:
         return Outcome(Status.FEASIBLE, self.plan, statistics=statistics)
 
 
-def _least_cost(market: Market) -> float:
+def _least_cost(market: PlacementMarket) -> float:
     """Return what GPUs that were full of nothing but least shares would cost, in whole GPUs."""
     least = np.full(len(market.items.workload), np.inf)
     for view, options in zip(market.views, market.options, strict=True):
@@ -186,7 +186,7 @@ def _least_cost(market: Market) -> float:
     return next_cost(float(least.sum()), market.instance)
 
 
-def _could_fit(market: Market) -> bool:
+def _could_fit(market: PlacementMarket) -> bool:
     """Whether the least shares alone are no more than all GPUs of the pool."""
     gpus = sum(pool.count or 0 for pool in market.instance.gpus)
     return float(market.size.sum()) <= gpus * (1.0 + ROUNDING)

@@ -44,7 +44,7 @@ class Items(NamedTuple):
     batch: Ints
 
 
-class Options(NamedTuple):
+class ItemOptions(NamedTuple):
     """The options of every item on one GPU type; arrays of shape (options,) but for ``first``.
 
     Attributes
@@ -193,7 +193,7 @@ def items_of(plan: Plan, views: Sequence[View]) -> Items:
     )
 
 
-def options_of(view: View, items: Items) -> Options:
+def options_of(view: View, items: Items) -> ItemOptions:
     """Return how each of ``items`` may be served on the GPU type of ``view``."""
     steps = np.ones(1, dtype=np.int64)
     if view.instance.objective is Objective.GOODPUT:
@@ -202,7 +202,7 @@ def options_of(view: View, items: Items) -> Options:
     rate_rps = (items.rate_rps[:, None] * (steps / steps[0])[None, :]).ravel()
     rows = _rows(view, workload, rate_rps, np.repeat(items.batch, len(steps)))
     item = rows.pair // len(steps)
-    return Options(
+    return ItemOptions(
         np.searchsorted(item, np.arange(len(items.workload) + 1)),
         item,
         steps[rows.pair % len(steps)],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heuristics.fleet import Fleet, fill, insert, placed_gpu, take_out
-from heuristics.options import RATE_TOLERANCE, Items, Options, options_of, whole_items
+from heuristics.options import RATE_TOLERANCE, ItemOptions, Items, options_of, whole_items
 from instances import Instance, PlacedGpu, Plan
 from instances.view import View
 
@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Market:
+class PlacementMarket:
     """What there is to place, and the GPU types on which it may be.
 
     Attributes
@@ -36,10 +36,10 @@ class Market:
 
     views: tuple[View, ...]
     items: Items
-    options: tuple[Options, ...]
+    options: tuple[ItemOptions, ...]
 
     @classmethod
-    def of(cls, views: Sequence[View], items: Items) -> "Market":
+    def of(cls, views: Sequence[View], items: Items) -> "PlacementMarket":
         """Work out the options of ``items``."""
         return cls(tuple(views), items, tuple(options_of(view, items) for view in views))
 
@@ -84,12 +84,12 @@ class Placement:
         The items that have no place.
     """
 
-    market: Market
+    market: PlacementMarket
     fleets: list[Fleet]
     waiting: Ints
 
     @classmethod
-    def empty(cls, market: Market) -> "Placement":
+    def empty(cls, market: PlacementMarket) -> "Placement":
         """Return a placement of nothing: everything waits."""
         fleets = []
         for pool, view in zip(market.instance.gpus, market.views, strict=True):
@@ -223,14 +223,14 @@ class Placement:
         return f"{len(self.waiting)} of {len(self.market.items.workload)} do not fit on {pool}"
 
 
-def tiny_market() -> Market:
+def tiny_market() -> PlacementMarket:
     """Return one workload on one V100, to load kernels with."""
     from instances import GpuPool, Objective, SloRule, Workload
     from instances.catalogue import gpu_type
 
     pool, tiny = GpuPool(gpu_type("v100"), 1), Workload("w", "alexnet", 20.0, 100.0)
     view = View.of(Instance("warm", Objective.COST, SloRule.HALF_SLO, "igniter", (pool,), (tiny,)), pool.type)
-    return Market.of([view], whole_items([view]))
+    return PlacementMarket.of([view], whole_items([view]))
 
 
 def warm_placement() -> None:

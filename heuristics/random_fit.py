@@ -8,7 +8,7 @@ import numpy as np
 from bench.api import Outcome, Run, Status
 from heuristics.demand_items import UnservableError
 from heuristics.options import whole_items
-from heuristics.placement import Market, Placement, warm_placement
+from heuristics.placement import Placement, PlacementMarket, warm_placement
 from heuristics.repacking import order_waiting
 from instances import Instance, Objective, Plan
 from instances.view import View
@@ -52,7 +52,7 @@ class RandomFit:
         random = np.random.default_rng(run.seed)
         views = [View.of(instance, pool.type) for pool in instance.gpus]
         try:
-            market = Market.of(views, whole_items(views))
+            market = PlacementMarket.of(views, whole_items(views))
         except UnservableError as why:
             return Outcome(Status.INFEASIBLE, reason=str(why))
         for draw in range(1, max(1, run.work_left(0, self.draws)) + 1):

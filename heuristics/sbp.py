@@ -25,7 +25,7 @@ class Rest(StrEnum):
 
 
 @dataclass(slots=True)
-class _Node:
+class _GpuNode:
     """A GPU or half of one: its duty cycle, and (workload, batch, rate) of everyone on it."""
 
     cycle_ms: float
@@ -96,7 +96,7 @@ def _times_ms(view: View, units: int) -> list[Floats]:
     ]
 
 
-def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> tuple[list[_Node], float]:
+def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> tuple[list[_GpuNode], float]:
     """Return the GPUs that a workload fills on its own, and the rate that is left."""
     possible = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
     if not len(possible):
@@ -105,12 +105,12 @@ def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) 
     cycle = float(times_ms[batch]) * (1.0 + 2.0 * SLACK)
     most = 1000.0 * batch / cycle
     count = int(rate_rps / most)
-    return [_Node(cycle, [(workload, batch, most)]) for _ in range(count)], max(0.0, rate_rps - count * most)
+    return [_GpuNode(cycle, [(workload, batch, most)]) for _ in range(count)], max(0.0, rate_rps - count * most)
 
 
 def residual(
     times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, collected: Rest = Rest.BATCH
-) -> _Node | None:
+) -> _GpuNode | None:
     """Return the GPU that serves what is left of a workload alone: the largest batch collected and served in time.
 
     The duty cycle is the time to collect the batch, or what the SLO leaves of that. ``None`` if no batch is served
@@ -123,15 +123,15 @@ def residual(
         if batch == 1 or 1000.0 * (batch - waits) / rate_rps + t_inf <= slo_ms:
             cycle = min(1000.0 * batch / rate_rps, slo_ms - t_inf) * (1.0 - SLACK)
             if 0.0 < t_inf <= cycle:
-                return _Node(cycle, [(workload, batch, rate_rps)])
+                return _GpuNode(cycle, [(workload, batch, rate_rps)])
     return None
 
 
-def _merged(view: View, times_ms: list[Floats], rests: list[_Node], parts: int) -> list[_Node]:
+def _merged(view: View, times_ms: list[Floats], rests: list[_GpuNode], parts: int) -> list[_GpuNode]:
     """Return the GPUs on which rests take turns."""
-    nodes: list[_Node] = []
+    nodes: list[_GpuNode] = []
     for rest in sorted(rests, key=lambda node: -_occupancy(node, times_ms)):
-        best: tuple[float, int, _Node] | None = None
+        best: tuple[float, int, _GpuNode] | None = None
         for position, node in enumerate(nodes):
             together = merge(view, times_ms, node, rest, parts)
             if together is not None:
@@ -145,24 +145,24 @@ def _merged(view: View, times_ms: list[Floats], rests: list[_Node], parts: int) 
     return nodes
 
 
-def _occupancy(node: _Node, times_ms: list[Floats]) -> float:
+def _occupancy(node: _GpuNode, times_ms: list[Floats]) -> float:
     return sum(float(times_ms[w][b]) for w, b, _ in node.sessions) / node.cycle_ms
 
 
-def merge(view: View, times_ms: list[Floats], one: _Node, other: _Node, parts: int = 1) -> _Node | None:
+def merge(view: View, times_ms: list[Floats], one: _GpuNode, other: _GpuNode, parts: int = 1) -> _GpuNode | None:
     """Return both on one part of a GPU in the shorter of their cycles, batches shrunk to what is collected in it."""
     cycle = min(one.cycle_ms, other.cycle_ms)
     sessions = [
         (w, max(1, math.ceil(rate * cycle / 1000.0 * (1.0 - SLACK))), rate)
         for w, _, rate in one.sessions + other.sessions
     ]
-    together = _Node(cycle, sessions)
+    together = _GpuNode(cycle, sessions)
     memory_mib = sum(float(view.tables.memory_mib[view.model[w], b]) for w, b, _ in sessions)
     fits = _occupancy(together, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib / parts
     return together if fits and len(sessions) <= MOST_SLOTS else None
 
 
-def _as_gpulets(nodes: list[_Node], gpus: int, units: int, parts: int) -> Gpulets:
+def _as_gpulets(nodes: list[_GpuNode], gpus: int, units: int, parts: int) -> Gpulets:
     """Return ``gpus`` GPUs, cut into ``parts`` of ``units`` each, with the nodes on them."""
     gpulets = Gpulets.undivided(gpus, units)
     gpulets.units[1::2] = units if parts == 2 else 0

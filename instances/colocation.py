@@ -60,7 +60,7 @@ class Launches(NamedTuple):
     batch: Ints
 
 
-class Progress(NamedTuple):
+class JobProgress(NamedTuple):
     """How far jobs get side by side on one GPU.
 
     Attributes
@@ -132,10 +132,10 @@ def _sampler(random: Random, values: Sequence[Value], weights: Sequence[float]) 
     return lambda: values[min(last, bisect_right(reached, random.random() * reached[-1]))]
 
 
-def run_together(tables: Tables, jobs: Sequence[Launches]) -> Progress:
+def run_together(tables: Tables, jobs: Sequence[Launches]) -> JobProgress:
     """Run jobs side by side on one GPU for ``WINDOWS`` windows."""
     starts = np.cumsum([0, *(len(job.batch) for job in jobs)], dtype=np.int64)
-    return Progress(
+    return JobProgress(
         *_take_turns(
             tables,
             np.array([job.model for job in jobs], dtype=np.int64),

@@ -9,7 +9,7 @@ import numpy as np
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance.prediction import latencies_ms
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.measured import measured_pairs, missing_note
 from reports.palette import performance_look
 

@@ -33,7 +33,7 @@ class Measure(StrEnum):
     DECISION = "decision"
 
 
-class Verdict(StrEnum):
+class PairVerdict(StrEnum):
     """Of the second run against the first, or of all its pairs together."""
 
     BETTER = "better"
@@ -79,7 +79,7 @@ class Pair:
             case Measure.DECISION:
                 return _time_change(self.a.decision_s, self.b.decision_s)
 
-    def verdict(self, measure: Measure) -> Verdict | None:
+    def verdict(self, measure: Measure) -> PairVerdict | None:
         """Return what became of a measure, ``None`` where it cannot be said."""
         change = self.change(measure)
         return None if change is None else _verdict(change)
@@ -114,7 +114,7 @@ class Comparison:
     interval: tuple[float, float] | None
     p: float
     p_holm: float
-    verdict: Verdict | None
+    verdict: PairVerdict | None
 
 
 def pair_runs(
@@ -173,9 +173,9 @@ def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Com
             Comparison(
                 scheduler=scheduler,
                 measure=measure,
-                better=verdicts.count(Verdict.BETTER),
-                equal=verdicts.count(Verdict.EQUAL),
-                worse=verdicts.count(Verdict.WORSE),
+                better=verdicts.count(PairVerdict.BETTER),
+                equal=verdicts.count(PairVerdict.EQUAL),
+                worse=verdicts.count(PairVerdict.WORSE),
                 mean_change=fmean(of_instances),
                 interval=mean_interval(of_instances),
                 p=rank.p,
@@ -217,5 +217,5 @@ def _time_change(a_s: float | None, b_s: float | None) -> float | None:
     return change if abs(change) > TIME_TOLERANCE and abs(b_s - a_s) > TIME_TOLERANCE_S else 0.0
 
 
-def _verdict(change: float) -> Verdict:
-    return Verdict.EQUAL if change == 0.0 else Verdict.WORSE if change > 0.0 else Verdict.BETTER
+def _verdict(change: float) -> PairVerdict:
+    return PairVerdict.EQUAL if change == 0.0 else PairVerdict.WORSE if change > 0.0 else PairVerdict.BETTER

@@ -7,13 +7,13 @@ from instances.suites import suite
 
 if TYPE_CHECKING:
     from bench.online.control import Pace
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 _WEIGHT = 1.0
 """Of the last period: the rates do not change."""
 
 
-def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.0) -> "Course":
+def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.0) -> "OnlineRun":
     """Serve the twelve workloads.
 
     Parameters
@@ -31,7 +31,7 @@ def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.
     from bench.online.control import Online
     from bench.online.planner import Planner
     from bench.online.policies import POLICIES
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
     from bench.simulation.arrivals import Arrivals, Process, Stream
 
     (instance,) = suite("igniter-12").build()
@@ -43,4 +43,4 @@ def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.
     chosen = POLICIES[policy](instance, planner, _WEIGHT)
     truth = misspecified(instance, error=error, seed=0)
     run = Online(planner.first(), instance, chosen, requests, pace, truth=truth)
-    return Course(tuple(requests), tuple(run.run()))
+    return OnlineRun(tuple(requests), tuple(run.run()))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.trial import SIMULATED, Trial
+from bench.evaluation import SIMULATED, Trial
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances.calibration.a100_inss import Point, relative_errors
+from instances.calibration.a100_inss import PublishedTime, relative_errors
 from instances.catalogue import gpu_type
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, swatch, write_note
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import DEEP_BLUE, ORANGE, QUIET
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _NOTES = ["Hollow: pinned when the catalogue entry a100-inss was calibrated, no 
 
 
 def draw_points(
-    name: str, points: Sequence[Point], axis: str, place: "Callable[[Point], float]", folder: Path
+    name: str, points: Sequence[PublishedTime], axis: str, place: "Callable[[PublishedTime], float]", folder: Path
 ) -> list[Path]:
     """Draw one table.
 
@@ -54,7 +54,7 @@ def draw_points(
         return save(sheet, name, folder)
 
 
-def _draw_row(ax: "Axes", points: Sequence[Point], errors: Sequence[float], at: Sequence[int]) -> None:
+def _draw_row(ax: "Axes", points: Sequence[PublishedTime], errors: Sequence[float], at: Sequence[int]) -> None:
     ax.bar(at, [point.observed_ms for point in points], color="#D9D9D9", edgecolor=QUIET, linewidth=0.4)
     ax.plot(at, [point.published_ms for point in points], "_", color=ORANGE, markersize=9)
     for x, point, error in zip(at, points, errors, strict=True):

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, ALARM_EDGE, QUIET, pale, scheduler_look
 from reports.selection import gaps, nothing_to_draw, rows_by_label
 

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from reports.canvas import FULL_WIDTH_IN, page, save
+from reports.figure_style import FULL_WIDTH_IN, page, save
 
 SCALARS = {"reward": "Reward of a step", "late_pct": "Late requests, %", "throughput_rps": "Throughput, req/s"}
 """Scalars that every training writes, with the labels of their axes."""

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import scheduler_look
 from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
 from reports.variants import made_for

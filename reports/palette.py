@@ -38,7 +38,7 @@ STAR: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LineStyle:
     """How a scheduler or a performance model is drawn; ``marker`` and ``line`` in Matplotlib's notation."""
 
     colour: str
@@ -47,39 +47,39 @@ class Look:
 
 
 _BUILT_IN = {
-    "igniter": Look(DEEP_BLUE, "o", "-"),
-    "ffd+": Look(ORANGE, "s", "--"),
-    "ffd++": Look(GREEN, "^", "-."),
-    "cpsat": Look(BLACK, "D", ":"),
-    "colgen": Look(VERMILLION, "v", "-"),
-    "pwl": Look(PURPLE, "P", "--"),
-    "minlp": Look(SKY_BLUE, "X", "-."),
-    "mediator": Look("#8C5A00", "h", "--"),
-    "horus": Look(GREEN, "d", "--"),
-    "guided-self-tuning": Look(ORANGE, "p", ":"),
-    "local-search": Look("#56377D", "X", ":"),
-    "random": Look("#7F7F7F", "p", ":"),
-    "bin-packing": Look(ORANGE, "<", "-."),
+    "igniter": LineStyle(DEEP_BLUE, "o", "-"),
+    "ffd+": LineStyle(ORANGE, "s", "--"),
+    "ffd++": LineStyle(GREEN, "^", "-."),
+    "cpsat": LineStyle(BLACK, "D", ":"),
+    "colgen": LineStyle(VERMILLION, "v", "-"),
+    "pwl": LineStyle(PURPLE, "P", "--"),
+    "minlp": LineStyle(SKY_BLUE, "X", "-."),
+    "mediator": LineStyle("#8C5A00", "h", "--"),
+    "horus": LineStyle(GREEN, "d", "--"),
+    "guided-self-tuning": LineStyle(ORANGE, "p", ":"),
+    "local-search": LineStyle("#56377D", "X", ":"),
+    "random": LineStyle("#7F7F7F", "p", ":"),
+    "bin-packing": LineStyle(ORANGE, "<", "-."),
 }
 
 _PERFORMANCE = {
-    "igniter": Look(DEEP_BLUE, "o", "-"),
-    "inss": Look(ORANGE, "D", "--"),
-    "gpulet": Look(PURPLE, "s", "-."),
-    "hybrid": Look(BLACK, "^", "-"),
+    "igniter": LineStyle(DEEP_BLUE, "o", "-"),
+    "inss": LineStyle(ORANGE, "D", "--"),
+    "gpulet": LineStyle(PURPLE, "s", "-."),
+    "hybrid": LineStyle(BLACK, "^", "-"),
 }
 
 _MODELS = {"alexnet": "#F7F097", "resnet50": "#A8D8F4", "vgg19": "#EBAE3A", "ssd": PURPLE}
 
 SERIES = (
-    Look(DEEP_BLUE, "o", "-"),
-    Look(ORANGE, "s", "--"),
-    Look(GREEN, "^", "-."),
-    Look(BLACK, "D", ":"),
-    Look(VERMILLION, "v", "-"),
-    Look(SKY_BLUE, "X", "--"),
-    Look(PURPLE, "P", "-."),
-    Look("#8C5A00", "h", ":"),
+    LineStyle(DEEP_BLUE, "o", "-"),
+    LineStyle(ORANGE, "s", "--"),
+    LineStyle(GREEN, "^", "-."),
+    LineStyle(BLACK, "D", ":"),
+    LineStyle(VERMILLION, "v", "-"),
+    LineStyle(SKY_BLUE, "X", "--"),
+    LineStyle(PURPLE, "P", "-."),
+    LineStyle("#8C5A00", "h", ":"),
 )
 """For whatever else is told apart, such as the DNN models of curves."""
 
@@ -91,30 +91,30 @@ _SPARE_MARKERS = ("v", "P", "X", "<", ">", "p", "h", "d")
 _SPARE_LINES = ("-", "--", "-.", ":")
 
 
-def scheduler_look(scheduler: str) -> Look:
+def scheduler_look(scheduler: str) -> LineStyle:
     """Return the look of a scheduler; of one that the palette does not know, by its name alone."""
     if scheduler in _BUILT_IN:
         return _BUILT_IN[scheduler]
     colour, marker, line = sha256(scheduler.encode()).digest()[:3]
-    return Look(
+    return LineStyle(
         _SPARE_COLOURS[colour % len(_SPARE_COLOURS)],
         _SPARE_MARKERS[marker % len(_SPARE_MARKERS)],
         _SPARE_LINES[line % len(_SPARE_LINES)],
     )
 
 
-def performance_look(model: str) -> Look:
+def performance_look(model: str) -> LineStyle:
     """Return the look of a performance model."""
     return _PERFORMANCE[model]
 
 
-def shades(count: int) -> tuple[Look, ...]:
+def shades(count: int) -> tuple[LineStyle, ...]:
     """Return the looks of up to seven curves in an order, such as those of growing batches, from light to dark."""
     looks = []
     for place, marker in zip(range(count), _SHADE_MARKERS, strict=False):
         part = place / max(1, count - 1)
         mixed = (round(light + part * (dark - light)) for light, dark in zip(*_SHADES, strict=True))
-        looks.append(Look("#" + "".join(f"{channel:02X}" for channel in mixed), marker, "-"))
+        looks.append(LineStyle("#" + "".join(f"{channel:02X}" for channel in mixed), marker, "-"))
     return tuple(looks)
 
 

@@ -6,9 +6,9 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.canvas import COLUMN_IN, FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure
-from reports.palette import Look
+from reports.figure_style import COLUMN_IN, FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
+from reports.palette import LineStyle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,12 +58,12 @@ class Panel:
     axes: Style = field(default_factory=dict)
 
 
-def line(look: Look) -> Style:
+def line(look: LineStyle) -> Style:
     """Return the style of what is predicted: a line with marks."""
     return {"color": look.colour, "marker": look.marker, "linestyle": look.line}
 
 
-def points(look: Look) -> Style:
+def points(look: LineStyle) -> Style:
     """Return the style of what is measured: hollow marks without a line."""
     return {"color": look.colour, "marker": look.marker, "linestyle": "", "markerfacecolor": "white"}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from instances.instance import Instance
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Need
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.labels import Wording, fit_labels
 from reports.palette import ALARM, ALARM_EDGE, ALARM_HATCH, model_colour
 from reports.placement import Piece, gpus, pieces

@@ -5,8 +5,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.figure import Figure, Need, NothingToDrawError
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import STAR, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 from reports.variants import made_for

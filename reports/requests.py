@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from reports.figure import Need
-from reports.scheduler_bars import Part
+from reports.scheduler_bars import BarPart
 from reports.selection import instances_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def mean_latency_ms(row: "Row", model: str, needs: Iterable[Need]) -> float | No
 
 
 SERVED = (
-    Part("in time, of what comes", lambda row: row.sim_goodput_rps),
-    Part("beyond that possible", spare_rps, faint=True),
+    BarPart("in time, of what comes", lambda row: row.sim_goodput_rps),
+    BarPart("beyond that possible", spare_rps, faint=True),
 )
-NOT_IN_TIME = (Part("late", late_pct), Part("dropped", dropped_pct, faint=True))
+NOT_IN_TIME = (BarPart("late", late_pct), BarPart("dropped", dropped_pct, faint=True))

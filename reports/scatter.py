@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.canvas import FULL_WIDTH_IN, page, save
-from reports.palette import DEEP_BLUE, QUIET, Look
+from reports.figure_style import FULL_WIDTH_IN, page, save
+from reports.palette import DEEP_BLUE, QUIET, LineStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def draw_scatter(place: Path, title: str, errors: "Errors") -> list[Path]:
     with page(FULL_WIDTH_IN, _HEIGHT_IN) as sheet:
         points, distribution = sheet.subplots(1, 2)
         scatter(points, errors)
-        cumulate(distribution, {title: errors.relative}, {title: Look(DEEP_BLUE, "", "-")})
+        cumulate(distribution, {title: errors.relative}, {title: LineStyle(DEEP_BLUE, "", "-")})
         points.set_title(title)
         return save(sheet, place.name, place.parent)
 
@@ -50,7 +50,7 @@ def scatter(ax: "Axes", errors: "Errors") -> None:
     ax.set(xscale="log", yscale="log", xlabel="Observed latency (ms)", ylabel="Predicted latency (ms)")
 
 
-def cumulate(ax: "Axes", errors: Mapping[str, NDArray[np.float64]], looks: Mapping[str, Look]) -> None:
+def cumulate(ax: "Axes", errors: Mapping[str, NDArray[np.float64]], looks: Mapping[str, LineStyle]) -> None:
     """Draw the cumulative distribution of the sizes of relative errors, a line each, by label."""
     for label, values in errors.items():
         ordered = np.sort(np.abs(values))

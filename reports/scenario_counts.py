@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instances.suites import SCENARIO_SUITES
-from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.figure import Figure, Need, NothingToDrawError
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import STAR, pale, scheduler_look
 from reports.variants import made_for
 

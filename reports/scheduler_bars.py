@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, pale, scheduler_look
 from reports.selection import gaps, nothing_to_draw, rows_by_label
 from reports.statistics.student_t import half_width
@@ -21,7 +21,7 @@ _HEIGHT_IN = 2.2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """What a bar shows, or one of the parts that are stacked in it: ``value`` of a row, ``None`` where it has none."""
 
     label: str
@@ -43,7 +43,7 @@ def fragments_pct(row: "Row") -> float | None:
 def draw_bars(
     figure: Figure,
     needs: Mapping[str, tuple[Need, ...]],
-    parts: Sequence[Part],
+    parts: Sequence[BarPart],
     label_axes: "Callable[[Axes], None]",
     rows: "Sequence[Row]",
     folder: Path,

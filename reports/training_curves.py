@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.figure import Figure
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.inss_baselines import TRAININGS
 from reports.palette import pale, scheduler_look
 from reports.statistics.student_t import half_width

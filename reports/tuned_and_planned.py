@@ -5,14 +5,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, page, save, stroke
 from reports.constant_load import constant_course
+from reports.figure_style import COLUMN_IN, page, save, stroke
 from reports.palette import scheduler_look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 WORKLOAD = "W10"
 
@@ -24,7 +24,7 @@ _HEIGHT_IN = 2.8
 
 
 @cache
-def courses() -> "Mapping[str, Course]":
+def courses() -> "Mapping[str, OnlineRun]":
     """Serve the workloads under each policy, once for all figures."""
     from bench.online.control import Pace
 
@@ -35,7 +35,7 @@ def courses() -> "Mapping[str, Course]":
 def draw_two_panels(
     name: str,
     folder: Path,
-    series: "Callable[[Course], tuple[Sequence[float], Sequence[float]]]",
+    series: "Callable[[OnlineRun], tuple[Sequence[float], Sequence[float]]]",
     label: "Callable[[Axes, Axes], None]",
 ) -> list[Path]:
     """Draw what is served online as steps, one for each period.

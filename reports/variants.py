@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bench.evaluation import Trial
 from bench.labels import in_words
-from bench.trial import Trial
 from reports.figure import Need
 
 if TYPE_CHECKING:

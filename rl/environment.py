@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class DecisionProcess:
     """The terms of the decision process.
 
     Attributes
@@ -202,7 +202,7 @@ class Environments:
         t, decisions taken in this episode.
     """
 
-    def __init__(self, cluster: Cluster, count: int, process: Process, random: np.random.Generator) -> None:
+    def __init__(self, cluster: Cluster, count: int, process: DecisionProcess, random: np.random.Generator) -> None:
         self.cluster, self.count, self.process = cluster, count, process
         self._random = random
         self.reset()

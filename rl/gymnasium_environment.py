@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from instances import Instance
 from rl.cluster import Cluster
-from rl.environment import Environments, Process, whole_batches, whole_units
+from rl.environment import DecisionProcess, Environments, whole_batches, whole_units
 
 
 class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
@@ -30,9 +30,9 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
 
     metadata = {"render_modes": []}  # noqa: RUF012  # Gymnasium's own attribute
 
-    def __init__(self, instance: Instance, process: Process | None = None, interference: bool = True) -> None:
+    def __init__(self, instance: Instance, process: DecisionProcess | None = None, interference: bool = True) -> None:
         self._cluster = Cluster.of(instance, interference)
-        self._process = process or Process()
+        self._process = process or DecisionProcess()
         workloads, gpus = self._cluster.workloads, self._cluster.gpus
         highest = self._process.highest
         queue_s = 2.0 * highest * self._cluster.view.slo_ms / 1000.0

@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 
 from instances import InputError, Workload
-from rl.environment import Process, compressed, let_in, predicted
+from rl.environment import DecisionProcess, compressed, let_in, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.networks import PerAction
 from rl.planning import several
@@ -46,7 +46,7 @@ Flags = NDArray[np.bool_]
 TOP = "top"
 """Where a policy has the weights of the top layer, beside those of the two stages."""
 
-PENALTY = Process().penalty
+PENALTY = DecisionProcess().penalty
 """omega of equation (2)."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
 from rl.cluster import OBJECTIVES, Cluster
-from rl.environment import Process
+from rl.environment import DecisionProcess
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
 from rl.two_stage import TwoStage
@@ -63,7 +63,7 @@ class Policy:
 
     @classmethod
     def of(
-        cls, agent: TwoStage, instance: Instance, hidden: int, process: Process, training: dict[str, Any]
+        cls, agent: TwoStage, instance: Instance, hidden: int, process: DecisionProcess, training: dict[str, Any]
     ) -> "Policy":
         """Take the policy of an agent that was trained for ``instance``."""
         return cls(

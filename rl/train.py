@@ -12,7 +12,7 @@ import torch
 from instances import InputError, Instance
 from rl.checkpoint import Means, Resumable, Scalars, faded, lasting, run_episodes
 from rl.cluster import Cluster
-from rl.environment import Environments, Process
+from rl.environment import DecisionProcess, Environments
 from rl.policy import Policy, save_policy
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
@@ -56,7 +56,7 @@ class Training:
     clusters
         Stepped together; each step of all of them is followed by one update.
     correlation
-        Of the arrival rates of one step with those of the next, see ``Process``.
+        Of the arrival rates of one step with those of the next, see ``DecisionProcess``.
     interference
         Whether co-located workloads disturb each other; without it the result is InSS-ni.
     hidden, minibatch, buffer, discount
@@ -132,9 +132,9 @@ class Training:
         if not 0.0 < self.lowest <= self.highest:
             raise ValueError(f"lowest is {self.lowest:g} and highest {self.highest:g}; expected 0 < lowest <= highest")
 
-    def process(self) -> Process:
+    def process(self) -> DecisionProcess:
         """Return the decision process."""
-        return Process(steps=self.steps, lowest=self.lowest, highest=self.highest, correlation=self.correlation)
+        return DecisionProcess(steps=self.steps, lowest=self.lowest, highest=self.highest, correlation=self.correlation)
 
     def agent(self, cluster: Cluster, seed: int) -> TwoStage:
         """Return an untrained agent."""

@@ -32,7 +32,7 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
         Take the smaller instances where a need has them.
     """
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import Order, base_of, plan_orders
+    from bench.cli.tasks import RunOrder, base_of, plan_orders
     from bench.max_rate import with_all_served
 
     orders = {}
@@ -42,7 +42,7 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
         problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
         own = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
         own = own if need.work_limit is None else replace(own, work_limit=need.work_limit)
-        orders[need] = Order(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)
+        orders[need] = RunOrder(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)
     planned = plan_orders(list(orders.values()))
     return {need: tasks for need, (tasks, _) in zip(orders, planned, strict=True)}
 
@@ -78,7 +78,7 @@ def missing_of(
 def tell_cost(missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
     """Say what making the missing runs takes before they are made."""
     from bench.cli.terminal import say
-    from bench.wording import clock
+    from bench.formatting import clock
 
     if climbs:
         say(f"{climbs} climbs to go on with, some ten to twenty runs each")

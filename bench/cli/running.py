@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from bench.cli.options import DEFAULT_LEDGER
 from bench.cli.terminal import say
 from bench.cli.views.progress import Progress
+from bench.formatting import short
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.runner.running import run_tasks
+from bench.runner.runner import run_tasks
 from bench.task import Task
-from bench.wording import short
 from instances import InputError
 
 if TYPE_CHECKING:
-    from bench.runner.cluster import Cluster
+    from bench.runner.cluster import DaskCluster
 
 
 def run_with_progress(
@@ -67,9 +67,9 @@ def tell_failures(rows: Sequence[Row], ledger_file: Path) -> int:
     return len(failed)
 
 
-def _cluster(address: str) -> "Cluster":
+def _cluster(address: str) -> "DaskCluster":
     try:
-        from bench.runner.cluster import Cluster
+        from bench.runner.cluster import DaskCluster
     except ModuleNotFoundError as error:
         raise InputError("--cluster", f'needs {error.name}: pip install "gpushare-bench[cluster]"') from None
-    return Cluster(address)
+    return DaskCluster(address)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from bench.api import refusal
+from bench.evaluation import SIMULATED, Trial
 from bench.provenance import usable_cores
 from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import parse_overrides, variants
 from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.task import Task
-from bench.trial import SIMULATED, Trial
 from instances import InputError, Instance, ScenarioSet
 
 _MIB_PER_GB = 1024.0
@@ -92,7 +92,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunOrder:
     """Every problem with every scheduler, variant and seed.
 
     Attributes
@@ -115,7 +115,7 @@ class Order:
     trial: Trial = SIMULATED
 
 
-def plan_tasks(order: Order) -> tuple[list[Task], list[str]]:
+def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:
     """Return the runs of an order, and a line for each scheduler that is left out.
 
     Raises
@@ -127,7 +127,7 @@ def plan_tasks(order: Order) -> tuple[list[Task], list[str]]:
     return tasks, notes
 
 
-def plan_orders(orders: Sequence[Order]) -> list[tuple[list[Task], list[str]]]:
+def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]]:
     """Do the same for several orders: the schedulers of all are looked at together, which is what takes time."""
     known = entries()
     specs = [_specs(order, known) for order in orders]
@@ -144,7 +144,7 @@ def plan_orders(orders: Sequence[Order]) -> list[tuple[list[Task], list[str]]]:
 
 
 def _tasks(
-    order: Order, specs: Mapping[str, Sequence[Entry]], variants: Sequence[SchedulerInfo]
+    order: RunOrder, specs: Mapping[str, Sequence[Entry]], variants: Sequence[SchedulerInfo]
 ) -> tuple[list[Task], list[str]]:
     infos: dict[str, list[SchedulerInfo]] = {}
     for info in variants:
@@ -170,7 +170,7 @@ def _tasks(
     return tasks, notes
 
 
-def _specs(order: Order, known: Mapping[str, Entry]) -> dict[str, tuple[Entry, ...]]:
+def _specs(order: RunOrder, known: Mapping[str, Entry]) -> dict[str, tuple[Entry, ...]]:
     """Return the stages of every scheduler that an order names."""
     if order.schedulers is None:
         return {name: (entry,) for name, entry in known.items()}

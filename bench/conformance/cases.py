@@ -11,7 +11,7 @@ from instances.suites.mediator import forty_jobs
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CheckedInstance:
     """An instance to be solved.
 
     Attributes
@@ -27,31 +27,31 @@ class Case:
     reachable: float | None
 
 
-def cases(objective: Objective, partition: Partition) -> list[Case]:
+def cases(objective: Objective, partition: Partition) -> list[CheckedInstance]:
     """Return the small instances of an objective; some hold workloads that only their ids tell apart."""
     if partition is Partition.MIG:
         few, *_ = parvagpu()
-        return [Case(replace(few, name="check-mig", workloads=few.workloads[:4]), 4.10)]
+        return [CheckedInstance(replace(few, name="check-mig", workloads=few.workloads[:4]), 4.10)]
     match objective:
         case Objective.COST:
             return [
-                Case(_v100s("check-cost", objective, None, *_DIFFERENT), 3.06),
-                Case(_v100s("check-cost-alike", objective, None, *_ALIKE), 6.12),
+                CheckedInstance(_v100s("check-cost", objective, None, *_DIFFERENT), 3.06),
+                CheckedInstance(_v100s("check-cost-alike", objective, None, *_ALIKE), 6.12),
             ]
         case Objective.CAPACITY:
             return [
-                Case(_v100s("check-capacity", objective, 3, *_DIFFERENT), 11270.74653922),
-                Case(_v100s("check-capacity-alike", objective, 3, *_ALIKE[:3]), 4605.15876458),
+                CheckedInstance(_v100s("check-capacity", objective, 3, *_DIFFERENT), 11270.74653922),
+                CheckedInstance(_v100s("check-capacity-alike", objective, 3, *_ALIKE[:3]), 4605.15876458),
             ]
         case Objective.GOODPUT:
             return [
-                Case(_v100s("check-goodput", objective, 1, *_DIFFERENT), 1100.0),
-                Case(_v100s("check-goodput-alike", objective, 1, *_MANY), 1440.0),
+                CheckedInstance(_v100s("check-goodput", objective, 1, *_DIFFERENT), 1100.0),
+                CheckedInstance(_v100s("check-goodput-alike", objective, 1, *_MANY), 1440.0),
             ]
         case Objective.SCALE:
-            return [Case(_rtx2080tis("check-scale", 3), 8.96)]
+            return [CheckedInstance(_rtx2080tis("check-scale", 3), 8.96)]
         case Objective.COLOCATION:
-            return [Case(replace(forty_jobs()[0], name="check-jobs", jobs=forty_jobs()[0].jobs[:6]), None)]
+            return [CheckedInstance(replace(forty_jobs()[0], name="check-jobs", jobs=forty_jobs()[0].jobs[:6]), None)]
 
 
 def large(objective: Objective, partition: Partition) -> Instance:

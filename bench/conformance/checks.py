@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench.api import Status, refusal
-from bench.conformance.cases import Case, cases, impossible, large
+from bench.conformance.cases import CheckedInstance, cases, impossible, large
 from bench.conformance.witness import CHANGED, DIFFERS
+from bench.evaluation import Trial
 from bench.ledger.row import Row, Termination
 from bench.runner.inspection import SchedulerInfo
-from bench.runner.running import GRACE_S, run_tasks
+from bench.runner.runner import GRACE_S, run_tasks
 from bench.task import Stage, Task
-from bench.trial import Trial
 from instances import Instance, Objective, Partition
 
 WITNESS = "bench.conformance.witness:Witness"
@@ -32,7 +32,7 @@ EXHAUSTED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check, with what was seen in one line."""
 
     check: str
@@ -41,7 +41,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CheckSettings:
     """What every run of the checks may take.
 
     Attributes
@@ -64,7 +64,9 @@ class Terms:
     jobs: int | None = None
 
 
-def check(info: SchedulerInfo, terms: Terms | None = None, own: Sequence[Instance] = ()) -> Iterator[Finding]:
+def check(
+    info: SchedulerInfo, terms: CheckSettings | None = None, own: Sequence[Instance] = ()
+) -> Iterator[CheckResult]:
     """Check a scheduler, and yield what is found as soon as it is.
 
     Parameters
@@ -79,10 +81,10 @@ def check(info: SchedulerInfo, terms: Terms | None = None, own: Sequence[Instanc
     """
     yield (loading := _loads(info))
     if loading.passed:
-        yield from _Suite(info, terms or Terms(), own).findings()
+        yield from _Suite(info, terms or CheckSettings(), own).findings()
 
 
-def _loads(info: SchedulerInfo) -> Finding:
+def _loads(info: SchedulerInfo) -> CheckResult:
     problem = info.error
     if not problem and info.class_name != info.entry.name:
         problem = f'is registered as "{info.entry.name}", its class says name = "{info.class_name}"'
@@ -91,18 +93,18 @@ def _loads(info: SchedulerInfo) -> Finding:
     if not problem and not info.doc:
         problem = "its class has no docstring; lists show the first paragraph"
     came = f"{info.entry.distribution} {info.entry.version}, {info.entry.target}: {info.doc}"
-    return Finding("loads", not problem, problem or came)
+    return CheckResult("loads", not problem, problem or came)
 
 
 @dataclass
 class _Suite:
     info: SchedulerInfo
-    terms: Terms
+    terms: CheckSettings
     own: Sequence[Instance]
-    rows: list[tuple[Case, Row]] = field(default_factory=list)
+    rows: list[tuple[CheckedInstance, Row]] = field(default_factory=list)
     """Of the small instances."""
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[CheckResult]:
         for objective in sorted(self.info.objectives):
             small = self._small(objective)
             if small:
@@ -111,9 +113,9 @@ class _Suite:
                 yield self._solves(objective, [row for _, row in found])
             elif not self.own:
                 divided = ", ".join(sorted(self.info.partitions))
-                yield Finding(f"solves {objective}", False, f"there are no instances on GPUs divided by {divided}")
+                yield CheckResult(f"solves {objective}", False, f"there are no instances on GPUs divided by {divided}")
         if not self.rows:
-            yield Finding("solves", False, "none of the instances given asks for what it claims to do")
+            yield CheckResult("solves", False, "none of the instances given asks for what it claims to do")
             return
         yield self._over_all("keeps every workload", "each is served as asked", _lost)
         yield self._over_all("is honest", "statuses and bounds agree with the judge and what is known", self._lies)
@@ -122,13 +124,13 @@ class _Suite:
         yield self._stops()
         yield from self._gives_up()
 
-    def _small(self, objective: Objective) -> list[Case]:
+    def _small(self, objective: Objective) -> list[CheckedInstance]:
         if self.own:
             chosen = [one for one in self.own if one.objective is objective]
-            return [Case(one, None) for one in chosen if refusal(self.info, one) is None]
+            return [CheckedInstance(one, None) for one in chosen if refusal(self.info, one) is None]
         return [case for partition in sorted(self.info.partitions) for case in self._cases(objective, partition)]
 
-    def _cases(self, objective: Objective, partition: Partition) -> list[Case]:
+    def _cases(self, objective: Objective, partition: Partition) -> list[CheckedInstance]:
         return cases(objective, partition) if _there_is(objective, partition) else []
 
     def _run(
@@ -150,24 +152,26 @@ class _Suite:
         ]
         return run_tasks(tasks, None, self.terms.jobs, grace_s=self.terms.grace_s)
 
-    def _solves(self, objective: Objective, rows: Sequence[Row]) -> Finding:
+    def _solves(self, objective: Objective, rows: Sequence[Row]) -> CheckResult:
         name = f"solves {objective}"
         for row in rows:
             if row.termination is not Termination.FINISHED:
-                return Finding(name, False, f"{row.instance}: {row.termination}: {row.reason}")
+                return CheckResult(name, False, f"{row.instance}: {row.termination}: {row.reason}")
             if row.plan is None:
-                return Finding(name, False, f"{row.instance}: {row.status}, no plan: {row.reason or 'no reason given'}")
-        return Finding(name, True, f"a plan for {', '.join(row.instance for row in rows)}")
+                return CheckResult(
+                    name, False, f"{row.instance}: {row.status}, no plan: {row.reason or 'no reason given'}"
+                )
+        return CheckResult(name, True, f"a plan for {', '.join(row.instance for row in rows)}")
 
-    def _over_all(self, name: str, good: str, problem: Callable[[Case, Row], str | None]) -> Finding:
+    def _over_all(self, name: str, good: str, problem: Callable[[CheckedInstance, Row], str | None]) -> CheckResult:
         """Apply a check to the row of every small instance; the first problem is told."""
         for case, row in self.rows:
             if (found := problem(case, row)) is not None:
-                return Finding(name, False, f"{row.instance}: {found}")
+                return CheckResult(name, False, f"{row.instance}: {found}")
         plans = sum(row.plan is not None for _, row in self.rows)
-        return Finding(name, plans > 0, f"{good} ({plans} plans)" if plans else NOTHING)
+        return CheckResult(name, plans > 0, f"{good} ({plans} plans)" if plans else NOTHING)
 
-    def _lies(self, case: Case, row: Row) -> str | None:
+    def _lies(self, case: CheckedInstance, row: Row) -> str | None:
         """Return what the scheduler says that is not so."""
         if row.status is Status.INFEASIBLE and (case.reachable is not None or row.feasible):
             return 'says "infeasible"; there is a plan'
@@ -186,23 +190,25 @@ class _Suite:
             return f"certifies the bound {row.bound:g}; {case.reachable:g} can be reached"
         return None
 
-    def _repeats(self) -> Finding:
+    def _repeats(self) -> CheckResult:
         """Ask again with one seed, in other processes and twice in one, and compare the plans."""
         name = "repeats itself"
         instances = [case.instance for case, _ in self.rows]
         first, second = (self._run(instances, seed=3, again=again) for again in (False, True))
         for one, other in zip(first, second, strict=True):
             if failed := [row for row in (one, other) if row.failed]:
-                return Finding(name, False, f"{one.instance}: {failed[0].termination}: {failed[0].reason}")
+                return CheckResult(name, False, f"{one.instance}: {failed[0].termination}: {failed[0].reason}")
             tired = max(row.decision_s or 0.0 for row in (one, other)) >= EXHAUSTED * self.terms.time_limit_s / 2.0
             if one.plan != other.plan and not tired:
-                return Finding(name, False, f"{one.instance}: two runs of seed 3 give two plans")
+                return CheckResult(name, False, f"{one.instance}: two runs of seed 3 give two plans")
             if other.statistics.get(DIFFERS) and not tired:
-                return Finding(name, False, f"{one.instance}: asked twice with seed 3 the same object gives two plans")
+                return CheckResult(
+                    name, False, f"{one.instance}: asked twice with seed 3 the same object gives two plans"
+                )
         plans = sum(row.plan is not None for row in first)
-        return Finding(name, plans > 0, f"seed 3 gives the same plan again ({plans} plans)" if plans else NOTHING)
+        return CheckResult(name, plans > 0, f"seed 3 gives the same plan again ({plans} plans)" if plans else NOTHING)
 
-    def _stops(self) -> Finding:
+    def _stops(self) -> CheckResult:
         """Give it little time for much, and see whether it comes back."""
         name, limit_s = "keeps to its deadline", self.terms.hurried_s
         asked = self.own or [
@@ -215,13 +221,13 @@ class _Suite:
         for row in rows:
             what = f"{row.instance} ({row.throughput_of or row.objective}) in {limit_s:g} s"
             if row.termination is Termination.WALL_LIMIT:
-                return Finding(name, False, f"{what}: still at it {self.terms.grace_s:g} s later, and killed")
+                return CheckResult(name, False, f"{what}: still at it {self.terms.grace_s:g} s later, and killed")
             if row.termination is not Termination.FINISHED:
-                return Finding(name, False, f"{what}: {row.termination}: {row.reason}")
+                return CheckResult(name, False, f"{what}: {row.termination}: {row.reason}")
         longest_s = max((row.decision_s or 0.0 for row in rows), default=0.0)
-        return Finding(name, True, f"took at most {longest_s:.2f} s of {limit_s:g} s, however large the instance")
+        return CheckResult(name, True, f"took at most {longest_s:.2f} s of {limit_s:g} s, however large the instance")
 
-    def _gives_up(self) -> Iterator[Finding]:
+    def _gives_up(self) -> Iterator[CheckResult]:
         """See what it says where there is no plan."""
         asked = [impossible(o, p) for o in sorted(self.info.objectives) for p in sorted(self.info.partitions)]
         instances = [] if self.own else [one for one in asked if one is not None]
@@ -231,15 +237,17 @@ class _Suite:
         for row in self._run(instances):
             what = f"{row.instance} ({row.objective})"
             if row.termination is not Termination.FINISHED:
-                yield Finding(name, False, f"{what}: {row.termination}: {row.reason}")
+                yield CheckResult(name, False, f"{what}: {row.termination}: {row.reason}")
                 return
             if row.plan is not None and row.status is not Status.UNKNOWN and not self.info.own_model:
-                yield Finding(name, False, f'{what}: says "{row.status}"; no plan serves workload "never" in time')
+                yield CheckResult(name, False, f'{what}: says "{row.status}"; no plan serves workload "never" in time')
                 return
             if row.plan is None and not row.reason:
-                yield Finding(name, False, f'{what}: says "{row.status}" without a reason; Outcome has one for people')
+                yield CheckResult(
+                    name, False, f'{what}: says "{row.status}" without a reason; Outcome has one for people'
+                )
                 return
-        yield Finding(name, True, "says why there is no plan where no GPU serves a workload in time")
+        yield CheckResult(name, True, "says why there is no plan where no GPU serves a workload in time")
 
 
 def _there_is(objective: Objective, partition: Partition) -> bool:
@@ -247,7 +255,7 @@ def _there_is(objective: Objective, partition: Partition) -> bool:
     return partition is Partition.SHARES or objective is Objective.COST
 
 
-def _lost(case: Case, row: Row) -> str | None:
+def _lost(case: CheckedInstance, row: Row) -> str | None:
     """Return the workload that a plan forgets, or serves less or more of than is asked."""
     if row.plan is None:
         return None
@@ -259,7 +267,7 @@ def _lost(case: Case, row: Row) -> str | None:
     return rates[0]["message"] if rates else None
 
 
-def _changes(case: Case, row: Row) -> str | None:
+def _changes(case: CheckedInstance, row: Row) -> str | None:
     return "was changed; instances are shared and must stay as they are" if row.statistics.get(CHANGED) else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 
-from bench.ledger.reach import Reach
+from bench.ledger.bound_scope import Reach
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.store import DETAILS, Ledger
 from instances import InputError, Instance, PlanClass
@@ -24,7 +24,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class CertifiedBound:
     """A certified bound: its value, the plans it holds for (see ``Row.bound_scope``), and the run that proved it."""
 
     value: float
@@ -75,19 +75,19 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
     return found
 
 
-def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | None) -> list[Bound]:
+def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | None) -> list[CertifiedBound]:
     """Return the best certified bound of each scope among ``rows``, all of one instance; ``on_cost`` of whole GPUs."""
-    best: dict[str, Bound] = {}
+    best: dict[str, CertifiedBound] = {}
     for row in rows:
         if row.bound is None or not row.bound_certified or row.bound_scope is None:
             continue
         scope = dumps(row.bound_scope, sort_keys=True)
         if scope not in best or (row.bound > best[scope].value if on_cost else row.bound < best[scope].value):
-            best[scope] = Bound(row.bound, row.bound_scope, row.key)
+            best[scope] = CertifiedBound(row.bound, row.bound_scope, row.key)
     return [replace(one, value=_rounded(one.value, instance)) if on_cost else one for one in best.values()]
 
 
-def best_bound(row: Row, reach: Reach | None, bounds: Iterable[Bound]) -> Bound | None:
+def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) -> CertifiedBound | None:
     """Return the best of the ``bounds`` on its instance that holds for the plan of ``row``; ``None`` if none does.
 
     Whether the plan is feasible is not asked.
@@ -100,7 +100,7 @@ def best_bound(row: Row, reach: Reach | None, bounds: Iterable[Bound]) -> Bound 
     return (max if row.objective == "cost" else min)(applicable, key=lambda bound: bound.value)
 
 
-def gap_to(best: Bound | None, row: Row, instance: Instance | None) -> Gap:
+def gap_to(best: CertifiedBound | None, row: Row, instance: Instance | None) -> Gap:
     """Return the gap of a run to the best bound that holds for its plan and to its own; ``instance`` as in ``gaps``."""
     if not row.feasible or row.value is None or row.truth is not None:
         return Gap()

@@ -10,9 +10,9 @@ from secrets import token_hex
 from typing import Any
 
 from bench.ledger.row import columns
+from bench.ledger.sql import DIGEST, REACH, row_from_sql, row_to_sql, sql_columns
 from bench.ledger.sqlite_pages import Record, Value, records
 from bench.ledger.store import Ledger
-from bench.ledger.stored import DIGEST, REACH, row_from_sql, row_to_sql, sql_columns
 from instances import InputError
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -45,7 +45,7 @@ class Salvaged:
 def salvage(source: Path, target: Path) -> Salvaged:
     """Move what is whole in the ledger ``source`` into the new ledger ``target``; ``source`` is not touched.
 
-    A run is whole if its values are those that were written (see ``bench.ledger.stored.digest``). Runs of benches that
+    A run is whole if its values are those that were written (see ``bench.ledger.sql.digest``). Runs of benches that
     wrote no digest are whole if every value can be read.
 
     Raises

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench.collector import no_collection
-from bench.ledger.reach import Reach
+from bench.gc_pause import no_collection
+from bench.ledger.bound_scope import Reach
 from bench.ledger.row import JsonObject, Row, Termination, columns
-from bench.ledger.stored import REACH, SALVAGE, parsed, reach_from_sql, row_from_sql, row_to_sql, shaped, sql_columns
+from bench.ledger.sql import REACH, SALVAGE, parsed, reach_from_sql, row_from_sql, row_to_sql, shaped, sql_columns
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from bench.online.policy import Policy
-from bench.online.reorganisation import aligned, is_ready, memory_pct, resident
-from bench.online.result import Answer, Period
-from bench.online.seen import Seen
+from bench.online.observation import Seen
+from bench.online.plan_switch import aligned, is_ready, memory_pct, resident
+from bench.online.policy import OnlinePolicy
+from bench.online.result import Period, PeriodEnd
 from bench.simulation.arrivals import Stream
 from bench.simulation.driver import Simulation
 from bench.simulation.settings import Settings
@@ -98,7 +98,7 @@ class Online:
         self,
         plan: Plan,
         instance: Instance,
-        policy: Policy,
+        policy: OnlinePolicy,
         requests: Mapping[str, Stream],
         pace: Pace,
         seed: int = 0,
@@ -168,18 +168,18 @@ class Online:
         seen, self._total = total - self._total, total
         return seen
 
-    def _answer(self, seen: Seen, now_s: float) -> Answer:
+    def _answer(self, seen: Seen, now_s: float) -> PeriodEnd:
         """Let the policy decide and do what it wants."""
         if self._next is not None:
-            return Answer.UNDER_WAY
+            return PeriodEnd.UNDER_WAY
         if now_s == self._pace.seconds:
-            return Answer.KEPT
+            return PeriodEnd.KEPT
         current = self._simulation.plan
         decision = self._policy.decide(current, seen)
         if decision.unschedulable:
-            return Answer.UNSCHEDULABLE
+            return PeriodEnd.UNSCHEDULABLE
         if decision.plan is None:
-            return Answer.KEPT
+            return PeriodEnd.KEPT
         plan = aligned(decision.plan, current)
         without_headroom = decision.without_headroom
         if without_headroom is None:
@@ -187,9 +187,9 @@ class Online:
         ready = is_ready(plan, self._plans())
         if ready or self._pace.reorganisation_s == 0.0:
             self._exchange(plan, without_headroom)
-            return Answer.KEPT if ready and is_ready(current, [plan]) else Answer.EXCHANGED
+            return PeriodEnd.KEPT if ready and is_ready(current, [plan]) else PeriodEnd.EXCHANGED
         self._next = now_s + self._pace.reorganisation_s, plan, without_headroom
-        return Answer.REORGANISED
+        return PeriodEnd.REORGANISED
 
     def _exchange(self, plan: Plan, without_headroom: bool) -> None:
         self._simulation.exchange(plan)

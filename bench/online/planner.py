@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Run, Status, refusal
+from bench.evaluation import Trial
 from bench.judge.judging import judge
 from bench.schedulers.parameters import instantiate, parse_overrides
 from bench.schedulers.registry import entries, load, parse_spec
 from bench.simulate import no_simulation
-from bench.trial import Trial
 from instances import InputError, Instance, Plan
 from instances.prepared import prepared
 

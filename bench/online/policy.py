@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from bench.online.seen import Seen
+from bench.online.observation import Seen
 from instances import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PeriodDecision:
     """What follows from what was seen.
 
     Attributes
@@ -26,7 +26,7 @@ class Decision:
     without_headroom: bool | None = None
 
 
-class Policy(Protocol):
+class OnlinePolicy(Protocol):
     """Looks at the load once every period.
 
     Attributes
@@ -37,7 +37,7 @@ class Policy(Protocol):
 
     period_s: ClassVar[float]
 
-    def decide(self, plan: Plan, seen: Seen) -> Decision:
+    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Return what to do after a period.
 
         Parameters
@@ -59,9 +59,9 @@ class Static:
 
     period_s: ClassVar[float] = 20.0
 
-    def decide(self, plan: Plan, seen: Seen) -> Decision:
+    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Leave everything as it is."""
-        return Decision()
+        return PeriodDecision()
 
     def standby(self, plan: Plan) -> None:
         """Keep nothing ready."""

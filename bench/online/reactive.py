@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 from typing import ClassVar
 
-from bench.online.policy import Decision
-from bench.online.seen import Seen
+from bench.online.observation import Seen
+from bench.online.policy import PeriodDecision
 from bench.online.shares import Shares, with_gpulet
 from instances import Gpulet, Instance, Plan
 from instances.view import View
@@ -37,14 +37,14 @@ class Reactive:
         self._instance, self._shares = instance, Shares(instance, "reactive")
         self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
 
-    def decide(self, plan: Plan, seen: Seen) -> Decision:
+    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Let the gpulets tune themselves, one after the other."""
         changed = plan
         for position, gpu in enumerate(plan.gpus):
             for number, gpulet in enumerate(gpu.gpulets):
                 if len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None:
                     changed = with_gpulet(changed, position, number, self._tuned(changed, position, gpulet, seen))
-        return Decision(None if changed == plan else changed)
+        return PeriodDecision(None if changed == plan else changed)
 
     def standby(self, plan: Plan) -> None:
         """Keep nothing ready."""

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from bench.online.observation import Seen
 from bench.online.planner import Planner
-from bench.online.policy import Decision
-from bench.online.seen import Seen
+from bench.online.policy import PeriodDecision
 from instances import InputError, Instance, Plan
 
 
@@ -33,14 +33,14 @@ class Reschedule:
         self._planner, self._weight = planner, weight
         self._estimate_rps = np.array([workload.rate_rps for workload in instance.workloads])
 
-    def decide(self, plan: Plan, seen: Seen) -> Decision:
+    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Schedule for the rates as they are estimated now."""
         self._estimate_rps += self._weight * (seen.rate_rps - self._estimate_rps)
         # Who was silent is taken to ask for one request a period: without a place it could not come back
         found = self._planner.plan(np.maximum(self._estimate_rps, 1.0 / seen.seconds), plan)
         if found is None:
-            return Decision(unschedulable=True)
-        return Decision(found, without_headroom=self._planner.without_headroom)
+            return PeriodDecision(unschedulable=True)
+        return PeriodDecision(found, without_headroom=self._planner.without_headroom)
 
     def standby(self, plan: Plan) -> None:
         """Keep nothing ready: new processes take the time of a reorganisation."""

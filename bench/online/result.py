@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from bench.online.seen import Seen
+from bench.online.observation import Seen
 from instances import Plan
 
 
-class Answer(StrEnum):
+class PeriodEnd(StrEnum):
     """What was done at the end of a period.
 
     ``kept``: nothing, or only rates were redirected. ``exchanged``: another plan at once, whose processes were ready.
@@ -53,7 +53,7 @@ class Period:
     plan: Plan
     gpus_held: float
     memory_pct: float | None
-    answer: Answer
+    answer: PeriodEnd
     without_headroom: bool = False
 
     @property
@@ -96,7 +96,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class OnlineRun:
     """An online run, or as much of it as there is.
 
     Attributes
@@ -115,9 +115,9 @@ class Course:
         """What happened from beginning to end."""
         return sum((period.seen for period in self.periods), Seen.nothing(len(self.ids)))
 
-    def part(self, first: int, end: int) -> "Course":
+    def part(self, first: int, end: int) -> "OnlineRun":
         """Return the periods from ``first`` to before ``end``."""
-        return Course(self.ids, self.periods[first:end])
+        return OnlineRun(self.ids, self.periods[first:end])
 
     @property
     def gpus_held(self) -> float:
@@ -139,7 +139,7 @@ class Course:
         """Periods whose plan had to be made without the headroom asked for."""
         return sum(period.without_headroom for period in self.periods)
 
-    def count(self, answer: Answer) -> int:
+    def count(self, answer: PeriodEnd) -> int:
         """Return after how many periods ``answer`` was given."""
         return sum(period.answer is answer for period in self.periods)
 
@@ -160,7 +160,7 @@ class Course:
             "memory_pct": self.memory_pct,
             "overfull_periods": self.overfull,
             "periods_without_headroom": self.without_headroom,
-            "answers": {str(answer): self.count(answer) for answer in Answer},
+            "answers": {str(answer): self.count(answer) for answer in PeriodEnd},
             "workloads": [
                 {
                     "id": name,

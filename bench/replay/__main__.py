@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.replay.backends import BACKENDS
-from bench.replay.command import COLUMNS, EXAMPLES, Order, Values, cells, remarks, replayed, title
-from bench.replay.course import Options, ReplayFailedError
+from bench.replay.command import COLUMNS, EXAMPLES, ReplayOrder, Values, cells, remarks, replayed, title
 from bench.replay.parser import Parser
 from bench.replay.plan_file import read_embedded_plan
+from bench.replay.recording import ReplayFailedError, ReplayOptions
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.settings import Settings
 from instances import InputError
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if values["failures"] else 0
 
 
-def _order(given: argparse.Namespace) -> Order:
+def _order(given: argparse.Namespace) -> ReplayOrder:
     plans = [read_embedded_plan(path) for path in (given.plan, given.then) if path is not None]
     settings = Settings(
         parse_arrivals(given.arrivals, "--arrivals"),
@@ -73,7 +73,7 @@ def _order(given: argparse.Namespace) -> Order:
         given.seed,
         dropping=not given.no_drop,
     )
-    return Order(plans, given.backend, settings, Options(given.half, given.graphs, given.switch_at))
+    return ReplayOrder(plans, given.backend, settings, ReplayOptions(given.half, given.graphs, given.switch_at))
 
 
 def _table(values: Values) -> str:

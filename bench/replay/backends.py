@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 from bench.replay import mps
 from bench.replay.host import MPS_CONTROL, HostGpu, free_memory_mib, has_green_contexts, host_gpus
 from bench.replay.nets import input_shape
-from bench.replay.sheet import Executor, Sheet
+from bench.replay.serving_plan import Executor, Sheet
 from instances import InputError
 from instances.errors import unknown_name
 
@@ -169,14 +169,14 @@ class Green(_OneProcess):
             )
 
 
-class Stream(_OneProcess):
+class StreamBackend(_OneProcess):
     """Every executor is a thread with a CUDA stream: no shares at all, which is what sharing without MPS costs."""
 
     name: ClassVar[str] = "stream"
     device: ClassVar[str] = "cuda"
 
 
-BACKENDS: dict[str, type[Backend]] = {kind.name: kind for kind in (Cpu, Mps, Green, Stream)}
+BACKENDS: dict[str, type[Backend]] = {kind.name: kind for kind in (Cpu, Mps, Green, StreamBackend)}
 
 
 def backend(name: str) -> Backend:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.replay.backends import backend
-from bench.replay.course import Options
+from bench.replay.recording import ReplayOptions
 from bench.replay.result import to_json
 from bench.replay.serving import replay
-from bench.replay.sheet import Sheet
+from bench.replay.serving_plan import Sheet
 from bench.simulation.settings import Settings
 from instances import Instance, Plan
 
@@ -23,16 +23,16 @@ Values = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReplayOrder:
     """A replay as asked for: one or two plans with their instances, on which backend and how."""
 
     plans: Sequence[tuple[Plan, Instance]]
     backend: str
     settings: Settings
-    options: Options = field(default_factory=Options)
+    options: ReplayOptions = field(default_factory=ReplayOptions)
 
 
-def replayed(order: Order, say: Callable[[str], None]) -> Values:
+def replayed(order: ReplayOrder, say: Callable[[str], None]) -> Values:
     """Replay and return what was measured as JSON values.
 
     Raises
@@ -45,7 +45,7 @@ def replayed(order: Order, say: Callable[[str], None]) -> Values:
     return head(order) | to_json(course)
 
 
-def head(order: Order) -> Values:
+def head(order: ReplayOrder) -> Values:
     """Return what tells a replay apart."""
     return {
         "instance": order.plans[0][1].name,

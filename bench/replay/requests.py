@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.replay.sheet import Sheet
+from bench.replay.serving_plan import Sheet
 from bench.simulation.arrivals import Stream
 from bench.simulation.settings import Settings
 from instances import InputError

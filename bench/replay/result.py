@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.replay.course import Course
+from bench.replay.recording import Recording
 from bench.replay.requests import DROPPED, NO_SLOT, SERVED, Records
 from bench.simulation.histogram import counts_of
-from bench.simulation.result import Outcome, Served, Simulated, served
+from bench.simulation.result import RequestCounts, Served, Simulated, served
 
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
@@ -34,7 +34,7 @@ NOTHING_REPLAYED: dict[str, Any] = {
 """What a simulation in the place of a replay says of all that only a replay knows."""
 
 
-def to_json(course: Course) -> dict[str, Any]:
+def to_json(course: Recording) -> dict[str, Any]:
     """Return all that a replay measured as JSON values."""
     found = measured(course)
     values = found.to_json()
@@ -59,7 +59,7 @@ def to_json(course: Course) -> dict[str, Any]:
     }
 
 
-def measured(course: Course) -> Simulated:
+def measured(course: Recording) -> Simulated:
     """Return what became of the requests that were due while it was measured."""
     requests = course.requests[_while_measured(course)]
     workloads = tuple(_served(course, w, requests[requests["workload"] == w]) for w in range(_workloads(course)))
@@ -93,11 +93,11 @@ def invalid(late: dict[str, float] | None) -> str | None:
     return None
 
 
-def _served(course: Course, w: int, requests: Records) -> Served:
+def _served(course: Recording, w: int, requests: Records) -> Served:
     customer = course.sheets[0].workloads[w]
     done = requests[requests["outcome"] == SERVED]
     latency_ms = done["done_ms"] - done["due_ms"]
-    outcome = Outcome(
+    outcome = RequestCounts(
         len(requests),
         len(done),
         int((latency_ms > customer.slo_ms).sum()),
@@ -116,7 +116,7 @@ def _served(course: Course, w: int, requests: Records) -> Served:
     )
 
 
-def _slot(course: Course, requests: Records, number: int) -> dict[str, Any]:
+def _slot(course: Recording, requests: Records, number: int) -> dict[str, Any]:
     """Return what became of one slot's batches; ``gpu_ms`` is the median computation of the full ones."""
     place = course.places[number]
     serving = place.serving
@@ -139,7 +139,7 @@ def _slot(course: Course, requests: Records, number: int) -> dict[str, Any]:
     }
 
 
-def _switch(course: Course) -> dict[str, Any] | None:
+def _switch(course: Recording) -> dict[str, Any] | None:
     """Return how the change to the second plan went: moments in seconds of what is measured, and who felt it.
 
     A workload is without service from when its first request is sent to a worker of the second plan until that worker
@@ -168,7 +168,7 @@ def _switch(course: Course) -> dict[str, Any] | None:
     return moments | {"workloads": workloads}
 
 
-def _takeovers_ms(course: Course, w: int) -> Iterator[float]:
+def _takeovers_ms(course: Recording, w: int) -> Iterator[float]:
     """Yield how long the first request took to each of a workload's slots in the second plan."""
     for number, place in enumerate(course.places):
         mine = course.requests[(course.requests["slot"] == number) & (course.requests["taken_ms"] != 0.0)]
@@ -176,14 +176,14 @@ def _takeovers_ms(course: Course, w: int) -> Iterator[float]:
             yield float(mine["taken_ms"][0] - mine["due_ms"][0])
 
 
-def _while_measured(course: Course) -> Marks:
+def _while_measured(course: Recording) -> Marks:
     from_ms = 1000.0 * course.settings.warmup_s
     due_ms = course.requests["due_ms"]
     inside: Marks = (due_ms >= from_ms) & (due_ms < from_ms + 1000.0 * course.settings.seconds)
     return inside
 
 
-def _workloads(course: Course) -> int:
+def _workloads(course: Recording) -> int:
     return len(course.sheets[0].workloads)
 
 

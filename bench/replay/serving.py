@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from bench.replay.backends import Backend, Crew
-from bench.replay.course import Course, Failure, Options, Place, ReplayFailedError
 from bench.replay.nvml import Nvml, Sampler
 from bench.replay.process import Child, ended_in_order
+from bench.replay.recording import Failure, Recording, ReplayFailedError, ReplayOptions, SlotPlace
 from bench.replay.requests import SharedRequests, draw
-from bench.replay.sheet import Executor, Sheet
+from bench.replay.serving_plan import Executor, Sheet
 from bench.simulation.settings import Settings
 from instances import InputError
 
@@ -36,9 +36,9 @@ def replay(
     sheets: Sequence[Sheet],
     backend: Backend,
     settings: Settings,
-    options: Options | None = None,
+    options: ReplayOptions | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> Course:
+) -> Recording:
     """Replay a plan, and a second one that takes over; whatever happens, nothing that was started keeps running.
 
     Parameters
@@ -50,7 +50,7 @@ def replay(
     settings
         Arrivals, seed, durations, and whether hopeless requests are dropped.
     options
-        See ``Options``.
+        See ``ReplayOptions``.
     say
         Told what is going on.
 
@@ -61,7 +61,7 @@ def replay(
     ReplayFailedError
         If the first plan cannot be served at all.
     """
-    options = options or Options()
+    options = options or ReplayOptions()
     _check(sheets, settings, options)
     backend.check(sheets)
     started = time.monotonic()
@@ -80,7 +80,7 @@ def replay(
     return course
 
 
-def _check(sheets: Sequence[Sheet], settings: Settings, options: Options) -> None:
+def _check(sheets: Sequence[Sheet], settings: Settings, options: ReplayOptions) -> None:
     if find_spec("torch") is None:
         raise InputError("replay", "needs PyTorch; install torch, or use --backend sim where all of the bench is")
     if len(sheets) == 1 and options.switch_at_s is not None:
@@ -119,7 +119,7 @@ class _Stage:
         sheets: Sequence[Sheet],
         backend: Backend,
         settings: Settings,
-        options: Options,
+        options: ReplayOptions,
         shared: SharedRequests,
         variables: Mapping[str, str],
         say: Callable[[str], None],
@@ -127,8 +127,8 @@ class _Stage:
         self._backend, self._options, self._shared = backend, options, shared
         self._variables, self._say = variables, say
         self._executors = [(s, executor) for s, sheet in enumerate(sheets) for executor in sheet.executors]
-        places = [Place(s, executor, serving) for s, executor in self._executors for serving in executor.slots]
-        self.course = Course(sheets, settings, places, shared.requests)
+        places = [SlotPlace(s, executor, serving) for s, executor in self._executors for serving in executor.slots]
+        self.course = Recording(sheets, settings, places, shared.requests)
         self._workers: list[_Worker] = []
         self._generator: Child | None = None
         self._inboxes: dict[int, int] = {}

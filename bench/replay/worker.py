@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
+from bench.replay.batching import SlotQueue, Turns
 from bench.replay.generator import SENT
 from bench.replay.process import Channel, Clock, Message, run_child, stay_on
 from bench.replay.requests import DROPPED, SERVED, SharedRequests
-from bench.replay.sheet import Serving
-from bench.replay.turns import Line, Turns
+from bench.replay.serving_plan import Serving
 
 _READ_BYTES = 2**16
 """At a time; a multiple of the size of a message, none of which is ever cut in two."""
 
 
-class Executor(threading.Thread):
+class ExecutorThread(threading.Thread):
     """One executor in a thread of its own: all that it does on its device it does there.
 
     Parameters
@@ -68,7 +68,7 @@ class Executor(threading.Thread):
                     times_ms[place] = batch_ms(nets[place], 1), batch_ms(nets[place], self._slots[place].batch)
                 self._say(measured=place)
             lines = [
-                Line(slot.batch, slot.timeout_ms(full_ms), slot.slo_ms, one_ms, full_ms)
+                SlotQueue(slot.batch, slot.timeout_ms(full_ms), slot.slo_ms, one_ms, full_ms)
                 for slot, (one_ms, full_ms) in zip(self._slots, times_ms, strict=True)
             ]
             self.serving.set()
@@ -128,7 +128,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
     stay_on(order["cores"])
     shared = SharedRequests(order["requests"])
     stop, stopping = os.pipe()
-    executors = [Executor(order, number, shared, channel, stop) for number in range(len(order["executors"]))]
+    executors = [ExecutorThread(order, number, shared, channel, stop) for number in range(len(order["executors"]))]
 
     def listen() -> None:
         for message in messages:

@@ -1,7 +1,7 @@
 """Runs on an existing Dask cluster: the bench's side, which keeps the one ledger.
 
-A node runs a task as the bench does at home (``bench.runner.node``), and its row travels back. Dask runs a task again
-whose node has died; a row that comes twice is stored once, by its key.
+A Dask worker runs a task as the bench runs it locally (``bench.runner.dask_worker``) and sends the row back. When a
+node dies, Dask runs its task again; a row that arrives twice is stored once, by its key.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +15,8 @@ from distributed.comm.addressing import get_address_host_port
 
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.runner.node import Node, describe, run_on_node, stop_runs
-from bench.runner.running import Interruption, Listener, known_rows, signals_noted, store
+from bench.runner.dask_worker import Node, describe, run_on_node, stop_runs
+from bench.runner.runner import Interruption, Listener, known_rows, signals_noted, store
 from bench.task import Task
 from instances import InputError
 
@@ -31,7 +31,7 @@ _OPTION = "--cluster"
 _PORTS = 65536
 
 
-class Cluster:
+class DaskCluster:
     """A Dask cluster whose nodes all have this bench.
 
     Parameters

@@ -9,11 +9,11 @@ from time import monotonic
 from typing import Any
 
 from bench.api import has_own_model, partitions, work_unit
-from bench.runner import enclosure
-from bench.runner.isolation import Worker, start_forkserver, start_warden
+from bench.runner import worker_limits
 from bench.runner.messages import Message
-from bench.runner.warden import Warden
+from bench.runner.watchdog import Warden
 from bench.runner.worker import Report, wait_to_be_killed
+from bench.runner.worker_process import Worker, start_forkserver, start_warden
 from bench.schedulers import registry
 from bench.schedulers.parameters import Parameter, describe_parameters, instantiate
 from bench.schedulers.registry import Entry
@@ -176,9 +176,9 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Be the worker: import one scheduler after the other and describe each."""
-    enclosure.leave_forkserver()
-    enclosure.adopt_orphans()
-    enclosure.redirect_output(log.fileno())
+    worker_limits.leave_forkserver()
+    worker_limits.adopt_orphans()
+    worker_limits.redirect_output(log.fileno())
     log.close()
     try:
         order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench's own

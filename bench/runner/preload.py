@@ -3,7 +3,7 @@
 import gc
 import os
 
-from bench.runner.enclosure import SAFE_PATH_MARK
+from bench.runner.worker_limits import SAFE_PATH_MARK
 
 if os.environ.get("PYTHONSAFEPATH") == SAFE_PATH_MARK:
     del os.environ["PYTHONSAFEPATH"]

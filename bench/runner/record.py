@@ -26,7 +26,7 @@ class Incumbent:
 
 
 @dataclass
-class Record:
+class RunRecord:
     """One run as seen so far.
 
     Attributes

@@ -9,7 +9,7 @@ from typing import Any
 from bench.judge.judging import Verdict, judge
 from bench.ledger.row import JsonObject, Row, Termination
 from bench.provenance import provenance
-from bench.runner.record import Record
+from bench.runner.record import RunRecord
 from bench.scenarios import Tally, row_of_set
 from instances import InputError, Instance, Objective, Plan
 from instances.files import plan_from_json, plan_to_json
@@ -26,7 +26,7 @@ class Start:
     load_average: float | None
 
 
-def score(record: Record, start: Start) -> Generator[object, None, Row]:
+def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
     """Make the row of a run that has ended, pausing after each plan so that other runs can be looked after.
 
     A plan that is none for this instance turns the termination into ``invalid_plan``; an error of the judge itself into
@@ -55,7 +55,7 @@ def score(record: Record, start: Start) -> Generator[object, None, Row]:
     return row if record.tally is None else row_of_set(row, record.tally, record.task.problem_hash)
 
 
-def judge_chunk(record: Record, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:
+def judge_chunk(record: RunRecord, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:
     """Judge a chunk of scenarios that a worker handed over, pausing now and then; return it as it is to be kept.
 
     Ends the record where that was the last chunk, where one of the plans is none for its scenario, or where the judge
@@ -73,7 +73,7 @@ def judge_chunk(record: Record, tally: Tally, message: JsonObject) -> Generator[
     return chunk
 
 
-def _trajectory(record: Record, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
+def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
     """Judge what was reported on the way; the plan of the end has been judged already."""
     points: list[JsonObject] = []
     instance = record.task.reality
@@ -171,7 +171,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _row(record: Record, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
+def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
     task, instance = record.task, record.task.instance
     # Of the instance that the scheduler saw: where that is not the one its plan is judged by, it bounds nothing
     bound = record.bound if task.trial.as_planned else None

@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection
 
 from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
 from bench.ledger.row import Termination
-from bench.runner import enclosure
+from bench.runner import worker_limits
 from bench.runner.control_group import in_control_group
 from bench.runner.messages import MAX_BYTES, Message, encode
 from bench.schedulers import registry
@@ -68,20 +68,20 @@ class SkippedError(Exception):
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Be a worker: receive one task, run it, report, wait to be killed."""
-    enclosure.leave_forkserver()
-    enclosure.adopt_orphans()
-    enclosure.redirect_output(log.fileno())
+    worker_limits.leave_forkserver()
+    worker_limits.adopt_orphans()
+    worker_limits.redirect_output(log.fileno())
     log.close()
     try:
         # Made by the bench, not by a scheduler: pickle keeps instances that no file could carry.
         task: Task = pickle.loads(inbox.recv_bytes())  # noqa: S301
     except EOFError:  # the bench is gone
         return
-    enclosure.limit_threads(task.threads)
+    worker_limits.limit_threads(task.threads)
     report = Report(outbox.fileno())
     try:
         # Where the runner has put this process into a control group, that is the limit.
-        enclosure.limit_memory(None if in_control_group() else task.memory_limit_mb)
+        worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
         if task.scenarios is None:
             report.send(_run(task, report))
         else:
@@ -132,7 +132,7 @@ class Report:
         """
         if os.getpid() != self._process:
             raise RefusedError("a process that the scheduler forked tried to report")
-        line = memoryview(_line(message | {"peak_memory_mb": enclosure.peak_memory_mb()}))
+        line = memoryview(_line(message | {"peak_memory_mb": worker_limits.peak_memory_mb()}))
         with self._one_at_a_time:
             while line:
                 line = line[os.write(self._outbox, line) :]
@@ -188,7 +188,7 @@ def _run(task: Task, report: Report) -> Message:
     start = report.start_clock(import_s, warm_s)
     outcome = _schedule(task, instance, schedulers, start, report)
     decision_s = report.elapsed_s
-    enclosure.lift_memory_limit()
+    worker_limits.lift_memory_limit()
     if report.refusal is not None:
         raise RefusedError(report.refusal)
     done = {
@@ -336,7 +336,7 @@ def _ended(error: BaseException, task: Task) -> Message:
     """Say how a run ended that ``error`` broke off."""
     memory = _is_memory_failure(error, task.memory_limit_mb)
     if memory or task.memory_limit_mb is not None:
-        enclosure.lift_memory_limit()
+        worker_limits.lift_memory_limit()
     match error:
         case RefusedError():
             termination, reason = Termination.INVALID_PLAN, " ".join([str(error), *getattr(error, "__notes__", ())])

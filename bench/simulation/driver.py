@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from bench.simulation.applications import NONE, flow_of, nobody_underway, stage_dropped, with_rows
 from bench.simulation.arrivals import Stream
 from bench.simulation.exchange import end_batches, not_running_ms, take_over
+from bench.simulation.gpu_group import GpuGroup
 from bench.simulation.layout import sites
 from bench.simulation.offered import offered_rps
-from bench.simulation.part import Part
-from bench.simulation.result import Outcome, Series, Served, Simulated, served
+from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
 from bench.simulation.routing import Routing, routing_of, spread
 from bench.simulation.settings import Interference, Settings
-from bench.simulation.state import BY_SECOND, Terms, nothing_measured
+from bench.simulation.state import BY_SECOND, KernelSettings, nothing_measured
 from instances import Application, Instance, Partition, Plan
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class Simulation:
         self.plan, self.instance, self.settings, self.truth = plan, instance, settings, truth
         self.started = time.perf_counter()
         shares = instance.partition is Partition.SHARES
-        self.terms = Terms(
+        self.terms = KernelSettings(
             1000.0 * settings.warmup_s,
             1000.0 * settings.warmup_s + 1000.0 * settings.seconds,
             settings.interference is Interference.DYNAMIC and shares,
@@ -84,12 +84,12 @@ class Simulation:
         self.applications_came = np.zeros(len(instance.applications), dtype=np.int64)
         self.drawn = np.zeros(len(instance.applications), dtype=np.int64)
 
-    def _laid_out(self, plan: Plan) -> tuple[list[Part], Routing]:
+    def _laid_out(self, plan: Plan) -> tuple[list[GpuGroup], Routing]:
         """Return the GPUs of ``plan`` before anybody comes, and where requests go."""
-        parts: list[Part] = []
+        parts: list[GpuGroup] = []
         first = 0
         for site in sites(plan, self.instance, self.truth):
-            parts.append(Part.idle(site, first, self.seconds_kept))
+            parts.append(GpuGroup.idle(site, first, self.seconds_kept))
             first += len(site.slots)
         slots = [part.site.slots for part in parts]
         routing = routing_of(
@@ -221,7 +221,7 @@ class Simulation:
         """Return how many requests are measured."""
         return int(np.searchsorted(times_ms, self.terms.to_ms) - np.searchsorted(times_ms, self.terms.from_ms))
 
-    def _refill(self, part: Part, new: Sequence[tuple[Floats, Ints]]) -> None:
+    def _refill(self, part: GpuGroup, new: Sequence[tuple[Floats, Ints]]) -> None:
         """Lay the requests that wait and the new ones side by side, with room for those of later stages."""
         pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
         at = 0
@@ -263,7 +263,7 @@ class Simulation:
                 one.slo_ms,
                 self._offered_to(one),
                 seconds,
-                Outcome(*(int(n[a]) for n in (self.applications_came, *self.underway[-4:-1]))),
+                RequestCounts(*(int(n[a]) for n in (self.applications_came, *self.underway[-4:-1]))),
                 self.underway.histogram[a],
                 float(self.underway.largest_ms[a]),
             )
@@ -282,7 +282,7 @@ class Simulation:
             workload.slo_ms,
             self.offered[workload.id],
             self.settings.seconds,
-            Outcome(came, int(counts["served"]), int(counts["late"]), int(counts["dropped"])),
+            RequestCounts(came, int(counts["served"]), int(counts["late"]), int(counts["dropped"])),
             self.measured.histogram[w],
             float(counts["largest_ms"]),
             float(counts["latency_ms"]),

@@ -5,12 +5,12 @@ from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
 from bench.simulation.binning import bin_of
+from bench.simulation.contention import retime
 from bench.simulation.lateness import is_late, would_be_late
 from bench.simulation.layout import Records
 from bench.simulation.noise import noise_factor
-from bench.simulation.pace import retime
 from bench.simulation.routing import Routing, next_slot
-from bench.simulation.state import Terms
+from bench.simulation.state import KernelSettings
 from instances.compiled import inlined, kernel
 from instances.queueing import next_batch
 from instances.tables import Tables
@@ -25,7 +25,7 @@ def advance(
     executors: Records,
     slots: Records,
     times: Records,
-    terms: Terms,
+    terms: KernelSettings,
     arrivals_ms: Floats,
     request: Ints,
     queues: Records,
@@ -119,7 +119,7 @@ def _start(
     executors: Records,
     slots: Records,
     times: Records,
-    terms: Terms,
+    terms: KernelSettings,
     arrivals_ms: Floats,
     request: Ints,
     queues: Records,
@@ -170,7 +170,7 @@ def _start(
 def _end(
     slots: Records,
     times: Records,
-    terms: Terms,
+    terms: KernelSettings,
     arrivals_ms: Floats,
     queues: Records,
     state: Records,
@@ -208,7 +208,7 @@ def _end(
 
 
 @inlined
-def _drop(terms: Terms, counts: Records, by_second: Records, s: int, arrival_ms: float) -> None:
+def _drop(terms: KernelSettings, counts: Records, by_second: Records, s: int, arrival_ms: float) -> None:
     """Count a request that is dropped."""
     if terms.from_ms <= arrival_ms < terms.to_ms:
         counts[s].arrived += 1
@@ -224,7 +224,7 @@ def _hand_over(
     executors: Records,
     slots: Records,
     times: Records,
-    terms: Terms,
+    terms: KernelSettings,
     arrivals_ms: Floats,
     request: Ints,
     queues: Records,

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway
-from bench.simulation.part import Part
+from bench.simulation.gpu_group import GpuGroup
 from bench.simulation.routing import Routing
-from bench.simulation.state import Terms
+from bench.simulation.state import KernelSettings
 from instances import Gpulet, Instance, Partition, Plan
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def identity(gpulet: Gpulet) -> tuple[Hashable, ...]:
     return gpulet.share_units, gpulet.start, gpulet.processes, slots
 
 
-def not_running_ms(parts: Sequence[Part], workloads: int) -> list[Floats]:
+def not_running_ms(parts: Sequence[GpuGroup], workloads: int) -> list[Floats]:
     """Return when those came that are in no batch yet, in the order of time, for each workload."""
     found: list[list[Floats]] = [[np.empty(0)] for _ in range(workloads)]
     for part in parts:
@@ -53,7 +53,7 @@ def not_running_ms(parts: Sequence[Part], workloads: int) -> list[Floats]:
     return [np.sort(np.concatenate(pieces)) for pieces in found]
 
 
-def _running(part: Part) -> list[int]:
+def _running(part: GpuGroup) -> list[int]:
     """Return how many requests of each slot are in its batch."""
     running = [0] * len(part.queues)
     for state in part.state:
@@ -63,7 +63,7 @@ def _running(part: Part) -> list[int]:
 
 
 def take_over(
-    before: Plan, old: Sequence[Part], after: Plan, new: Sequence[Part], instance: Instance, now_ms: float
+    before: Plan, old: Sequence[GpuGroup], after: Plan, new: Sequence[GpuGroup], instance: Instance, now_ms: float
 ) -> None:
     """Let processes that are in both plans go on in the new one, and all others there begin at ``now_ms``.
 
@@ -90,7 +90,7 @@ def take_over(
             _go_on(old[of], earlier, new[site], executor)
 
 
-def _go_on(old: Part, earlier: int, new: Part, executor: int) -> None:
+def _go_on(old: GpuGroup, earlier: int, new: GpuGroup, executor: int) -> None:
     """Move a process and its batch."""
     was, state = old.site.executors[earlier], old.state[earlier]
     record = new.site.executors[executor]
@@ -110,7 +110,7 @@ def _go_on(old: Part, earlier: int, new: Part, executor: int) -> None:
     old.state["slot"][earlier] = NONE
 
 
-def end_batches(part: Part, terms: Terms, routing: Routing, flow: Flow, underway: Underway) -> None:
+def end_batches(part: GpuGroup, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway) -> None:
     """Let the batches end that run; one that the performance model never lets end is given up."""
     while True:
         ends_ms = part.state["event_ms"][(part.state["slot"] != NONE) & np.isfinite(part.state["event_ms"])]

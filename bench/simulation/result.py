@@ -182,7 +182,7 @@ def _fraction(served: Sequence[Served], rate: Any) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestCounts:
     """Requests that came, were served (in time or late), were served late, were dropped."""
 
     came: int
@@ -196,7 +196,7 @@ def served(
     slo_ms: float,
     offered_rps: float,
     seconds: float,
-    requests: Outcome,
+    requests: RequestCounts,
     histogram: Ints,
     largest_ms: float,
     latency_ms: float | None = None,

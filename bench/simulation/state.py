@@ -55,7 +55,7 @@ BY_SECOND = np.dtype([("arrived", "i8"), ("served", "i8"), ("late", "i8"), ("dro
 """Requests by the second in which they arrived."""
 
 
-class Terms(NamedTuple):
+class KernelSettings(NamedTuple):
     """What a simulation is asked to do.
 
     Attributes

@@ -115,7 +115,7 @@ def _drop_dominated(tables: Tables, model: int, budget_ms: Floats, memory_binds:
                 keep[other] = False
 
 
-class _Served(NamedTuple):
+class _BatchTable(NamedTuple):
     """Every batch of one workload, at the rate that suits it best of those worth the same; arrays are by batch."""
 
     position: int
@@ -126,7 +126,7 @@ class _Served(NamedTuple):
     possible: NDArray[np.bool_]
 
 
-def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _Served:
+def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _BatchTable:
     model = int(view.model[workload])
     top = int(view.tables.max_batch[model])
     budgets = view.budget_ms(workload, np.arange(1, top + 1)[:, None], rates_rps[None, :])
@@ -137,10 +137,10 @@ def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _Ser
         + [least_share_alone(view.tables, model, b, float(budget[b])) for b in range(1, top + 1)],
         dtype=np.int64,
     )
-    return _Served(position, model, rate, budget, lower, (budget > 0.0) & (lower <= view.tables.share_units))
+    return _BatchTable(position, model, rate, budget, lower, (budget > 0.0) & (lower <= view.tables.share_units))
 
 
-def _memory_can_bind(view: View, served: list[_Served]) -> bool:
+def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
     """Whether some set of workloads fits into the shares alone but perhaps not into memory (fractional knapsack)."""
     memory: dict[int, float] = {}
     units: dict[int, int] = {}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Run
-from formulations.colgen.master import Cover, Master, Relaxation
+from formulations.colgen.master import Covering, Master, Relaxation
 from formulations.colgen.plans import plan_of
 from formulations.colgen.pricer import Pattern, Priced
 from instances import Instance, PlacedGpu, Plan, PlanClass
@@ -31,7 +31,7 @@ CLOSING_ROOM = 1e-6
 
 
 @dataclass(slots=True)
-class Tally:
+class GenerationCounts:
     """Counts for the statistics of a run."""
 
     iterations: int = 0
@@ -77,7 +77,7 @@ class Generation:
         self.relaxation: Relaxation | None = None
         self.centre: Relaxation | None = None
         self.bound = self.trivial_bound
-        self.tally = Tally()
+        self.tally = GenerationCounts()
 
     # What an objective decides ----------------------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ class Generation:
         """The bound before anything is known."""
         raise NotImplementedError
 
-    def cover(self) -> Cover:
+    def cover(self) -> Covering:
         """What the master asks for."""
         raise NotImplementedError
 

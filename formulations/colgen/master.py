@@ -42,7 +42,7 @@ class Relaxation:
 
 
 @dataclass(frozen=True, slots=True)
-class Cover:
+class Covering:
     """What the master asks for.
 
     Attributes
@@ -70,7 +70,7 @@ class Cover:
 class Master:
     """Columns are patterns, rows are classes of workloads and pools of GPUs; the objective is minimised."""
 
-    def __init__(self, cover: Cover, threads: int) -> None:
+    def __init__(self, cover: Covering, threads: int) -> None:
         import highspy
 
         # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bench.api import Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.generation import Generation
-from formulations.colgen.master import Cover, Relaxation
+from formulations.colgen.master import Covering, Relaxation
 from formulations.colgen.pricer import Pattern, Priced, Pricer
 from formulations.rates import Rates, rates_at, rates_of
 from instances import GOODPUT_STEP, Instance
@@ -92,10 +92,10 @@ class CostGeneration(_SpatialGeneration):
 
     trivial_bound = 0.0
 
-    def cover(self) -> Cover:
+    def cover(self) -> Covering:
         """Return what the master asks for."""
         free = np.full_like(self.copies, np.inf)
-        return Cover(self.class_of, self.copies, free, self.count, artificial_cost=10.0 * float(self.price.max()))
+        return Covering(self.class_of, self.copies, free, self.count, artificial_cost=10.0 * float(self.price.max()))
 
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""
@@ -209,10 +209,10 @@ class GoodputGeneration(_SpatialGeneration):
         """Nobody serves more than what arrives."""
         return most_served(self.instance)
 
-    def cover(self) -> Cover:
+    def cover(self) -> Covering:
         """Return what the master asks for."""
         free = np.full_like(self.copies, -np.inf)
-        return Cover(self.class_of, free, self.copies, self.count, artificial_cost=0.0)
+        return Covering(self.class_of, free, self.copies, self.count, artificial_cost=0.0)
 
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""

@@ -9,7 +9,7 @@ from pyomo.contrib.solver.common.factory import SolverFactory
 from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondition
 
 from bench.api import Run
-from formulations.compact.answer import Answer
+from formulations.compact.answer import SolverAnswer
 
 NO_SOLUTION = frozenset({TerminationCondition.provenInfeasible, TerminationCondition.infeasibleOrUnbounded})
 """Every variable of a compact model is bounded, so it is never unbounded."""
@@ -18,7 +18,7 @@ HIGHS_MOST = 2**31 - 1
 """The largest whole number that HiGHS takes."""
 
 
-def solve(model: Any, run: Run, reserve_s: float = 0.0) -> Answer:
+def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:
     """Solve a mixed-integer linear Pyomo model with HiGHS and load the best solution found.
 
     Parameters
@@ -59,4 +59,4 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> Answer:
         results.solution_loader.load_vars()
     finished = infeasible or results.solution_status is SolutionStatus.optimal
     nodes = results.extra_info.get("mip_node_count")
-    return Answer(solved, finished, infeasible, bound, 0.0 if nodes is None else float(nodes.value()))
+    return SolverAnswer(solved, finished, infeasible, bound, 0.0 if nodes is None else float(nodes.value()))

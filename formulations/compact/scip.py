@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Run
-from formulations.compact.answer import Answer
+from formulations.compact.answer import SolverAnswer
 from formulations.compact.model import CompactModel, Expr
 
 MEMORY_PART = 0.5
@@ -56,7 +56,9 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
         self.found()
 
 
-def solve(model: CompactModel, run: Run, reserve_s: float, take: Callable[[Callable[[Expr], float]], None]) -> Answer:
+def solve(
+    model: CompactModel, run: Run, reserve_s: float, take: Callable[[Callable[[Expr], float]], None]
+) -> SolverAnswer:
     """Solve a compact model with its relations as they are, each with room.
 
     Parameters
@@ -99,4 +101,6 @@ def solve(model: CompactModel, run: Run, reserve_s: float, take: Callable[[Calla
     if infeasible:
         bound = math.inf if model.instance.objective.minimised else -math.inf
     known = infeasible or abs(bound) < scip.infinity()
-    return Answer(scip.getNSols() > 0, finished, infeasible, bound if known else None, float(scip.getNTotalNodes()))
+    return SolverAnswer(
+        scip.getNSols() > 0, finished, infeasible, bound if known else None, float(scip.getNTotalNodes())
+    )

@@ -28,7 +28,7 @@ def solver_deadline(run: Run, part: float = 1.0) -> float:
 
 
 @dataclass
-class Progress:
+class CpSatProgress:
     """Keeps the best plan and bound, in whole numbers, and reports each better one.
 
     Attributes

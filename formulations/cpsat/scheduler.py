@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.capacity.throughput import MostThroughput
-from formulations.cpsat.progress import Progress, solver_deadline
+from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.whole_numbers import Weights
 from formulations.problem import TOO_FEW, WHOLE, Group, Problem
@@ -97,7 +97,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     price = [offer.view.gpu.price_per_hour for offer in problem.offers]
     exact = [Fraction(repr(each)) for each in price]
     weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)
-    progress = Progress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
+    progress = CpSatProgress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
     for groups in _starts(problem, run, problem.largest_first(), price):
         if problem.serves_all(groups):
             progress.accept(groups)
@@ -139,7 +139,7 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
         steps = [round(STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents]
         return sum(weights.whole[r.workload] * step for r, step in zip(residents, steps, strict=True))
 
-    progress = Progress(problem, run, weights, worth_of)
+    progress = CpSatProgress(problem, run, weights, worth_of)
     progress.accept(())
     servable = [w for w in range(len(workloads)) if problem.least_fraction(w) <= 1.0]
     progress.improve_bound(sum(STEPS * weights.whole[w] for w in servable))
@@ -163,7 +163,7 @@ def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[fl
 
 
 def _search(
-    progress: Progress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
+    progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
 ) -> bool:
     """Solve the model that ``prepare`` gives an objective; return whether the search was completed."""
     from formulations.cpsat.assignment import Assignment

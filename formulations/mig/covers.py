@@ -7,7 +7,7 @@ from typing import NamedTuple
 NODE_LIMIT = 20_000
 
 
-class Cover(NamedTuple):
+class MigCover(NamedTuple):
     """The cheapest instances found that serve a workload.
 
     Attributes
@@ -22,7 +22,7 @@ class Cover(NamedTuple):
     numbers: tuple[int, ...]
 
 
-def cheapest_cover(price: Sequence[int], rate: Sequence[int], demand: int, node_limit: int = NODE_LIMIT) -> Cover:
+def cheapest_cover(price: Sequence[int], rate: Sequence[int], demand: int, node_limit: int = NODE_LIMIT) -> MigCover:
     """Return the cheapest whole numbers of each kind whose rates add up to ``demand``: depth first, exact arithmetic.
 
     Parameters
@@ -66,7 +66,7 @@ def cheapest_cover(price: Sequence[int], rate: Sequence[int], demand: int, node_
     numbers = [0] * len(rate)
     for kind, number in zip(order, best_count, strict=False):
         numbers[kind] = number
-    return Cover(best if nodes <= node_limit else least, tuple(numbers))
+    return MigCover(best if nodes <= node_limit else least, tuple(numbers))
 
 
 def _ceil(numerator: int, denominator: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bench.api import Run
-from formulations.mig.covers import Cover, cheapest_cover
+from formulations.mig.covers import MigCover, cheapest_cover
 from formulations.mig.offers import Floats, Offers
 from instances import Instance
 from instances.costs import next_cost
@@ -54,7 +54,7 @@ class _Pricing:
         self._gpu_prices = [math.floor(pool.type.price_per_hour * _PER_DOLLAR) for pool in instance.gpus]
         self._available = [pool.count for pool in instance.gpus]
 
-    def bound(self, worth: Floats) -> tuple[float, list[Cover]]:
+    def bound(self, worth: Floats) -> tuple[float, list[MigCover]]:
         """Return the bound that prices near ``worth`` prove, and the cheapest cover of every workload at them."""
         prices = [max(0, math.floor(price * _PER_DOLLAR)) for price in worth.tolist()]
         total = 0
@@ -126,7 +126,7 @@ class _Master:
         worth = np.maximum(dual[self._workloads : self._workloads + self._kinds], 0.0)
         return float(self._solver.getInfo().objective_function_value), worth, dual[: self._workloads]
 
-    def add(self, covers: Sequence[Cover], worth: Floats, served: Floats) -> bool:
+    def add(self, covers: Sequence[MigCover], worth: Floats, served: Floats) -> bool:
         """Add the covers that are cheaper than what serving their workload is worth; whether there were any."""
         found = False
         for workload, cover in enumerate(covers):

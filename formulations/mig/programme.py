@@ -16,7 +16,7 @@ _ENOUGH = 1e4
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class MigSolution:
     """What the solver found.
 
     Attributes
@@ -37,7 +37,7 @@ class Solution:
     nodes: int
 
 
-def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> Solution:
+def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSolution:
     """Minimise the cost within the terms of ``run``; a plan that costs no more than ``stop_at`` is optimal.
 
     min  sum_l price_l x_l
@@ -85,6 +85,6 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> Solut
     nodes = max(0, int(info.mip_node_count))
     nothing = np.zeros((workloads, kinds), np.int64)
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        return Solution(None, nothing, proven, nodes)
+        return MigSolution(None, nothing, proven, nodes)
     value = np.round(solver.getSolution().col_value).astype(np.int64)
-    return Solution(value[: len(x)], value[len(x) :].reshape(workloads, kinds), proven, nodes)
+    return MigSolution(value[: len(x)], value[len(x) :].reshape(workloads, kinds), proven, nodes)

@@ -1,7 +1,7 @@
 """A100 with InSS's eight models (its Sec. 6), shaped like RaPP's on a V100 and pinned to points of Tables 3 and 4.
 
 The paper's points are GPU times of the model named first, beside the others; a star means batch 8 at 20 percent. Of 28
-points 18 are pinned (``Point.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and
+points 18 are pinned (``PublishedTime.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and
 50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30, 50 and 60 % of MobileNet. Row E*&M1 observes
 EfficientNet: the times hardly depend on the share that varies. MobileNet itself is observed nowhere; it is MnasNet
 scaled as RaPP's MobileNetV2 is to its MnasNet.
@@ -26,7 +26,7 @@ from instances.profile import Line
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PublishedTime:
     """A published GPU time: of ``own`` beside ``others``."""
 
     row: str
@@ -48,9 +48,9 @@ def _row(
     observed_ms: Sequence[float],
     published_ms: Sequence[float],
     pinned: str,
-) -> list[Point]:
+) -> list[PublishedTime]:
     columns = zip(own, others, observed_ms, published_ms, pinned, strict=True)
-    return [Point(row, at, beside, seen, said, mark == "p") for at, beside, seen, said, mark in columns]
+    return [PublishedTime(row, at, beside, seen, said, mark == "p") for at, beside, seen, said, mark in columns]
 
 
 def _at_batches(model: str) -> list[Configuration]:
@@ -219,7 +219,7 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
     return found
 
 
-def gpu_times_ms(gpu: GpuType, points: Sequence[Point]) -> Floats:
+def gpu_times_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
     """Return InSS's GPU times for published points: what the tables observe, transfers excluded."""
     groups = [(point.own, *point.others) for point in points]
     found = [times[0] for times in latencies_ms(gpu, "inss", groups)]
@@ -230,7 +230,7 @@ def gpu_times_ms(gpu: GpuType, points: Sequence[Point]) -> Floats:
     return np.array([t - p.own.batch * per_item_ms[p.own.model] for t, p in zip(found, points, strict=True)])
 
 
-def relative_errors(gpu: GpuType, points: Sequence[Point]) -> Mapping[Point, float]:
+def relative_errors(gpu: GpuType, points: Sequence[PublishedTime]) -> Mapping[PublishedTime, float]:
     """Return ``predicted / observed - 1`` of published points."""
     errors = gpu_times_ms(gpu, points) / np.array([point.observed_ms for point in points]) - 1.0
     return dict(zip(points, errors.tolist(), strict=True))

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from instances.catalogue.table import Table
+from instances.catalogue.table import FileTable
 from instances.catalogue.writing import gpu_type_to_toml
 from instances.errors import InputError, printable, unknown_name
 from instances.gpu import ISOLATED, DnnModel, GpuType, Hardware, Provenance
@@ -58,12 +58,12 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
         If a field is missing or of the wrong type; ``where`` names the file.
     """
     try:
-        return _gpu_type(Table(entry, where))
+        return _gpu_type(FileTable(entry, where))
     except InputError as error:
         raise InputError(printable(error.where), printable(error.problem)) from None  # keys may hold any character
 
 
-def _gpu_type(file: Table) -> GpuType:
+def _gpu_type(file: FileTable) -> GpuType:
     mig = _mig(file.table("mig")) if "mig" in file else None
     models = file.table("models") if mig is None else None
     return GpuType(
@@ -80,7 +80,7 @@ def _gpu_type(file: Table) -> GpuType:
     )
 
 
-def _solo(table: Table) -> SoloProfile:
+def _solo(table: FileTable) -> SoloProfile:
     batch, share_pct = table.wholes("batch"), table.numbers("share_pct")
     return SoloProfile(
         batch=batch,
@@ -94,14 +94,14 @@ def _solo(table: Table) -> SoloProfile:
     )
 
 
-def _company(table: Table, solo: SoloProfile | None) -> Company:
+def _company(table: FileTable, solo: SoloProfile | None) -> Company:
     if solo is None:
         raise InputError(f"{table.file}: {table.path}", "stands without solo; expected the grid of its times alone")
     grid = table.grid("gpu_ms", len(solo.batch), len(solo.share_pct))
     return Company(grid, table.number("alpha_l2"), table.number("alpha_dram"))
 
 
-def _mig(table: Table) -> MigProfile:
+def _mig(table: FileTable) -> MigProfile:
     models = table.table("models")
     row = (int, int, int, float, float)
     return MigProfile(
@@ -110,7 +110,7 @@ def _mig(table: Table) -> MigProfile:
     )
 
 
-def _model(name: str, table: Table) -> DnnModel:
+def _model(name: str, table: FileTable) -> DnnModel:
     k1, k2, k3, k4, k5 = table.numbers("k", 5)
     solo = _solo(table.table("solo")) if "solo" in table else None
     return DnnModel(
@@ -133,7 +133,7 @@ def _model(name: str, table: Table) -> DnnModel:
     )
 
 
-def _provenance(table: Table) -> Provenance:
+def _provenance(table: FileTable) -> Provenance:
     residual = table.table("residual") if "residual" in table else None
     figures = {} if residual is None else {name: residual.number(name) for name in residual.content}
     return Provenance(table.text("kind"), table.text("source"), figures)

@@ -14,7 +14,7 @@ Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FileTable:
     """A table of a file.
 
     Attributes
@@ -93,18 +93,18 @@ class Table:
 
         return self._field(key, lambda value: _listed(value, row), f"a list of rows of {len(kinds)} numbers")
 
-    def table(self, key: str) -> "Table":
+    def table(self, key: str) -> "FileTable":
         """Return a field that is a table."""
         content = self._field(key, _mapping, "a table")
-        return Table(content, self.file, f"{self.path}.{key}" if self.path else key)
+        return FileTable(content, self.file, f"{self.path}.{key}" if self.path else key)
 
-    def tables(self, key: str) -> Iterator["Table"]:
+    def tables(self, key: str) -> Iterator["FileTable"]:
         """Yield the tables of a field that is a list of them."""
         entries: tuple[Mapping[str, Any], ...] = self._field(
             key, lambda value: _listed(value, _mapping), "a list of tables"
         )
         for position, entry in enumerate(entries):
-            yield Table(entry, self.file, f"{self.path}.{key}[{position}]")
+            yield FileTable(entry, self.file, f"{self.path}.{key}[{position}]")
 
     def as_numbers(self, kind: type[Built]) -> Built:
         """Return the table as a dataclass of numbers, every field of which it has and no other."""

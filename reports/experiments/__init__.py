@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.experiments.claim import COUNTED, Claim, Table, Tally, compare, fill, markdown
+from reports.experiments.claim import COUNTED, Claim, QueryTable, Tally, compare, fill, markdown
 from reports.experiments.runs import Runs, merged
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _tables(name: str, runs: Runs, tally: Tally) -> Mapping[str, str]:
     """Return by name, in lower case, the tables that a module has, filled."""
     found = {}
     for key, value in vars(import_module(f"{__name__}.{name}")).items():
-        if isinstance(value, Table):
+        if isinstance(value, QueryTable):
             found[key.lower()] = fill(value, runs)
         elif isinstance(value, tuple) and value and all(isinstance(one, Claim) for one in value):
             found[key.lower()] = compare(value, runs, tally)

@@ -21,7 +21,7 @@ NOTHING_PUBLISHED = "–"
 """The paper's column of a line that the paper says nothing about; such a line has no verdict."""
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """How the numbers here compare with the paper's."""
 
     REPRODUCED = "reproduced"
@@ -89,19 +89,19 @@ class Claim:
         """Whether the paper says anything to compare with."""
         return self.paper != NOTHING_PUBLISHED
 
-    def verdict(self, ours: Values) -> Verdict | None:
+    def verdict(self, ours: Values) -> ClaimVerdict | None:
         """Return the verdict on our numbers; ``None`` where the paper says nothing."""
         if not self.published:
             return None
         if self.not_comparable:
-            return Verdict.NOT_COMPARABLE
+            return ClaimVerdict.NOT_COMPARABLE
         if None in ours:
-            return Verdict.DIFFERENT
+            return ClaimVerdict.DIFFERENT
         if self._agrees(ours):
-            return Verdict.REPRODUCED
+            return ClaimVerdict.REPRODUCED
         if self.better is not None and self.better(*ours) > 1.0:
-            return Verdict.BETTER
-        return Verdict.DIFFERENT
+            return ClaimVerdict.BETTER
+        return ClaimVerdict.DIFFERENT
 
     def _agrees(self, ours: Values) -> bool:
         if self.holds is not None:
@@ -117,16 +117,16 @@ class Claim:
         match self.verdict(ours):
             case None:
                 return "", self.note
-            case Verdict.REPRODUCED:
+            case ClaimVerdict.REPRODUCED:
                 tolerance = self.criterion or (f"within {100.0 * self.within:g} %" if self.within else "exactly")
-                return f"{Verdict.REPRODUCED}: {tolerance}", self.note
-            case Verdict.BETTER:
+                return f"{ClaimVerdict.REPRODUCED}: {tolerance}", self.note
+            case ClaimVerdict.BETTER:
                 assert self.better is not None
-                return f"{Verdict.BETTER}: {self.better(*ours):.3g} times", self.note
-            case Verdict.DIFFERENT:
-                return Verdict.DIFFERENT, _joined(self.reason, self.note)
-            case Verdict.NOT_COMPARABLE:
-                return Verdict.NOT_COMPARABLE, _joined(self.not_comparable, self.note)
+                return f"{ClaimVerdict.BETTER}: {self.better(*ours):.3g} times", self.note
+            case ClaimVerdict.DIFFERENT:
+                return ClaimVerdict.DIFFERENT, _joined(self.reason, self.note)
+            case ClaimVerdict.NOT_COMPARABLE:
+                return ClaimVerdict.NOT_COMPARABLE, _joined(self.not_comparable, self.note)
 
 
 def below(paper: float) -> Callable[..., float]:
@@ -135,7 +135,7 @@ def below(paper: float) -> Callable[..., float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class QueryTable:
     """A table: its head, and its lines of words and queries."""
 
     head: tuple[str, ...]
@@ -148,7 +148,7 @@ NOT_AT_HAND = "not at hand"
 Tally = Counter[str]
 """Claims of a section by verdict, and those ``NOT_AT_HAND``."""
 
-COUNTED = (*Verdict, NOT_AT_HAND)
+COUNTED = (*ClaimVerdict, NOT_AT_HAND)
 
 
 def compare(claims: Sequence[Claim], runs: "Runs", tally: Tally) -> str:
@@ -169,7 +169,7 @@ def compare(claims: Sequence[Claim], runs: "Runs", tally: Tally) -> str:
     return markdown(HEAD, lines)
 
 
-def fill(table: Table, runs: "Runs") -> str:
+def fill(table: QueryTable, runs: "Runs") -> str:
     """Return a table in Markdown with the answers to its queries."""
     lines = [tuple(cell if isinstance(cell, str) else answer(cell, runs) for cell in line) for line in table.lines]
     return markdown(table.head, lines)

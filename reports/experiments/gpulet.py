@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.max_rate import late_fraction
 from bench.simulation.result import VIOLATIONS_ALLOWED
-from reports import courses
-from reports.experiments.claim import Claim, Table, Values, duration
+from reports import online_plot
+from reports.experiments.claim import Claim, QueryTable, Values, duration
 from reports.experiments.runs import NotAtHandError, Runs, the_instance
 from reports.figure import Need
 from reports.figures import (
@@ -77,7 +77,7 @@ def _taken(need: Need) -> Callable[[Runs], str]:
     return query
 
 
-COUNTS = Table(
+COUNTS = QueryTable(
     ("scheduler", *(f"plans / confirmed, `{scenarios}`" for scenarios in SETS), "all decisions of the larger (median)"),
     [
         (label, *(_counted(_on(scenarios, label)) for scenarios in SETS), _taken(_on(SETS[-1], label)))
@@ -130,11 +130,11 @@ def _of_the_ideal(figure: ModuleType, *, second_pass: bool = False) -> Callable[
     return query
 
 
-def _course(setting: courses.Setting) -> Callable[[Runs], Values]:
+def _course(setting: online_plot.Setting) -> Callable[[Runs], Values]:
     """Percentage not in time while plans follow the load and by the first plan, and least and most GPUs."""
 
     def query(_: Runs) -> Values:
-        following, kept = (courses.course(setting, policy) for policy in ("reschedule", "static"))
+        following, kept = (online_plot.course(setting, policy) for policy in ("reschedule", "static"))
         gpus = [period.gpus_used for period in following.periods]
         late = [100.0 * course.seen.violation_rate for course in (following, kept)]
         return (*late, min(gpus), max(gpus))
@@ -331,8 +331,8 @@ def planned_at(runs: Runs, need: Need, instance: str) -> "Row":
     return next(row for row in runs.rows(need) if row.instance == instance)
 
 
-def _rates(figure: ModuleType) -> Table:
-    return Table(
+def _rates(figure: ModuleType) -> QueryTable:
+    return QueryTable(
         ("", *figure.NEEDS),
         [(instance, *(_rate(figure.NEEDS, label, instance) for label in figure.NEEDS)) for instance in figure.NAMES],
     )

@@ -6,7 +6,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from bench.simulation.result import VIOLATIONS_ALLOWED
-from reports.experiments.claim import Claim, Table, Values, duration
+from reports.experiments.claim import Claim, QueryTable, Values, duration
 from reports.experiments.runs import NotAtHandError, Runs
 from reports.figure import Need
 from reports.figures import inss_fig3, inss_fig11, inss_fig18, inss_fig19, inss_models
@@ -276,7 +276,7 @@ def _best_bound(runs: Runs) -> str:
     return "none" if row.bound is None or not row.bound_certified else f"≤ {row.bound:,.0f} req/s"
 
 
-CAPACITY = Table(
+CAPACITY = QueryTable(
     ("`4gpu`", "capacity", "constraints broken", "not in time", "GPUs", "decision"),
     [*(_capacity(label) for label in FOUR), ("certified bound (`colgen`)", _best_bound, "", "", "", "")],
 )
@@ -313,7 +313,7 @@ def _typical_decision(label: str) -> Callable[[Runs], str]:
     return lambda runs: duration(median(row.decision_s or 0.0 for row in runs.rows(_DRAWN[label])))
 
 
-UNSEEN = Table(
+UNSEEN = QueryTable(
     ("a hundred draws", "of the optimum", "the least of them", "constraints broken", "not in time", "decision, median"),
     [
         (
@@ -337,7 +337,7 @@ def _reached(instance: str, scheduler: str, work: int) -> Callable[[Runs], str]:
     return query
 
 
-WARM = Table(
+WARM = QueryTable(
     ("instance, rounds, nodes", "`local-search`", "`local-search@ts`", "`colgen`", "`colgen@ts`"),
     [
         (
@@ -361,7 +361,7 @@ def _judged(instance: str, scheduler: str) -> Callable[[Runs], str]:
     return query
 
 
-LAYERS = Table(
+LAYERS = QueryTable(
     ("instance", "`ts`: dealt evenly", "`ts-hierarchy`: dealt by a trained layer"),
     [
         (f"`{instance}`", _judged(instance, "ts"), _judged(instance, "ts-hierarchy"))

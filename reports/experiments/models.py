@@ -13,7 +13,7 @@ from instances.measurements import Configuration
 from instances.performance import performance_model_names
 from instances.performance.prediction import latencies_ms
 from instances.performance.validation import HELD_OUT, Errors, validate, validate_held_out
-from reports.experiments.claim import NOTHING_PUBLISHED, Claim, Table, Values
+from reports.experiments.claim import NOTHING_PUBLISHED, Claim, QueryTable, Values
 from reports.experiments.runs import NotAtHandError, Runs
 from reports.figures import gpulet_fig7, igniter_fig11, igniter_fig12, igniter_fig13
 from reports.measured import measured_pairs
@@ -56,7 +56,7 @@ def _line(gpu: str, model: str, held_out: str | None = None) -> tuple[str | Call
     return (gpu, f"`{model}`{said}", *(column(name) for name in QUANTILES))
 
 
-ERRORS = Table(
+ERRORS = QueryTable(
     ("GPU", "model", *(name.upper() if name[0] == "p" else name for name in QUANTILES)),
     [
         line
@@ -99,7 +99,7 @@ def _percent(part: float) -> str:
     return f"{100.0 * part:.1f} %"
 
 
-NEVER_SEEN = Table(
+NEVER_SEEN = QueryTable(
     ("`hybrid` on pairs of models that were never seen together, V100", "P95"),
     [
         ("error", lambda _: _percent(errors("v100", "hybrid", "pair").summary["p95"])),

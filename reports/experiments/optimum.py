@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.ledger.gap import gaps
-from reports.experiments.claim import Table, duration
+from reports.experiments.claim import QueryTable, duration
 from reports.experiments.facts import measured_once
 from reports.experiments.igniter import IGNITER
 from reports.experiments.runs import Runs, the_instance
@@ -97,7 +97,7 @@ def _large_line(instance: str) -> tuple[str | Query, ...]:
     )
 
 
-GAPS = Table(
+GAPS = QueryTable(
     ("instance", "igniter", "local-search", "colgen", "certified bound", "gap of igniter", "local-search", "colgen"),
     [_large_line(instance) for instance in LARGE],
 )
@@ -115,7 +115,7 @@ def _class_line(instance: str, plan_class: str) -> tuple[str | Query, ...]:
 
 
 _CLASS_WORK = {"spatial": LARGE["64gpu-cost"], "split": _SPLIT_WORK}
-CLASSES = Table(
+CLASSES = QueryTable(
     ("instance", "plans", "best plan", "certified bound"),
     [_class_line(instance, kind) for instance in ("igniter-12", "64gpu-cost") for kind in _CLASS_WORK],
 )
@@ -137,7 +137,7 @@ def _solved(scheduler: str, size: int) -> Query:
     return query
 
 
-SCALING = Table(
+SCALING = QueryTable(
     ("workloads", "cpsat", "colgen"),
     [(str(size), _solved("cpsat", size), _solved("colgen", size)) for size in _sizes()],
 )
@@ -169,7 +169,7 @@ def _turns_line(instance: str) -> tuple[str | Query, ...]:
     )
 
 
-PLANS_IN_TURNS = Table(
+PLANS_IN_TURNS = QueryTable(
     (
         "instance",
         "elastic-partitioning",

@@ -6,12 +6,12 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bench.evaluation import Trial
 from bench.judge.judging import judge
 from bench.simulate import Interference, Settings, simulate
 from bench.simulation.arrivals import Arrivals
-from bench.trial import Trial
 from instances.files import plan_from_json
-from reports.experiments.claim import Table
+from reports.experiments.claim import QueryTable
 from reports.experiments.igniter import BASELINES, twelve
 from reports.experiments.runs import NotAtHandError, Runs, the_instance
 from reports.figure import Need
@@ -83,7 +83,7 @@ def _simulated_line(said: str, settings: Settings) -> tuple[str | Query, ...]:
     return said, *(_violating(settings, scheduler) for scheduler in _FOUR)
 
 
-TWELVE = Table(
+TWELVE = QueryTable(
     ("workloads in violation", *_FOUR),
     [
         (
@@ -123,7 +123,7 @@ def _gpus(scheduler: str, headroom: float) -> Query:
     return query
 
 
-WRONG = Table(
+WRONG = QueryTable(
     ("scheduler", "headroom", "GPUs", "constraints broken", "not in time, constant (%)", "not in time, Poisson (%)"),
     [
         (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
-from reports.contest import NEEDS, Contest, contest, failures, too_few
+from reports.complete_table import NEEDS, Contest, contest, failures, too_few
 from reports.figure import Figure
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.palette import QUIET, scheduler_look
 from reports.statistics.best_known import mean_gap
 from reports.statistics.critical_difference import Ranking, rank_schedulers

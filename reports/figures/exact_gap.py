@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from instances.costs import next_cost
 from instances.instance import Instance
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import QUIET, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 

@@ -6,8 +6,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from instances.costs import next_cost
-from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 

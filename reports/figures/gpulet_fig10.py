@@ -9,8 +9,8 @@ import numpy as np
 
 from instances.catalogue import gpu_type
 from instances.performance import performance_model_names
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.figure import Figure
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.measured import measured_pairs, missing_note, nothing_measured
 from reports.palette import performance_look
 from reports.scatter import cumulate

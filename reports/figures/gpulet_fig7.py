@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, note_height_in, page, save, write_note
 from reports.figure import Figure
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, write_note
 from reports.measured import measured_pairs, missing_note
-from reports.palette import QUIET, Look, performance_look
+from reports.palette import QUIET, LineStyle, performance_look
 from reports.scatter import cumulate
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _draw(name: str, folder: Path) -> list[Path]:
     for gpu, line in (("v100", "-"), ("a100", "--")):
         if samples := measured_pairs(gpu):
             label = f"measured, {gpu.upper()}"
-            lines[label], looks[label] = measured_overheads(gpu, samples), Look(QUIET, "", line)
+            lines[label], looks[label] = measured_overheads(gpu, samples), LineStyle(QUIET, "", line)
     notes = missing_note("v100", "a100")
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, note_height_in, page, save, write_note
 from reports.figure import Figure
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, write_note
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row

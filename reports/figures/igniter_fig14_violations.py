@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals, Process
-from bench.trial import Trial
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, ALARM_EDGE, QUIET, scheduler_look
 from reports.selection import gaps, own_rows
 from reports.variants import made_for

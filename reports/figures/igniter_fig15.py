@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bench.ledger.row import Row
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 RATE_RPS, SLO_MS = 150.0, 25.0
 
@@ -22,7 +22,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     return draw_two_panels(FIGURE.name, folder, series, _label)
 
 
-def series(course: "Course") -> tuple[list[float], list[float]]:
+def series(course: "OnlineRun") -> tuple[list[float], list[float]]:
     """Return by period the mean time of W10's batches from start to result, in ms, and requests per second."""
     w = course.ids.index(WORKLOAD)
     seen = [period.seen for period in course.periods]

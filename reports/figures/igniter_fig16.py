@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bench.ledger.row import Row
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -20,7 +20,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     return draw_two_panels(FIGURE.name, folder, series, _label)
 
 
-def series(course: "Course") -> tuple[Sequence[float], Sequence[int]]:
+def series(course: "OnlineRun") -> tuple[Sequence[float], Sequence[int]]:
     """Return by period the share from which W10 is served, in percent of a GPU, and its batch."""
     (instance,) = suite("igniter-12").build()
     units = instance.gpus[0].type.share_units

@@ -5,14 +5,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, page, save, stroke
 from reports.constant_load import constant_course
 from reports.figure import Figure
+from reports.figure_style import COLUMN_IN, page, save, stroke
 from reports.palette import DEEP_BLUE, VERMILLION
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 ERROR = 0.1
 
@@ -45,19 +45,19 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 @cache
-def course(policy: str) -> "Course":
+def course(policy: str) -> "OnlineRun":
     """Serve iGniter's plan by wrong figures under a policy, for ten seconds."""
     from bench.online.control import Pace
 
     return constant_course("igniter", policy, Pace(_SECONDS, _PERIOD_S, _SWITCH_S), ERROR)
 
 
-def violating(course: "Course") -> list[str]:
+def violating(course: "OnlineRun") -> list[str]:
     """Return the workloads with more than one request in a hundred not in time."""
     return [workload for workload, late in zip(course.ids, course.seen.violating, strict=True) if late]
 
 
-def late_pct(course: "Course", workload: str) -> list[float]:
+def late_pct(course: "OnlineRun", workload: str) -> list[float]:
     """Return by period the percentage of the requests not in time, of those of a workload that came to an end."""
     w = course.ids.index(workload)
     ended = [

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instances.instance import Instance
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, ALARM_EDGE, ALARM_HATCH, pale, scheduler_look
 from reports.placement import Piece, pieces
 from reports.selection import instances_of, plans_and_notes

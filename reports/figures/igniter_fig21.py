@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import QUIET, STAR, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 
@@ -35,7 +35,7 @@ _NEAR_LIMIT = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SizePoint:
     """What the runs of one scheduler at one number of workloads took; ``stopped`` where one used up its time limit."""
 
     workloads: int
@@ -62,7 +62,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def points(rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]") -> list[Point]:
+def points(rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]") -> list[SizePoint]:
     """Return, by number of workloads, the median and range of a figure over ``rows``; rows without it are left out."""
     sizes = {name: len(instance.workloads) for name, instance in instances_of(NEEDS).items()}
     groups: dict[int, list[tuple[float, bool]]] = {}
@@ -73,7 +73,7 @@ def points(rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]") ->
     found = []
     for size, taken in sorted(groups.items()):
         values = [value for value, _ in taken]
-        found.append(Point(size, min(values), median(values), max(values), any(stopped for _, stopped in taken)))
+        found.append(SizePoint(size, min(values), median(values), max(values), any(stopped for _, stopped in taken)))
     return found
 
 

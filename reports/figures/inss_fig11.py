@@ -13,16 +13,16 @@ from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace
 from instances import Instance
 from instances.suites import suite
-from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
-from reports.courses import PERIOD_S, REORGANISATION_S, WEIGHT
 from reports.figure import Figure, Need
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.inss_baselines import agent, baselines
+from reports.online_plot import PERIOD_S, REORGANISATION_S, WEIGHT
 from reports.palette import QUIET, pale, scheduler_look
 from reports.statistics.student_t import half_width
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 _RUNS = Need("4gpu", ())
 
@@ -54,13 +54,13 @@ def load(instance: Instance) -> dict[str, Stream]:
 
 
 @cache
-def course(label: str, training: int = 0) -> "Course":
+def course(label: str, training: int = 0) -> "OnlineRun":
     """Serve the load by plans of one of the schedulers; of the agent, by those of one of its trainings."""
     # Numba's kernels take half a second to import: only drawing pays for it.
     from bench.online.control import Online, Pace, online_instance
     from bench.online.planner import Planner
     from bench.online.policies import POLICIES
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
     need = SCHEDULERS[label][training]
     (found,) = suite(need.instances).build()
@@ -68,7 +68,7 @@ def course(label: str, training: int = 0) -> "Course":
     planner = Planner(need.schedulers[0], instance, parameters=need.parameters)
     chosen = POLICIES["reschedule"](instance, planner, WEIGHT)
     run = Online(planner.first(), instance, chosen, load(instance), Pace(SECONDS, PERIOD_S, REORGANISATION_S))
-    return Course(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
+    return OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -106,7 +106,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def served_rps(found: "Course") -> list[float]:
+def served_rps(found: "OnlineRun") -> list[float]:
     """Return by period the requests per second that were served, of all workloads together."""
     return [float(period.seen.throughput_rps.sum()) for period in found.periods]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
 from reports.requests import mean_latency_ms
-from reports.scheduler_bars import Part, draw_bars
+from reports.scheduler_bars import BarPart, draw_bars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
-PARTS = (Part("mean latency", lambda row: mean_latency_ms(row, "resnet50", needs_of(NEEDS))),)
+PARTS = (BarPart("mean latency", lambda row: mean_latency_ms(row, "resnet50", needs_of(NEEDS))),)
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:

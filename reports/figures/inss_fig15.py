@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
 from reports.palette import QUIET
-from reports.scheduler_bars import Part, allocated_pct, draw_bars, fragments_pct
+from reports.scheduler_bars import BarPart, allocated_pct, draw_bars, fragments_pct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
-PARTS = (Part("allocated", allocated_pct), Part("fragments", fragments_pct, faint=True))
+PARTS = (BarPart("allocated", allocated_pct), BarPart("fragments", fragments_pct, faint=True))
 _GPUS = 4
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
-from reports.scheduler_bars import Part, draw_bars
+from reports.scheduler_bars import BarPart, draw_bars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 NEEDS = compared("4gpu")
 PARTS = (
-    Part("decision time", lambda row: None if row.decision_s is None or row.value is None else 1000.0 * row.decision_s),
+    BarPart(
+        "decision time", lambda row: None if row.decision_s is None or row.value is None else 1000.0 * row.decision_s
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
-from reports.scheduler_bars import Part, draw_bars, fragments_pct
+from reports.scheduler_bars import BarPart, draw_bars, fragments_pct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
-PARTS = (Part("fragments", fragments_pct),)
+PARTS = (BarPart("fragments", fragments_pct),)
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from reports.figure import Figure
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
-    from instances.calibration.a100_inss import Point
+    from instances.calibration.a100_inss import PublishedTime
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -19,7 +19,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     return draw_points(FIGURE.name, TABLE_4, "Share (%)", lambda point: _share_pct(point), folder)
 
 
-def _share_pct(point: "Point") -> float:
+def _share_pct(point: "PublishedTime") -> float:
     """Return the share that varies along a row: the neighbour's where the observed model's is fixed."""
     return point.others[0].share_pct if point.row == "E*&M1" else point.own.share_pct
 

@@ -5,8 +5,8 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import FULL_WIDTH_IN, page, save, swatch
 from reports.figure import Figure
+from reports.figure_style import FULL_WIDTH_IN, page, save, swatch
 from reports.palette import scheduler_look
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.figure import Figure, Need, NothingToDrawError
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import QUIET, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 

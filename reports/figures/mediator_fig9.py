@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import ALARM, QUIET, scheduler_look
 from reports.selection import instances_of, plans_and_notes
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
-from reports.contest import NEEDS, Contest, contest, failures
+from reports.complete_table import NEEDS, Contest, contest, failures
 from reports.figure import Figure
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import scheduler_look
 from reports.statistics.best_known import UNSOLVED, mean_gap
 from reports.statistics.performance_profile import performance_profile, performance_ratios

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, write_note
-from reports.contest import NEEDS, contest, failures
+from reports.complete_table import NEEDS, contest, failures
 from reports.figure import Figure
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.palette import scheduler_look
 from reports.statistics.bootstrap import mean_interval
 from reports.statistics.primal_integral import gap_at, gap_over_time, primal_integral

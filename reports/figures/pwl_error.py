@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from bench.ledger.gap import relative_gap
 from instances.costs import next_cost
-from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import SERIES
 from reports.selection import gaps, instances_of, nothing_to_draw
 from reports.variants import made_for

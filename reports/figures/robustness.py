@@ -6,10 +6,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals, Process
-from bench.trial import Trial
-from reports.canvas import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.figure import Figure, Need
+from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 from reports.variants import tried_like

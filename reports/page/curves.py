@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.ledger.row import Row
 from instances.costs import next_cost
-from reports.page.case import Case
+from reports.page.instance_results import InstanceResults
 
 Point = tuple[float, float]
 
@@ -18,7 +18,7 @@ _LEAST_SIZES = 3
 """Of a suite's instances that make a curve."""
 
 
-def reference(case: Case) -> tuple[float, str] | None:
+def reference(case: InstanceResults) -> tuple[float, str] | None:
     """Return what plans and bounds over time are measured by, and what it is called.
 
     The best plan known, which all plans can be compared with; bounds hold for the plans of a class. Where no plan keeps
@@ -31,7 +31,7 @@ def reference(case: Case) -> tuple[float, str] | None:
     return ((max if case.minimised else min)(bounds), "the best certified bound") if bounds else None
 
 
-def progress(row: Row, case: Case, by: float) -> dict[str, list[Point]]:
+def progress(row: Row, case: InstanceResults, by: float) -> dict[str, list[Point]]:
     """Return the feasible ``plans`` and the certified ``bounds`` of a run as (seconds, percent worse than ``by``)."""
 
     def worse_pct(value: float) -> float:
@@ -66,26 +66,26 @@ METRICS = {
 """What is drawn against the number of workloads."""
 
 
-def scaling(cases: Sequence[Case]) -> dict[str, list[dict[str, Any]]]:
+def scaling(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
     """Return by suite the curves of its entrants against the number of workloads.
 
     Only of suites whose instances come in three sizes or more. A curve has the entrant's ``name``, its ``scheduler``,
     and ``points`` with ``workloads``, ``runs`` and, for each of ``METRICS``, (lowest, median, highest) of the runs or
     ``None``.
     """
-    suites: dict[str, list[Case]] = defaultdict(list)
+    suites: dict[str, list[InstanceResults]] = defaultdict(list)
     for case in cases:
         if case.instance is not None:
             suites[case.suite].append(case)
     return {suite: _curves(own) for suite, own in suites.items() if len(set(map(_size, own))) >= _LEAST_SIZES}
 
 
-def _size(case: Case) -> int:
+def _size(case: InstanceResults) -> int:
     return 0 if case.instance is None else len(case.instance.workloads) or len(case.instance.jobs)
 
 
-def _curves(cases: Sequence[Case]) -> list[dict[str, Any]]:
-    runs: dict[tuple[str, str], dict[int, list[tuple[Case, Row]]]] = defaultdict(lambda: defaultdict(list))
+def _curves(cases: Sequence[InstanceResults]) -> list[dict[str, Any]]:
+    runs: dict[tuple[str, str], dict[int, list[tuple[InstanceResults, Row]]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:
         for row in case.rows:
             if row.decision_s is not None:
@@ -102,7 +102,7 @@ def _curves(cases: Sequence[Case]) -> list[dict[str, Any]]:
     ]
 
 
-def _metrics(runs: Sequence[tuple[Case, Row]]) -> dict[str, tuple[float, float, float] | None]:
+def _metrics(runs: Sequence[tuple[InstanceResults, Row]]) -> dict[str, tuple[float, float, float] | None]:
     return {
         "decision_s": _spread(row.decision_s for _, row in runs),
         "behind_pct": _spread(percent(case.behind_best(row)) for case, row in runs),

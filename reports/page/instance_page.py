@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from bench.ledger.gap import Bound
+from bench.formatting import percent, seconds, worth
+from bench.ledger.gap import CertifiedBound
 from bench.ledger.row import Row
-from bench.wording import percent, seconds, worth
 from instances import InputError
 from instances.files import instance_to_json
-from reports.page.case import Case
 from reports.page.curves import progress, reference
+from reports.page.instance_results import InstanceResults
 from reports.page.latencies import FRACTIONS, RATIOS, distributions, simulated
 from reports.page.leaderboard import outcome
-from reports.page.looks import model_colours
+from reports.page.plan_columns import GpuColumn, compact_plan, stacks
 from reports.page.replays import measured
-from reports.page.stacks import Stack, compact_plan, stacks
+from reports.page.styles import model_colours
 
 if TYPE_CHECKING:
     from bench.ledger.store import Ledger
@@ -60,7 +60,7 @@ class Card:
     outcome: str
     facts: Sequence[tuple[str, str]]
     meter: tuple[float, float | None] | None
-    stacks: Sequence[Stack]
+    stacks: Sequence[GpuColumn]
     full_pct: float
     bound_key: str | None
     bound_gpus: int | None
@@ -77,7 +77,7 @@ class Card:
 class InstancePage:
     """What the template shows of an instance; ``data`` is what the scripts draw."""
 
-    case: Case
+    case: InstanceResults
     cards: Sequence[Card]
     models: dict[str, str]
     measured_by: str | None
@@ -94,7 +94,7 @@ class InstancePage:
         }
 
 
-def instance_page(case: Case, ledger: "Ledger") -> InstancePage:
+def instance_page(case: InstanceResults, ledger: "Ledger") -> InstancePage:
     """Return the page of an instance, which ``case`` must have."""
     assert case.instance is not None
     full = {name: ledger.rows(key=row.key)[0] for name, row in case.shown().items()}
@@ -126,7 +126,7 @@ def instance_page(case: Case, ledger: "Ledger") -> InstancePage:
     )
 
 
-def _embedded(case: Case) -> dict[str, object] | None:
+def _embedded(case: InstanceResults) -> dict[str, object] | None:
     """Return the instance as plan files embed it."""
     assert case.instance is not None
     try:
@@ -135,7 +135,7 @@ def _embedded(case: Case) -> dict[str, object] | None:
         return None
 
 
-def _cards(case: Case, full: dict[str, Row]) -> list[Card]:
+def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
     assert case.instance is not None
     bounds = {name: case.bounds[row.key] for name, row in full.items()}
     proven = {name: None if bound is None else bound.value for name, bound in bounds.items()}
@@ -174,7 +174,7 @@ def _of(value: float | None, most: float) -> Any:
     return None if value is None else round(100.0 * abs(value) / most, 2)
 
 
-def _facts(case: Case, row: Row, bound: Bound | None) -> list[tuple[str, str]]:
+def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> list[tuple[str, str]]:
     sign = "≥" if case.minimised else "≤"
     facts = [
         ("Value", worth(row.value, case.objective)),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from bench.formatting import percent, result, seconds, worth
 from bench.ledger.row import Row
-from bench.wording import percent, result, seconds, worth
-from reports.page.case import Case
 from reports.page.curves import mean
+from reports.page.instance_results import InstanceResults
 from reports.page.suites import AT_OTHER_RATES
 
 BROKEN = "breaks constraints"
@@ -33,7 +33,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LeaderboardLine:
     """An entrant on a leaderboard.
 
     Attributes
@@ -66,12 +66,12 @@ class Board:
     objective: str
     note: str
     heads: tuple[Head, ...]
-    lines: Sequence[Line]
+    lines: Sequence[LeaderboardLine]
 
 
-def leaderboards(cases: Sequence[Case]) -> list[Board]:
+def leaderboards(cases: Sequence[InstanceResults]) -> list[Board]:
     """Return a leaderboard for every suite and objective."""
-    groups: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[InstanceResults]] = defaultdict(list)
     for case in cases:
         if case.rows:
             groups[case.suite, case.objective].append(case)
@@ -101,7 +101,7 @@ _SCENARIOS = (
 )
 
 
-def _board(suite: str, objective: str, cases: Sequence[Case]) -> Board:
+def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Board:
     runs: dict[tuple[str, str], Runs] = defaultdict(list)
     for case in cases:
         for row in case.rows:
@@ -115,7 +115,7 @@ def _board(suite: str, objective: str, cases: Sequence[Case]) -> Board:
     scores = {entrant: None if suite.endswith(AT_OTHER_RATES) else score(found) for entrant, found in runs.items()}
     known = sorted(each for each in scores.values() if each is not None)
     lines = [
-        Line(
+        LeaderboardLine(
             name,
             scheduler,
             Counter(outcome(row) for _, row in found),
@@ -139,7 +139,7 @@ def _note(suite: str, objective: str, instances: int) -> str:
     return count if instances == 1 else f"{count}; whoever solves more of them comes first, then whoever is less behind"
 
 
-Runs = list[tuple[Case, Row]]
+Runs = list[tuple[InstanceResults, Row]]
 
 Score = tuple[float, float]
 """What ranks an entrant, the least first."""

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reports.page.case import Case
+from reports.page.instance_results import InstanceResults
 
 if TYPE_CHECKING:
     from bench.ledger.row import Row
     from bench.ledger.store import Ledger
 
 
-def measured(case: Case, shown: "Mapping[str, Row]", ledger: "Ledger") -> list[dict[str, Any]]:
+def measured(case: InstanceResults, shown: "Mapping[str, Row]", ledger: "Ledger") -> list[dict[str, Any]]:
     """Return the replays of plans for an instance.
 
     Parameters

@@ -6,13 +6,13 @@ from shlex import quote
 from typing import Any
 
 from bench.labels import in_words
-from bench.ledger.gap import Bound
+from bench.ledger.gap import CertifiedBound
 from bench.ledger.row import Row
-from reports.page.case import Case
+from reports.page.instance_results import InstanceResults
 from reports.page.leaderboard import outcome
 from reports.page.suites import AT_OTHER_RATES
 
-_Read = Callable[[Case, Row], Any]
+_Read = Callable[[InstanceResults, Row], Any]
 
 COLUMNS: dict[str, _Read] = {
     "key": lambda case, row: row.key,
@@ -55,7 +55,7 @@ COLUMNS: dict[str, _Read] = {
 """How the columns of the page are read from a row, named as in the ledger where they are its columns."""
 
 
-def all_runs(cases: Sequence[Case]) -> dict[str, Any]:
+def all_runs(cases: Sequence[InstanceResults]) -> dict[str, Any]:
     """Return the columns of all runs.
 
     Returns
@@ -68,7 +68,7 @@ def all_runs(cases: Sequence[Case]) -> dict[str, Any]:
     return {name: _packed([read(case, row) for case, row in pairs]) for name, read in COLUMNS.items()}
 
 
-def _measured_by(case: Case, row: Row, read: Callable[[Bound], Any]) -> Any:
+def _measured_by(case: InstanceResults, row: Row, read: Callable[[CertifiedBound], Any]) -> Any:
     """Return something of the bound that the gap is to; ``None`` where there is no gap."""
     bound = case.bounds[row.key]
     return None if bound is None or case.gaps[row.key].gap is None else read(bound)
@@ -90,7 +90,7 @@ def _host(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.provenance.items() if name not in ("load_average", "schedulers")}
 
 
-def command(row: Row, case: Case) -> str | None:
+def command(row: Row, case: InstanceResults) -> str | None:
     """Return the command that makes such a run; ``None`` where a part of ``bench max-rate`` or ``online`` made it."""
     if row.source == "replay":
         return _replay(row, case.ledger)
@@ -130,7 +130,7 @@ def _replay(row: Row, ledger: str) -> str:
 
 
 def _truth(told: str | None) -> list[str]:
-    """Return the options behind what ``bench.trial.Trial.reality`` says in words."""
+    """Return the options behind what ``bench.evaluation.Trial.reality`` says in words."""
     words = []
     for part in (told or "").split(", "):
         if part.startswith("figures off by up to "):

@@ -11,16 +11,16 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bench.formatting import percent, worth
 from bench.ledger.store import Ledger
-from bench.wording import percent, worth
-from reports.page.case import Case, read_cases
 from reports.page.curves import METRICS, scaling
-from reports.page.folder import check_folder, write_folder
 from reports.page.instance_page import instance_page
+from reports.page.instance_results import InstanceResults, read_cases
 from reports.page.leaderboard import leaderboards, outcome
-from reports.page.looks import page_look
+from reports.page.output_folder import check_folder, write_folder
+from reports.page.plan_columns import boxes
 from reports.page.runs import all_runs
-from reports.page.stacks import boxes
+from reports.page.styles import page_look
 from reports.page.writing import written
 
 _NAME_LENGTH = 60
@@ -62,7 +62,7 @@ def site_files(ledger: Ledger) -> dict[str, str]:
     return _assets() | written({**pages, **overviews})
 
 
-def _index_text(environment: Environment, cases: Sequence[Case], file_of: Mapping[str, str]) -> str:
+def _index_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
     return environment.get_template("index.html.j2").render(
         root="",
         boards=leaderboards(cases),
@@ -73,11 +73,11 @@ def _index_text(environment: Environment, cases: Sequence[Case], file_of: Mappin
     )
 
 
-def _runs_text(environment: Environment, cases: Sequence[Case], file_of: Mapping[str, str]) -> str:
+def _runs_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
     return environment.get_template("runs.html.j2").render(root="", runs=all_runs(cases), pages=file_of)
 
 
-def _instance_text(environment: Environment, case: Case, ledger_file: Path) -> str:
+def _instance_text(environment: Environment, case: InstanceResults, ledger_file: Path) -> str:
     with Ledger(ledger_file) as ledger:
         page = instance_page(case, ledger)
     return environment.get_template("instance.html.j2").render(root="../", page=page)
@@ -102,13 +102,13 @@ def _assets() -> dict[str, str]:
     return {f"assets/{file.name}": file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
 
 
-def _file_name(case: Case) -> str:
+def _file_name(case: InstanceResults) -> str:
     """Return a name that any file system takes and no other instance's page has."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", case.name).lstrip(".-")[:_NAME_LENGTH] or "_"
     return f"instances/{safe}-{case.fingerprint[:12]}.html"
 
 
-def _instance_line(case: Case, file: str | None) -> dict[str, Any]:
+def _instance_line(case: InstanceResults, file: str | None) -> dict[str, Any]:
     best = min(case.rows, key=case.rank, default=None)
     gaps = [gap.gap for gap in case.gaps.values() if gap.gap is not None]
     bound = None if best is None else case.bounds[best.key]

@@ -9,7 +9,7 @@ sys.path.append(str(Path(__file__).parent))
 from conftest import _instance
 
 from bench.ledger.store import Ledger
-from bench.runner.running import run_tasks
+from bench.runner.runner import run_tasks
 from bench.task import Stage, Task
 
 SEEDS = range(7)

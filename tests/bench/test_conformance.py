@@ -9,8 +9,8 @@ from conftest import Call
 
 from bench.api import Status
 from bench.cli.selection import find_problems
-from bench.conformance import Finding, Terms, check
-from bench.conformance.cases import Case, cases, impossible, large
+from bench.conformance import CheckResult, CheckSettings, check
+from bench.conformance.cases import CheckedInstance, cases, impossible, large
 from bench.conformance.checks import _lost, _Suite
 from bench.ledger.row import Row
 from bench.runner.inspection import SchedulerInfo, inspect_schedulers
@@ -20,7 +20,7 @@ from instances.files import plan_to_json
 from instances.plan import Plan
 from tests.formulations import exhaustive
 
-QUICK = Terms(time_limit_s=5.0, hurried_s=1.0, grace_s=5.0)
+QUICK = CheckSettings(time_limit_s=5.0, hurried_s=1.0, grace_s=5.0)
 """On a machine with other work, a grace that only those overrun who do not look at the clock at all."""
 
 ALL = [(objective, Partition.SHARES) for objective in Objective] + [(Objective.COST, Partition.MIG)]
@@ -36,13 +36,13 @@ def sloppy(name: str, registered: str | None = None) -> SchedulerInfo:
     return info
 
 
-def by_check(findings: list[Finding]) -> dict[str, Finding]:
+def by_check(findings: list[CheckResult]) -> dict[str, CheckResult]:
     assert len({finding.check for finding in findings}) == len(findings)
     return {finding.check: finding for finding in findings}
 
 
 def test_every_broken_promise_is_found() -> None:
-    terms = Terms(time_limit_s=5.0, hurried_s=0.2, grace_s=0.5)
+    terms = CheckSettings(time_limit_s=5.0, hurried_s=0.2, grace_s=0.5)
     found = by_check(list(check(sloppy("Sloppy"), terms)))
     assert {name for name, finding in found.items() if finding.passed} == {"loads", "solves cost"}
     assert found["solves scale"].why == "check-scale: unknown, no plan: no reason given"
@@ -90,7 +90,7 @@ def test_instances_that_ask_for_something_else_are_no_check(make_instance: Calla
 
 
 def lies(row: Row, reachable: float | None = 6.12, own_model: bool = False) -> str | None:
-    case = Case(cases(Objective.COST, Partition.SHARES)[1].instance, reachable)
+    case = CheckedInstance(cases(Objective.COST, Partition.SHARES)[1].instance, reachable)
     info = SchedulerInfo(Entry("s", "s:S"), own_model=own_model)
     return _Suite(info, QUICK, ())._lies(case, row)
 
@@ -148,15 +148,15 @@ def test_optima_are_those_of_trying_everything() -> None:
 
 @pytest.mark.soak
 def test_optima_are_those_of_two_methods() -> None:
-    from bench.cli.tasks import Limits, Order, plan_tasks
-    from bench.runner.running import run_tasks
+    from bench.cli.tasks import Limits, RunOrder, plan_tasks
+    from bench.runner.runner import run_tasks
 
     known = {case.instance.name: case for objective, partition in ALL for case in cases(objective, partition)}
     asked = [case.instance for case in known.values() if case.reachable is not None]
     for schedulers in (["colgen", "mig"], ["local-search", "cpsat"]):
         reached: dict[str, list[float]] = {}
         for scheduler in schedulers:
-            tasks, _ = plan_tasks(Order(asked, [scheduler], [], [0], Limits(20.0, 8.0, 1)))
+            tasks, _ = plan_tasks(RunOrder(asked, [scheduler], [], [0], Limits(20.0, 8.0, 1)))
             for row in run_tasks(tasks, None, 2):
                 if row.value is not None and row.feasible:
                     reached.setdefault(row.instance, []).append(row.value)
@@ -190,7 +190,7 @@ LEARNED = {"ts", "ts-ni", "ts+repair", "ts-hierarchy"}
 SLOW_TO_LOAD = {"colgen", "cpsat", "minlp", "pwl"} | LEARNED
 
 
-def failures(name: str, terms: Terms) -> set[str]:
+def failures(name: str, terms: CheckSettings) -> set[str]:
     own = [one for one in find_problems(["4gpu"], "") if isinstance(one, Instance)] if name in LEARNED else []
     info = info_of(name, {"rounds": "200"} if name == "local-search" else {})
     findings = list(check(info, terms, own))
@@ -216,7 +216,7 @@ def test_those_that_load_fast_pass_on_one_instance(name: str) -> None:
 def test_every_built_in_scheduler_passes(name: str) -> None:
     if name == "ts-ni" and not list(POLICIES.glob("ts-ni-*.pt")):
         pytest.skip("no policy is shipped")
-    assert failures(name, Terms(time_limit_s=5.0, grace_s=5.0)) <= KNOWN.get(name, set())
+    assert failures(name, CheckSettings(time_limit_s=5.0, grace_s=5.0)) <= KNOWN.get(name, set())
 
 
 @pytest.mark.parametrize("name", sorted({"ffd+", "gpu-lets+", "greedy-best-fit", "gslice+", "guided-self-tuning"}))

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from rogue_schedulers import good_plan
 
 from bench.api import Run
+from bench.evaluation import Trial
 from bench.judge.judging import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.runner.running import Listener, run_tasks
+from bench.runner.runner import Listener, run_tasks
 from bench.runner.worker import CHUNK
 from bench.scenarios import Tally, pack, unpack
 from bench.task import Stage, Task
-from bench.trial import Trial
 from heuristics.greedy_best_fit import GreedyBestFit
 from instances import Instance, Objective, ScenarioSet
 from instances.files import plan_to_json

@@ -9,9 +9,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.cli.app import main
 from bench.ledger.row import Row
+from bench.ledger.sql import row_to_sql
 from bench.ledger.store import Ledger
-from bench.ledger.stored import row_to_sql
-from bench.runner.running import run_tasks
+from bench.runner.runner import run_tasks
 from bench.task import Stage, Task
 from instances.suites import SUITES
 

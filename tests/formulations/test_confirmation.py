@@ -14,7 +14,7 @@ from bench.api import Bound, Run, Status
 from bench.doctor.nonlinear import KNOWN_OPTIMA, KnownOptimum
 from bench.judge.judging import judge
 from formulations.colgen import ColGen
-from formulations.compact.answer import Answer
+from formulations.compact.answer import SolverAnswer
 from formulations.confirmation import confirm_infeasible, confirm_optimal
 from formulations.minlp import Minlp
 from instances import GpuPool, Instance, Objective, SloRule
@@ -33,16 +33,16 @@ def run_of(seconds: float) -> Run:
 
 
 @pytest.fixture
-def scip_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+def scip_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[SolverAnswer], None]:
     """Replace SCIP by one that finds no plan and gives this answer."""
 
-    def pretend(answer: Answer) -> None:
+    def pretend(answer: SolverAnswer) -> None:
         monkeypatch.setattr("formulations.compact.scip.solve", lambda *_: answer)
 
     return pretend
 
 
-NOTHING_BETTER = Answer(solved=False, finished=True, infeasible=True, bound=math.inf, nodes=0.0)
+NOTHING_BETTER = SolverAnswer(solved=False, finished=True, infeasible=True, bound=math.inf, nodes=0.0)
 
 
 @pytest.mark.parametrize("known", KNOWN_OPTIMA, ids=lambda known: known.name)
@@ -58,7 +58,7 @@ def test_plans_that_rounding_used_to_cut_off_are_found(known: KnownOptimum) -> N
     assert outcome.bound.certified
 
 
-def test_a_wrong_optimum_is_not_claimed(scip_says: Callable[[Answer], None]) -> None:
+def test_a_wrong_optimum_is_not_claimed(scip_says: Callable[[SolverAnswer], None]) -> None:
     instance = POWER24.instance()
     scip_says(NOTHING_BETTER)
 
@@ -91,7 +91,7 @@ def test_as_printed_makes_no_wrong_claim_either() -> None:
     ],
 )
 def test_infeasible_is_claimed_where_it_is_confirmed(
-    gpus: int, status: Status, reason: str, scip_says: Callable[[Answer], None]
+    gpus: int, status: Status, reason: str, scip_says: Callable[[SolverAnswer], None]
 ) -> None:
     """First fit needs three GPUs, the optimum two."""
     scip_says(NOTHING_BETTER)
@@ -102,7 +102,7 @@ def test_infeasible_is_claimed_where_it_is_confirmed(
     assert reason in outcome.reason
 
 
-def test_a_wrong_most_throughput_is_not_claimed(scip_says: Callable[[Answer], None]) -> None:
+def test_a_wrong_most_throughput_is_not_claimed(scip_says: Callable[[SolverAnswer], None]) -> None:
     drawn = generate("igniter-mix", 3, 1, Objective.CAPACITY)
     instance = replace(drawn, gpus=(GpuPool(replace(V100, share_units=8), 1),))
     best = ColGen().schedule(instance, run_of(60.0))

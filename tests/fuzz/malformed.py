@@ -14,7 +14,7 @@ from typing import Any
 import tomli_w
 from hypothesis import strategies as st
 
-from bench.ledger.stored import DIGEST, sql_columns
+from bench.ledger.sql import DIGEST, sql_columns
 from tests.fuzz.formats import Format
 
 NUMBERS = st.sampled_from(

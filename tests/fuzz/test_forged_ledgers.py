@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from bench.cli.app import main
 from bench.ledger.row import columns
+from bench.ledger.sql import DIGEST, REACH, digest
 from bench.ledger.store import Ledger
-from bench.ledger.stored import DIGEST, REACH, digest
 from tests.fuzz.malformed import trees
 from tests.reports.page.runs_made_here import runs_of_every_kind
 

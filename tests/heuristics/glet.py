@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from heuristics.gpulet_pools import terms_of
-from heuristics.gpulets import Terms
+from heuristics.gpulets import GpuletTerms
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
 from instances.profile import PairFactor, SoloProfile
 from instances.view import View
@@ -92,7 +92,7 @@ def serving(
     return Instance("glet", objective, SloRule.DUTY_CYCLE, "gpulet", pools, workloads, latency_buffer=BUFFER)
 
 
-def view_of(problem: Instance) -> tuple[View, Terms]:
+def view_of(problem: Instance) -> tuple[View, GpuletTerms]:
     """The instance from its first GPU type, and what it asks for."""
     view = View.of(problem, problem.gpus[0].type)
     return view, terms_of(view, interference=True)

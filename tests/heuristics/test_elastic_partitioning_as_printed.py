@@ -8,7 +8,7 @@ import pytest
 
 from bench.api import Run
 from bench.judge.judging import judge
-from heuristics.elastic_partitioning import ElasticPartitioning, Turns, Variant
+from heuristics.elastic_partitioning import ElasticPartitioning, RemainingGpulets, Variant
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
 from instances.profile import PairFactor, SoloProfile
 from instances.suites import suite
@@ -243,7 +243,7 @@ def test_two_instances_by_hand_by_the_printed_lines_and_by_the_kernel(
 ) -> None:
     check(transcribed(instance, factor), by_hand)
     check(allocated(instance, ElasticPartitioning()), by_hand)
-    check(allocated(instance, ElasticPartitioning(turns=Turns.FREE_GPULETS)), by_hand)
+    check(allocated(instance, ElasticPartitioning(turns=RemainingGpulets.FREE_GPULETS)), by_hand)
 
 
 def test_the_preprint_computes_the_required_share_of_the_whole_rate() -> None:
@@ -261,7 +261,7 @@ def test_without_a_free_gpulet_turns_are_another_reading() -> None:
     instance = serving(1.25, 1, *TURNS.workloads[1:], *workloads)
 
     assert transcribed(instance, 1.25) is None
-    assert allocated(instance, ElasticPartitioning(turns=Turns.FREE_GPULETS)) is None
+    assert allocated(instance, ElasticPartitioning(turns=RemainingGpulets.FREE_GPULETS)) is None
     check(
         allocated(instance, ElasticPartitioning()),
         {(0, 40): {"first": 150.0}, (0, 60): {"second": 150.0, "late-slow": 20.0}},

@@ -19,7 +19,7 @@ from heuristics.gpulets import ALONE, Gpulets, capacity_rps, duty_cycle_ms, infe
 from heuristics.greedy_best_fit import GreedyBestFit
 from heuristics.guided_self_tuning import GuidedSelfTuning
 from heuristics.ideal import layouts
-from heuristics.sbp import Rest, SquishyBinPacking, _Node, merge, residual
+from heuristics.sbp import Rest, SquishyBinPacking, _GpuNode, merge, residual
 from instances import PlanClass
 from instances.catalogue import gpu_type
 from tests.heuristics import glet
@@ -169,7 +169,7 @@ def test_nexus_own_example() -> None:
 
     assert [(node.sessions[0][1], round(node.cycle_ms)) for node in (a, b, c)] == [(8, 125), (4, 125), (4, 125)]
     together = merge(view, times, a, b)
-    assert together == _Node(a.cycle_ms, [(0, 8, 64), (1, 4, 32)])
+    assert together == _GpuNode(a.cycle_ms, [(0, 8, 64), (1, 4, 32)])
     assert merge(view, times, a, c) is None
 
 

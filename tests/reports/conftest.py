@@ -14,9 +14,9 @@ from matplotlib.figure import Figure as Page
 import reports
 from bench.ledger.row import Row, Termination, columns
 from instances.suites import suite
-from reports import canvas
-from reports.canvas import save
 from reports.figure import Need
+from reports import figure_style
+from reports.figure_style import save
 from reports.figures import figure
 
 SUITES_OF_ROWS = (
@@ -152,7 +152,7 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sequence[Row]], Page
             import_module(found.name)
         with monkeypatch.context() as patch:
             for module in [module for name, module in list(sys.modules.items()) if name.startswith("reports.")]:
-                if getattr(module, "save", None) is save and module is not canvas:
+                if getattr(module, "save", None) is save and module is not figure_style:
                     patch.setattr(module, "save", keep)
             chosen.draw(rows, Path())
         return pages[0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench.ledger.gap import Gap
 from instances.suites import suite
-from reports.comparison import Measure, Pair, Verdict, compare_pairs, pair_runs
+from reports.comparison import Measure, Pair, PairVerdict, compare_pairs, pair_runs
 
 INSTANCES = [instance.name for instance in suite("exact-scaling").build()]
 
@@ -58,14 +58,14 @@ def test_the_latest_of_equal_runs_counts_and_skipped_ones_do_not(cost_row):
 @pytest.mark.parametrize(
     ("objective", "a", "b", "change", "verdict"),
     [
-        ("cost", 6.0, 8.0, 0.25, Verdict.WORSE),
-        ("cost", 8.0, 6.0, -0.25, Verdict.BETTER),
-        ("throughput", 80.0, 100.0, -0.2, Verdict.BETTER),
-        ("scale", 4.0, 3.0, 0.25, Verdict.WORSE),
-        ("cost", 6.0, 6.0 + 1e-9, 0.0, Verdict.EQUAL),
-        ("cost", 6.0, None, 1.0, Verdict.WORSE),
-        ("throughput", None, 80.0, -1.0, Verdict.BETTER),
-        ("cost", None, None, 0.0, Verdict.EQUAL),
+        ("cost", 6.0, 8.0, 0.25, PairVerdict.WORSE),
+        ("cost", 8.0, 6.0, -0.25, PairVerdict.BETTER),
+        ("throughput", 80.0, 100.0, -0.2, PairVerdict.BETTER),
+        ("scale", 4.0, 3.0, 0.25, PairVerdict.WORSE),
+        ("cost", 6.0, 6.0 + 1e-9, 0.0, PairVerdict.EQUAL),
+        ("cost", 6.0, None, 1.0, PairVerdict.WORSE),
+        ("throughput", None, 80.0, -1.0, PairVerdict.BETTER),
+        ("cost", None, None, 0.0, PairVerdict.EQUAL),
     ],
 )
 def test_values_by_hand(cost_row, objective, a, b, change, verdict):
@@ -112,8 +112,8 @@ def test_seeds_count_as_one_and_all_tests_are_corrected_together(cost_row):
     assert value.p == time.p == 2 / 2**6
     assert value.p_holm == time.p_holm == 2 * 2 / 2**6
     assert value.verdict is None
-    assert [test.verdict for test in compare_pairs(paired(a, b), False, 0.1)] == [Verdict.WORSE, Verdict.WORSE]
-    assert [test.verdict for test in compare_pairs(paired(b, a), True, 0.1)] == [Verdict.BETTER, Verdict.BETTER]
+    assert [test.verdict for test in compare_pairs(paired(a, b), False, 0.1)] == [PairVerdict.WORSE, PairVerdict.WORSE]
+    assert [test.verdict for test in compare_pairs(paired(b, a), True, 0.1)] == [PairVerdict.BETTER, PairVerdict.BETTER]
 
 
 @given(st.lists(st.sampled_from([None, 3.06, 6.12, 9.18]), min_size=2, max_size=2 * len(INSTANCES)))
@@ -122,7 +122,7 @@ def test_turned_round_better_is_worse(cost_row, values):
     a = [cost_row(value, name) for value, name in zip(values[:half], INSTANCES, strict=False)]
     b = [cost_row(value, name) for value, name in zip(values[half:], INSTANCES, strict=False)]
     there, back = compare_pairs(paired(a, b), False, 0.05), compare_pairs(paired(b, a), False, 0.05)
-    turned = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE, None: None}
+    turned = {PairVerdict.WORSE: PairVerdict.BETTER, PairVerdict.BETTER: PairVerdict.WORSE, None: None}
     for one, other in zip(there, back, strict=True):
         assert (one.better, one.equal, one.worse) == (other.worse, other.equal, other.better)
         assert one.mean_change == pytest.approx(-other.mean_change)

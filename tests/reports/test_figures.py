@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals, Process
-from bench.trial import Trial
 from instances import InputError
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.figure import Need, NothingToDrawError

@@ -1,6 +1,6 @@
 """Decision time and memory against the number of workloads."""
 
-from reports.figures.igniter_fig21 import PAPER_TIME_MS, Point, points
+from reports.figures.igniter_fig21 import PAPER_TIME_MS, SizePoint, points
 
 NAME = "igniter-fig21"
 SIZES = (10, 50, 1000)
@@ -91,4 +91,4 @@ def test_points_leave_out_what_is_unknown(make_row):
         make_row(instance="igniter-mix-20-s0", seed=1, decision_s=10.0, peak_memory_mb=97.0),
         make_row(instance="igniter-mix-10-s0", decision_s=1.0),
     ]
-    assert points(rows, lambda row: row.peak_memory_mb) == [Point(20, 95.0, 96.0, 97.0, True)]
+    assert points(rows, lambda row: row.peak_memory_mb) == [SizePoint(20, 95.0, 96.0, 97.0, True)]

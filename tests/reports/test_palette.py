@@ -6,7 +6,7 @@ import pytest
 from matplotlib.colors import is_color_like
 from matplotlib.lines import Line2D
 
-from reports.palette import Look, lightness, model_colour, pale, scheduler_look
+from reports.palette import LineStyle, lightness, model_colour, pale, scheduler_look
 
 BUILT_IN = ["igniter", "ffd+", "ffd++", "cpsat"]
 MODELS = ["alexnet", "resnet50", "vgg19", "ssd"]
@@ -47,7 +47,7 @@ def test_built_in_schedulers_share_neither_colour_nor_marker_nor_line():
 
 
 def test_an_unknown_scheduler_looks_the_same_in_every_process():
-    assert scheduler_look("mine@igniter") == Look("#7F7F7F", "X", "--")
+    assert scheduler_look("mine@igniter") == LineStyle("#7F7F7F", "X", "--")
     assert model_colour("resnet152") == "#BBE1F6"
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals
-from bench.trial import Trial
 from reports.figure import Need, NothingToDrawError
 from reports.selection import gaps, instances_of, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
 

@@ -10,10 +10,10 @@ from matplotlib.colors import to_hex
 from bench.ledger.row import Termination
 from bench.max_rate import Climb, with_all_served
 from instances.suites import suite
-from reports.courses import course
 from reports.figures import figure, inss_fig11
 from reports.figures.gpulet_fig15 import SETTING
 from reports.figures.igniter_fig14_violations import not_in_time_pct
+from reports.online_plot import course
 from reports.palette import ALARM, scheduler_look
 from reports.requests import dropped_pct, late_pct, mean_latency_ms, spare_rps
 

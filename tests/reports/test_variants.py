@@ -1,7 +1,7 @@
 """Rows by the parameters of their schedulers, and by how their plans were tried."""
 
+from bench.evaluation import SIMULATED, Trial
 from bench.simulation.arrivals import Arrivals, Process
-from bench.trial import SIMULATED, Trial
 from reports.figure import Need
 from reports.variants import made_for, tried_like
 

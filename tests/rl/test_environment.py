@@ -12,7 +12,7 @@ from instances.catalogue import gpu_type
 from instances.plan import spatial_gpu
 from instances.suites.inss import four_gpus, overloaded
 from rl.cluster import Cluster
-from rl.environment import Environments, Process, predicted, whole_batches, whole_units
+from rl.environment import DecisionProcess, Environments, predicted, whole_batches, whole_units
 from rl.gymnasium_environment import SchedulingEnv
 from rl.states import Placing, allocation_size, placement_size
 
@@ -25,7 +25,7 @@ def cluster():
 
 
 def environments(cluster, count=3, seed=0, **terms):
-    return Environments(cluster, count, Process(**terms), np.random.default_rng(seed))
+    return Environments(cluster, count, DecisionProcess(**terms), np.random.default_rng(seed))
 
 
 def random_decision(cluster, count, random):
@@ -155,7 +155,7 @@ def test_clusters_do_not_know_of_each_other(cluster):
                 return np.ones(shape)
 
         for n in range(5):
-            alone = Environments(cluster, 1, Process(), Same(feedback.arrivals[n : n + 1]))
+            alone = Environments(cluster, 1, DecisionProcess(), Same(feedback.arrivals[n : n + 1]))
             alone.rates_rps = rates_rps[n : n + 1]
             alone.queued, alone.running_ms = queued[n : n + 1].copy(), running_ms[n : n + 1].copy()
             single = alone.step(gpu[n : n + 1], units[n : n + 1], batch[n : n + 1])
@@ -260,7 +260,7 @@ def test_gymnasium_may_put_a_workload_nowhere():
 
 
 def test_episodes_are_truncated_and_seeded():
-    env = SchedulingEnv(FOUR_GPUS, Process(steps=3))
+    env = SchedulingEnv(FOUR_GPUS, DecisionProcess(steps=3))
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(3)]
 
@@ -290,7 +290,7 @@ def test_refuses_other_instances():
 
 def test_correlated_rates_are_uniform_and_remember_the_step_before():
     cluster = Cluster.of(four_gpus()[0])
-    there = Environments(cluster, 2000, Process(correlation=0.9), np.random.default_rng(0))
+    there = Environments(cluster, 2000, DecisionProcess(correlation=0.9), np.random.default_rng(0))
     nobody = np.full((2000, cluster.workloads), -1)
     factors = []
     for _ in range(4):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from instances.suites.inss import four_gpus
 from rl.cluster import Cluster
-from rl.environment import Environments, Process, compressed, whole_batches, whole_units
+from rl.environment import DecisionProcess, Environments, compressed, whole_batches, whole_units
 from rl.states import Placing, allocation_size
 from rl.td3 import Td3, Td3Settings, blurred
 
@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 
 BASE = four_gpus()[0]
 TINY = Td3Settings(hidden=64, buffer=20_000, minibatch=128, learning_rate=1e-3, soft=0.02, discount=0.5)
-STEADY = Process(step_s=10.0, lowest=1.0, highest=1.0)
+STEADY = DecisionProcess(step_s=10.0, lowest=1.0, highest=1.0)
 
 
 @pytest.fixture(scope="module")

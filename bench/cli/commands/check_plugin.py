@@ -48,7 +48,7 @@ def check_plugin(
     from bench.cli.tasks import Limits
     from bench.cli.terminal import print_json, say, show
     from bench.cli.views.tables import mark, table
-    from bench.conformance import HURRIED_S, Finding, Terms, check
+    from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
     from bench.doctor.known_bad import refuse_wrong_answers
     from bench.runner.inspection import inspect_schedulers
     from bench.schedulers.parameters import parse_overrides
@@ -68,11 +68,11 @@ def check_plugin(
     if sets:
         raise InputError(f"--instances {sets[0]}", "is a scenario set; expected instances")
     Limits(time_limit, memory_limit, threads)  # refuses what is none
-    terms = Terms(
+    terms = CheckSettings(
         time_limit, min(time_limit, HURRIED_S), memory_limit_mb=1024.0 * memory_limit, threads=threads, jobs=jobs
     )
     info = inspect_schedulers([known[name]], overrides)[name]
-    found: list[Finding] = []
+    found: list[CheckResult] = []
     try:
         for finding in check(info, terms, [one for one in own if isinstance(one, Instance)]):
             found.append(finding)

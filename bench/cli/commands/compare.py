@@ -146,13 +146,13 @@ def _regressions(
     pairs: "Sequence[Pair]", found: "Sequence[Comparison]", watched: Sequence[str], strict: bool
 ) -> list[str]:
     """Return what B does worse and whoever called wants to be warned of, in words."""
-    from reports.comparison import Verdict
+    from reports.comparison import PairVerdict
 
     told = []
     if _FEASIBLE in watched:
         told = [f"{_run(pair)}: B has no feasible plan ({pair.b.termination})" for pair in pairs if pair.lost]
     for test in found:
-        if test.measure in watched and (test.verdict is Verdict.WORSE or (strict and test.worse)):
+        if test.measure in watched and (test.verdict is PairVerdict.WORSE or (strict and test.worse)):
             who = f"{test.scheduler}: " if test.scheduler else ""
             instances = test.better + test.equal + test.worse
             told.append(
@@ -187,7 +187,7 @@ def _pair_json(pair: "Pair") -> dict[str, object]:
 
 def _pair_table(pairs: "Sequence[Pair]", across: bool) -> "Table":
     from bench.cli.views.tables import table
-    from bench.wording import objective_of, percent, seconds, worth
+    from bench.formatting import objective_of, percent, seconds, worth
     from reports.comparison import Measure
     from reports.statistics.best_known import achieved
 

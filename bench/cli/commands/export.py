@@ -16,7 +16,7 @@ EXAMPLES = (
 )
 
 
-class Table(StrEnum):
+class TableFormat(StrEnum):
     """A format of tables."""
 
     CSV = "csv"
@@ -26,8 +26,8 @@ class Table(StrEnum):
 def export(
     ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file with the runs.")] = DEFAULT_LEDGER,
     form: Annotated[
-        Table, typer.Option("--format", help="Parquet needs pyarrow: pip install 'gpushare-bench[parquet]'.")
-    ] = Table.CSV,
+        TableFormat, typer.Option("--format", help="Parquet needs pyarrow: pip install 'gpushare-bench[parquet]'.")
+    ] = TableFormat.CSV,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to; default for CSV: standard output.")
     ] = None,
@@ -44,21 +44,21 @@ def export(
     from bench.ledger.store import Ledger
     from instances import InputError
     from instances.files import write_bytes
-    from reports.tidy import documentation, like_formulas, table, to_csv, to_parquet
+    from reports.export_table import documentation, like_formulas, table, to_csv, to_parquet
 
     if columns:
         emit(documentation(), sys.stdout)
         return
-    if form is Table.PARQUET and output is None:
+    if form is TableFormat.PARQUET and output is None:
         raise InputError("--output", "is missing; Parquet goes into a file")
     with Ledger(ledger_file) as ledger:
         lines = list(table(ledger))
-    data = to_parquet(lines) if form is Table.PARQUET else to_csv(lines).encode()
+    data = to_parquet(lines) if form is TableFormat.PARQUET else to_csv(lines).encode()
     if output is None:
         emit(data.decode(), sys.stdout)
     else:
         write_bytes(output, data)
         say(f"{len(lines)} runs in {output}")
     formulas = like_formulas(lines)
-    if formulas and form is Table.CSV:
+    if formulas and form is TableFormat.CSV:
         say(f"{formulas} texts begin with =, +, - or @; where a spreadsheet opens the file, import them as text")

@@ -69,14 +69,14 @@ def max_rate(
     """
     from bench.cli.running import run_with_progress, tell_failures
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, Order, fitting_jobs, plan_tasks
+    from bench.cli.tasks import Limits, RunOrder, fitting_jobs, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.evaluation import Trial
     from bench.ledger.row import Row
     from bench.ledger.store import Ledger
     from bench.max_rate import climb, with_all_served
     from bench.simulation.arrivals import parse_arrivals
-    from bench.trial import Trial
     from instances import InputError, Instance, ScenarioSet
 
     refuse_wrong_answers()
@@ -101,7 +101,7 @@ def max_rate(
                 raise KeyboardInterrupt
             return rows
 
-        tasks, notes = plan_tasks(Order(problems, chosen, parameters or [], [seed], limits, trial))
+        tasks, notes = plan_tasks(RunOrder(problems, chosen, parameters or [], [seed], limits, trial))
         for note in notes:
             say(note)
         try:
@@ -132,8 +132,8 @@ def _json(task: "Task", one: "Climb") -> dict[str, object]:
 
 def _table(tasks: "Sequence[Task]", climbs: "Sequence[Climb]") -> "Table":
     from bench.cli.views.tables import table
+    from bench.formatting import worth
     from bench.labels import labels
-    from bench.wording import worth
 
     names = labels(tasks)
     cells = [

@@ -10,7 +10,7 @@ from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, Ti
 
 if TYPE_CHECKING:
     from bench.online.control import Online, Pace
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 EXAMPLES = (
     "bench online --instances gpulet-scen3 --rates 2.3 --scheduler gpu-scaling --headroom 1.2",
@@ -102,7 +102,7 @@ def online(
     from bench.online.load import read_traces, streams, waves
     from bench.online.planner import Planner, SchedulerError
     from bench.online.policies import POLICIES
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
     from instances import InputError
     from instances.errors import unknown_name
     from instances.misspecification import misspecified
@@ -140,7 +140,7 @@ def online(
         say(f"failed: {failure}")
         raise typer.Exit(1) from None
     if run.periods:
-        course = Course(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
+        course = OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
         if form is Format.JSON:
             head = {"instance": instance.name, "scheduler": scheduler, "policy": policy, "seed": seed}
             print_json(head | course.to_json())
@@ -172,12 +172,12 @@ def _follow(run: "Online", pace: "Pace") -> bool:
     return False
 
 
-def _show(course: "Course", head: str) -> None:
+def _show(course: "OnlineRun", head: str) -> None:
     from bench.cli.terminal import listed, one_line, show
     from bench.cli.views.tables import mark, table
-    from bench.online.result import Answer
+    from bench.formatting import pct, percent
+    from bench.online.result import PeriodEnd
     from bench.simulation.result import VIOLATIONS_ALLOWED
-    from bench.wording import pct, percent
 
     many = math.ceil(len(course.periods) / _ROWS)
     groups = [course.part(first, first + many) for first in range(0, len(course.periods), many)]
@@ -185,7 +185,7 @@ def _show(course: "Course", head: str) -> None:
     columns = [">from", ">requests/s", *(f">{name}" for name in shown), ">GPUs", ">share", ">violations", ">drops"]
     total = course.to_json()
     worst = max(total["workloads"], key=lambda workload: workload["violation_rate"])
-    answers = ", ".join(f"{course.count(answer)} {answer}" for answer in Answer if course.count(answer))
+    answers = ", ".join(f"{course.count(answer)} {answer}" for answer in PeriodEnd if course.count(answer))
     least, most = total["gpus_used"]
     silent = [one_line(workload["id"]) for workload in total["workloads"] if not workload["requests"]]
     kept = total["violation_rate"] <= VIOLATIONS_ALLOWED
@@ -207,8 +207,8 @@ def _show(course: "Course", head: str) -> None:
     )
 
 
-def _cells(course: "Course", shown: int) -> list[object]:
-    from bench.wording import percent
+def _cells(course: "OnlineRun", shown: int) -> list[object]:
+    from bench.formatting import percent
 
     seen, last = course.seen, course.periods[-1]
     return [
@@ -222,7 +222,7 @@ def _cells(course: "Course", shown: int) -> list[object]:
     ]
 
 
-def _csv(course: "Course") -> str:
+def _csv(course: "OnlineRun") -> str:
     """Return the periods as CSV: their own columns, then the throughput of every workload."""
     import csv
     import io

@@ -8,7 +8,7 @@ import typer
 from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
 
 if TYPE_CHECKING:
-    from bench.replay.command import Order, Values
+    from bench.replay.command import ReplayOrder, Values
 
 EXAMPLES = (
     "bench replay plan.json --backend cpu --seconds 5   # tiny models: tries the plan's serving, not its times",
@@ -55,14 +55,14 @@ def replay_plan(
     """
     from bench.cli.selection import find_plan
     from bench.cli.terminal import print_json, say
-    from bench.replay.command import Order
-    from bench.replay.course import Options, ReplayFailedError
+    from bench.replay.command import ReplayOrder
+    from bench.replay.recording import ReplayFailedError, ReplayOptions
     from bench.simulation.arrivals import parse_arrivals
     from bench.simulation.settings import Settings
 
     plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
     settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
-    order = Order(plans, backend, settings, Options(half, graphs, switch_at))
+    order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at))
     try:
         values = _simulated(order) if backend == "sim" else _replayed(order)
     except ReplayFailedError as error:
@@ -81,7 +81,7 @@ def replay_plan(
         raise typer.Exit(1)
 
 
-def _replayed(order: "Order") -> "Values":
+def _replayed(order: "ReplayOrder") -> "Values":
     from bench.cli.terminal import say
     from bench.replay.command import replayed
     from bench.replay.prediction import predict
@@ -92,7 +92,7 @@ def _replayed(order: "Order") -> "Values":
     return values
 
 
-def _simulated(order: "Order") -> "Values":
+def _simulated(order: "ReplayOrder") -> "Values":
     """Simulate: a replay without hardware."""
     from bench.replay.command import head
     from bench.replay.result import NOTHING_REPLAYED
@@ -104,9 +104,9 @@ def _simulated(order: "Order") -> "Values":
     return head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
 
 
-def _keep(ledger: Path, order: "Order", values: "Values") -> None:
+def _keep(ledger: Path, order: "ReplayOrder", values: "Values") -> None:
     from bench.ledger.store import Ledger
-    from bench.replay.keeping import row_of_replay
+    from bench.replay.ledger_row import row_of_replay
 
     _, instance = order.plans[0]
     with Ledger(ledger, create=True) as file:

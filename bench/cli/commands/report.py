@@ -45,10 +45,10 @@ def report(
     """
     from bench.cli.document import write_experiments
     from bench.cli.terminal import emit
-    from bench.collector import no_collection
+    from bench.gc_pause import no_collection
     from bench.ledger.store import Ledger
     from instances import InputError
-    from reports.page.folder import check_folder
+    from reports.page.output_folder import check_folder
     from reports.page.site import write_site
 
     if experiments:

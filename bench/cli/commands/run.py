@@ -122,14 +122,14 @@ def run(
     from bench.cli.files import make_folder
     from bench.cli.running import run_with_progress, tell_failures
     from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, Order, fitting_jobs, parse_seeds, plan_tasks
+    from bench.cli.tasks import Limits, RunOrder, fitting_jobs, parse_seeds, plan_tasks
     from bench.cli.terminal import print_json, say, show
     from bench.cli.views.run_tables import row_json, run_tables
     from bench.doctor.known_bad import refuse_wrong_answers
+    from bench.evaluation import Trial
     from bench.ledger.gap import ledger_gaps
     from bench.ledger.store import Ledger
     from bench.simulation.arrivals import parse_arrivals
-    from bench.trial import Trial
 
     refuse_wrong_answers()
     under = parse_arrivals(arrivals, "--arrivals") if simulate is OnOff.ON else None
@@ -138,7 +138,7 @@ def run(
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
     found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
-    tasks, notes = plan_tasks(Order(found, chosen, parameters or [], chosen_seeds, limits, trial))
+    tasks, notes = plan_tasks(RunOrder(found, chosen, parameters or [], chosen_seeds, limits, trial))
     if plans is not None:
         make_folder(plans, "--plans")
     with Ledger(ledger_file, create=True) as ledger:

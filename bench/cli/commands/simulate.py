@@ -108,7 +108,7 @@ def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
 def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simulated") -> None:
     from bench.cli.terminal import listed, one_line, show
     from bench.cli.views.tables import mark, table
-    from bench.wording import percent
+    from bench.formatting import percent
 
     columns = [
         "workload",
@@ -144,7 +144,7 @@ def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simu
 
 def _cells(one: "Served") -> list[object]:
     from bench.cli.views.tables import mark
-    from bench.wording import percent
+    from bench.formatting import percent
 
     def ms(value: float | None) -> str:
         return "-" if value is None else f"{value:,.1f} ms"

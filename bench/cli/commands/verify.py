@@ -50,7 +50,7 @@ def _show(plan: "Plan", instance: "Instance", verdict: "Verdict") -> None:
     from bench.cli.terminal import one_line, show
     from bench.cli.views.picture import plan_picture
     from bench.cli.views.tables import mark
-    from bench.wording import worth
+    from bench.formatting import worth
 
     over = verdict.over_capacity_pct
     found = "feasible" if verdict.feasible else "infeasible"

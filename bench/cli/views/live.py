@@ -14,11 +14,11 @@ from rich.table import Table
 from bench.cli.terminal import console_on, one_line
 from bench.cli.views.progress import Progress
 from bench.cli.views.tables import cell, mark
+from bench.formatting import clock, worth
 from bench.judge.judging import judge
 from bench.ledger.row import JsonObject, Row
 from bench.runner.record import Incumbent
 from bench.task import Task
-from bench.wording import clock, worth
 from instances import InputError
 from instances.files import plan_from_json
 

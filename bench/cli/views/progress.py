@@ -9,11 +9,11 @@ from typing import Self
 
 from bench.cli.terminal import one_line, say
 from bench.cli.views.run_tables import set_in_words
+from bench.formatting import clock, objective_of, result, seconds, worth
 from bench.labels import labels
 from bench.ledger.row import Row
-from bench.runner.running import Listener
+from bench.runner.runner import Listener
 from bench.task import Task
-from bench.wording import clock, objective_of, result, seconds, worth
 
 _TELL_EVERY_S = 10.0
 

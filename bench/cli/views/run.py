@@ -8,10 +8,10 @@ from bench.cli.terminal import many_lines, one_line, show
 from bench.cli.views.picture import plan_picture
 from bench.cli.views.run_tables import bound, set_in_words
 from bench.cli.views.tables import cell, mark, table
+from bench.formatting import objective_of, pct, percent, result, seconds, worth
 from bench.ledger.gap import Gap
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.wording import objective_of, pct, percent, result, seconds, worth
 from instances import InputError
 from instances.files import plan_from_json
 

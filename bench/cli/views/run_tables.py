@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from bench.cli.terminal import draws_unicode, listed, one_line
 from bench.cli.views.tables import mark, table
+from bench.formatting import objective_of, pct, percent, result, seconds, short, worth
 from bench.labels import in_words, labels
-from bench.wording import objective_of, pct, percent, result, seconds, short, worth
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bench.replay.light_profile.machine import Setup
 from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
-from bench.replay.light_profile.run import Order, carry_out
-from bench.replay.light_profile.writing import Entry
+from bench.replay.light_profile.run import ProfileOrder, carry_out
+from bench.replay.light_profile.writing import CatalogueFacts
 from bench.replay.parser import Parser
 from instances.errors import InputError
 
@@ -18,8 +18,8 @@ def main() -> int:
         given = _parser().parse_args()
         setup = Setup(given.device, given.gpu, given.partition, given.half, given.graphs)
         grid = Grid.quick() if given.quick else Grid.full()
-        entry = Entry(given.name, given.price_per_hour)
-        return carry_out(setup, Order(given.output, given.models.split(","), grid, given.seconds, entry), _tell)
+        entry = CatalogueFacts(given.name, given.price_per_hour)
+        return carry_out(setup, ProfileOrder(given.output, given.models.split(","), grid, given.seconds, entry), _tell)
     except InputError as error:
         _tell(f"error: {error}")
         return 2

@@ -12,7 +12,7 @@ from bench.replay.light_profile.journal import Journal
 from bench.replay.light_profile.machine import Machine, Setup
 from bench.replay.light_profile.points import Grid, Point
 from bench.replay.light_profile.rig import MeasuringError, Rig
-from bench.replay.light_profile.writing import Entry, write_files
+from bench.replay.light_profile.writing import CatalogueFacts, write_files
 from bench.replay.nets import input_shape
 from instances.errors import InputError
 
@@ -23,7 +23,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ProfileOrder:
     """What is wanted.
 
     Attributes
@@ -44,10 +44,10 @@ class Order:
     models: Sequence[str]
     grid: Grid
     seconds: float
-    entry: Entry
+    entry: CatalogueFacts
 
 
-def carry_out(setup: Setup, order: Order, tell: Tell) -> int:
+def carry_out(setup: Setup, order: ProfileOrder, tell: Tell) -> int:
     """Measure on this host, and return the exit code; SIGTERM ends it as a Ctrl-C does.
 
     Raises
@@ -63,7 +63,7 @@ def carry_out(setup: Setup, order: Order, tell: Tell) -> int:
         return INTERRUPTED
 
 
-def checked(order: Order) -> None:
+def checked(order: ProfileOrder) -> None:
     """Make sure that the order can be carried out, and make its folder.
 
     Raises
@@ -87,7 +87,7 @@ def checked(order: Order) -> None:
         raise InputError(f"-o {order.folder}", f"cannot be made: {error.strerror}") from None
 
 
-def profile(rig: Rig, order: Order, tell: Tell) -> int:
+def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
     """Measure, write the files, and return the exit code.
 
     A point that cannot be measured is told and left out; the next run tries it again. A Ctrl-C ends the run after what
@@ -113,13 +113,13 @@ def profile(rig: Rig, order: Order, tell: Tell) -> int:
     return code
 
 
-def _next(order: Order, written: Sequence[str]) -> str:
+def _next(order: ProfileOrder, written: Sequence[str]) -> str:
     command = f"bench profile fit {order.folder} -o {order.entry.name}.toml"
     missing = "" if "profile.json" in written else " (no profile.json: a point or the power is missing)"
     return f"next: {command}{missing}"
 
 
-def _look_up(rig: Rig, order: Order, journal: Journal, tell: Tell) -> int:
+def _look_up(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
     """Ask for what does not depend on who else runs, and return the exit code."""
     code = 0
     for model in order.models:
@@ -137,7 +137,7 @@ def _look_up(rig: Rig, order: Order, journal: Journal, tell: Tell) -> int:
     return code
 
 
-def _measure(rig: Rig, order: Order, journal: Journal, tell: Tell) -> int:
+def _measure(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
     todo = [p for p in dict.fromkeys(order.grid.all(order.models)) if p not in journal.readings]
     code, begin = 0, time.monotonic()
     for done, point in enumerate(todo, 1):

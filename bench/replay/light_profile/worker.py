@@ -24,7 +24,7 @@ COPIED_BYTES = 2**26
 COPIES = 5
 
 
-class CpuNet:
+class ThreadedCpuNet:
     """A model on the CPU, as many threads as the process has."""
 
     def __init__(self, model: str, batch: int, half: bool) -> None:
@@ -41,7 +41,7 @@ class CpuNet:
         return Split(1000.0 * (uploaded - begin), 1000.0 * (time.perf_counter() - uploaded))
 
 
-class Seat(threading.Thread):
+class TenantThread(threading.Thread):
     """A tenant in a thread of its own: loads its model, waits for its turn, runs batch after batch."""
 
     def __init__(self, order: Message, tenant: Tenant) -> None:
@@ -68,7 +68,7 @@ class Seat(threading.Thread):
     def _loader(self) -> AbstractContextManager[Loader]:
         order = self._order
         if order["device"] == "cpu":
-            return nullcontext(lambda model, batch: CpuNet(model, batch, order["half"]))
+            return nullcontext(lambda model, batch: ThreadedCpuNet(model, batch, order["half"]))
         return loader(order["device"], order["half"], order["graphs"], self._tenant.share_pct)
 
     def _batches(self, net: Any, begin_s: float, end_s: float, leave_s: float) -> Message:
@@ -193,7 +193,7 @@ def _take_turns(
     channel: Channel, messages: Iterator[Message], order: Message, tenants: list[Tenant], context_mib: float
 ) -> None:
     """Load the tenants one after the other, then let them run at the same time when the driver says so."""
-    seats = [Seat(order, tenant) for tenant in tenants]
+    seats = [TenantThread(order, tenant) for tenant in tenants]
     ready = []
     for seat in seats:
         seat.start()

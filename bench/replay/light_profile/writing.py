@@ -22,14 +22,14 @@ JITTER = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueFacts:
     """What the catalogue entry is called and what no measurement tells of it."""
 
     name: str
     price_per_hour: float
 
 
-def write_files(folder: Path, journal: Journal, grid: Grid, models: Sequence[str], entry: Entry) -> list[str]:
+def write_files(folder: Path, journal: Journal, grid: Grid, models: Sequence[str], entry: CatalogueFacts) -> list[str]:
     """Write all files that the measurements suffice for and return their names.
 
     Raises
@@ -77,7 +77,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str | None:
     return text.getvalue()
 
 
-def _facts(journal: Journal, entry: Entry, demand_source: str) -> dict[str, Any]:
+def _facts(journal: Journal, entry: CatalogueFacts, demand_source: str) -> dict[str, Any]:
     """Return what ``bench profile fit`` takes instead of its options."""
     device = journal.device
     return {

@@ -19,7 +19,7 @@ VOCABULARY = 30_522
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
+class NetEntry:
     """How a net is built and fed.
 
     Attributes
@@ -41,29 +41,29 @@ class Net:
 
 
 NETS = {
-    "alexnet": Net("plain:AlexNet", torchvision="alexnet"),
-    "bert": Net("bert:Bert", input_shape=(3, 128)),
-    "densenet121": Net("densenet:DenseNet", (121,), torchvision="densenet121"),
-    "densenet161": Net("densenet:DenseNet", (161,), torchvision="densenet161"),
-    "densenet169": Net("densenet:DenseNet", (169,), torchvision="densenet169"),
-    "densenet201": Net("densenet:DenseNet", (201,), torchvision="densenet201"),
-    "efficientnet": Net("mobile:efficientnet_b0", torchvision="efficientnet_b0"),
-    "googlenet": Net("inception:GoogLeNet"),
-    "inception": Net("inception:InceptionV3", input_shape=(3, 299, 299)),
-    "lenet": Net("plain:LeNet", input_shape=(1, 28, 28)),
-    "mnasnet": Net("mobile:mnasnet", torchvision="mnasnet1_0"),
-    "mobilenet": Net("mobile:mobilenet_v2", torchvision="mobilenet_v2"),
-    "mobilenet-v1": Net("mobile:mobilenet_v1"),
-    "resnet18": Net("resnet:ResNet", (18,), torchvision="resnet18"),
-    "resnet50": Net("resnet:ResNet", (50,), torchvision="resnet50"),
-    "resnet101": Net("resnet:ResNet", (101,), torchvision="resnet101"),
-    "resnet152": Net("resnet:ResNet", (152,), torchvision="resnet152"),
-    "ssd": Net("detection:SsdVgg16", input_shape=(3, 300, 300)),
-    "ssd-mobilenet": Net("detection:SsdMobileNet", input_shape=(3, 300, 300)),
-    "tiny-cnn": Net("plain:TinyCnn", input_shape=(3, 32, 32)),
-    "tiny-kernels": Net("plain:TinyKernels", input_shape=(1,)),
-    "vgg16": Net("plain:Vgg", (16,), torchvision="vgg16"),
-    "vgg19": Net("plain:Vgg", (19,), torchvision="vgg19"),
+    "alexnet": NetEntry("plain:AlexNet", torchvision="alexnet"),
+    "bert": NetEntry("bert:Bert", input_shape=(3, 128)),
+    "densenet121": NetEntry("densenet:DenseNet", (121,), torchvision="densenet121"),
+    "densenet161": NetEntry("densenet:DenseNet", (161,), torchvision="densenet161"),
+    "densenet169": NetEntry("densenet:DenseNet", (169,), torchvision="densenet169"),
+    "densenet201": NetEntry("densenet:DenseNet", (201,), torchvision="densenet201"),
+    "efficientnet": NetEntry("mobile:efficientnet_b0", torchvision="efficientnet_b0"),
+    "googlenet": NetEntry("inception:GoogLeNet"),
+    "inception": NetEntry("inception:InceptionV3", input_shape=(3, 299, 299)),
+    "lenet": NetEntry("plain:LeNet", input_shape=(1, 28, 28)),
+    "mnasnet": NetEntry("mobile:mnasnet", torchvision="mnasnet1_0"),
+    "mobilenet": NetEntry("mobile:mobilenet_v2", torchvision="mobilenet_v2"),
+    "mobilenet-v1": NetEntry("mobile:mobilenet_v1"),
+    "resnet18": NetEntry("resnet:ResNet", (18,), torchvision="resnet18"),
+    "resnet50": NetEntry("resnet:ResNet", (50,), torchvision="resnet50"),
+    "resnet101": NetEntry("resnet:ResNet", (101,), torchvision="resnet101"),
+    "resnet152": NetEntry("resnet:ResNet", (152,), torchvision="resnet152"),
+    "ssd": NetEntry("detection:SsdVgg16", input_shape=(3, 300, 300)),
+    "ssd-mobilenet": NetEntry("detection:SsdMobileNet", input_shape=(3, 300, 300)),
+    "tiny-cnn": NetEntry("plain:TinyCnn", input_shape=(3, 32, 32)),
+    "tiny-kernels": NetEntry("plain:TinyKernels", input_shape=(1,)),
+    "vgg16": NetEntry("plain:Vgg", (16,), torchvision="vgg16"),
+    "vgg19": NetEntry("plain:Vgg", (19,), torchvision="vgg19"),
 }
 """``mobilenet`` is MobileNetV2, as the catalogue's memory has it. ``tiny-cnn`` is for tests on the CPU,
 ``tiny-kernels`` measures how long kernels wait.
@@ -156,13 +156,13 @@ def settle(module: "nn.Module", examples: "Tensor") -> None:
         layer.eval()
 
 
-def _net(name: str, where: str) -> Net:
+def _net(name: str, where: str) -> NetEntry:
     if name not in NETS:
         raise unknown_name(where, "model", name, net_names())
     return NETS[name]
 
 
-def _built_in(net: Net) -> "Callable[[], nn.Module]":
+def _built_in(net: NetEntry) -> "Callable[[], nn.Module]":
     module, function = net.build.split(":")
     return partial(getattr(import_module(f"bench.replay.nets.{module}"), function), *net.arguments)
 

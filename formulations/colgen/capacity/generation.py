@@ -11,7 +11,7 @@ from formulations.colgen.bounds import value_bound
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort, Filled
 from formulations.colgen.clock import now
 from formulations.colgen.generation import Generation
-from formulations.colgen.master import Cover, Relaxation
+from formulations.colgen.master import Covering, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
 from formulations.colgen.spatial import CostGeneration
 from instances import Instance, Objective, PlacedGpu
@@ -45,14 +45,14 @@ class CapacityGeneration(Generation):
         self.pricers = [CapacityPricer(view, t, self.order, self.copy_of) for t, view in enumerate(self.views)]
         self.seed()
 
-    def cover(self) -> Cover:
+    def cover(self) -> Covering:
         """Return what the master asks for."""
         # Far above the throughput that any placement could give up for the sake of another.
         most_rps = 1000.0 * max(
             float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
             for view in self.views
         )
-        return Cover(self.class_of, self.copies, self.copies, self.count, artificial_cost=10.0 * most_rps)
+        return Covering(self.class_of, self.copies, self.copies, self.count, artificial_cost=10.0 * most_rps)
 
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""

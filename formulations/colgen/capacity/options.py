@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Market(NamedTuple):
+class CapacityMarket(NamedTuple):
     """What one GPU type offers the workloads of an instance, and what each is charged for a place.
 
     Attributes
@@ -38,7 +38,7 @@ class Market(NamedTuple):
     charge: Floats
 
 
-class Options(NamedTuple):
+class BoxOptions(NamedTuple):
     """The (model, share, batch) options in one box, indexed ``[model, place of the permitted share, batch]``.
 
     Attributes
@@ -56,15 +56,15 @@ class Options(NamedTuple):
     worth: Floats
 
 
-def empty_options(tables: Tables) -> Options:
+def empty_options(tables: Tables) -> BoxOptions:
     """Return buffers of the right shape."""
     models, batches = tables.transfer_ms.shape
     shape = (models, len(tables.permitted), batches)
-    return Options(np.full(shape, np.inf), np.zeros(shape), np.full(shape, -np.inf))
+    return BoxOptions(np.full(shape, np.inf), np.zeros(shape), np.full(shape, -np.inf))
 
 
 @njit(cache=True)
-def optimistic(tables: Tables, box: Floats, options: Options) -> None:
+def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
     """Write times and throughputs at the floors of a box, which no GPU inside it can better.
 
     Parameters

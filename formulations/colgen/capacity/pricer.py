@@ -13,8 +13,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.capacity.options import Market
-from formulations.colgen.capacity.regions import Region, losses_rps
+from formulations.colgen.capacity.options import CapacityMarket
+from formulations.colgen.capacity.regions import CapacityRegion, losses_rps
 from formulations.colgen.capacity.relaxation import empty_relaxed, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
@@ -98,7 +98,7 @@ class CapacityPricer:
     pool
         Index of the type in the instance's pool.
     order, copy_of
-        Positions in the instance with identical workloads side by side; see ``Market``.
+        Positions in the instance with identical workloads side by side; see ``CapacityMarket``.
     """
 
     def __init__(self, view: View, pool: int, order: Ints, copy_of: Ints) -> None:
@@ -116,7 +116,7 @@ class CapacityPricer:
         self._most_residents = min(fitting, self.tables.most_residents)
         most_l2, most_power = float(self._merged.l2_pct.max()), float(self._merged.power_w.max())
         self._regions = [
-            Region(np.array([n, 0.0, n * most_l2, 0.0, n * most_power]), np.zeros(2))
+            CapacityRegion(np.array([n, 0.0, n * most_l2, 0.0, n * most_power]), np.zeros(2))
             for n in range(1, self._most_residents + 1)
         ]
         self.relaxed = empty_relaxed(self.tables, len(order), self._most_residents)
@@ -170,7 +170,7 @@ class CapacityPricer:
             value of ``clock.now()`` at which to stop.
         """
         exhaust = effort is Effort.EXHAUST
-        market = Market(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
+        market = CapacityMarket(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
         found = empty_found(EXHAUSTIVE_PATTERNS if exhaust else PATTERNS_PER_SEARCH, self._most_residents)
         call = _Call(self, market, threshold, resolution, deadline, found)
         for region in self._regions:
@@ -233,7 +233,7 @@ class _Call:
     def __init__(
         self,
         pricer: CapacityPricer,
-        market: Market,
+        market: CapacityMarket,
         threshold: float,
         resolution: float,
         deadline: float,
@@ -241,12 +241,12 @@ class _Call:
     ) -> None:
         self._pricer, self._market, self._found = pricer, market, found
         self._threshold, self._resolution, self._deadline = threshold, resolution, deadline
-        self.waiting: list[Region] = []
-        self.settled: list[Region] = []
+        self.waiting: list[CapacityRegion] = []
+        self.settled: list[CapacityRegion] = []
         self.filled: dict[Filled, float] = {}
         self.nodes = 0
 
-    def file(self, region: Region) -> None:
+    def file(self, region: CapacityRegion) -> None:
         """Bound a region, value what its relaxation suggests, and line it up unless nothing in it can gain."""
         if now() >= self._deadline:
             region.bound = np.inf
@@ -281,13 +281,13 @@ class _Call:
         for region in cut_short:
             heapq.heappush(self.waiting, region)
 
-    def _relax(self, region: Region) -> int:
+    def _relax(self, region: CapacityRegion) -> int:
         region.bound, steps = relax(self._market, region.box, self._threshold, region.multipliers, self._pricer.relaxed)
         relaxed = self._pricer.relaxed
         spend(steps * len(relaxed.worth) * math.prod(relaxed.table.shape[1:]) / CELLS_PER_NODE)
         return steps
 
-    def _search(self, region: Region, node_limit: int) -> bool:
+    def _search(self, region: CapacityRegion, node_limit: int) -> bool:
         """Search a region; whether to its end."""
         self._relax(region)
         if region.bound <= self._threshold:

@@ -6,14 +6,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.capacity.options import Market, loss_rps
-from formulations.colgen.capacity.relaxation import Relaxed
+from formulations.colgen.capacity.options import CapacityMarket, loss_rps
+from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(slots=True)
-class Region:
+class CapacityRegion:
     """A box and the multipliers that served it best.
 
     Attributes
@@ -33,21 +33,21 @@ class Region:
     bound: float = np.inf
     losses: tuple[float, float] = (0.0, 0.0)
 
-    def __lt__(self, other: "Region") -> bool:
+    def __lt__(self, other: "CapacityRegion") -> bool:
         """The region with the larger bound comes first."""
         return self.bound > other.bound
 
-    def halves(self) -> list["Region"]:
+    def halves(self) -> list["CapacityRegion"]:
         """Return the two halves along the axis that loses more."""
         low, high = (1, 2) if self.losses[0] >= self.losses[1] else (3, 4)
         middle = (self.box[low] + self.box[high]) / 2.0
         lower, upper = self.box.copy(), self.box.copy()
         lower[high] = upper[low] = middle
-        return [Region(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
+        return [CapacityRegion(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
 
 
 @njit(cache=True)
-def losses_rps(market: Market, box: Floats, relaxed: Relaxed, step: int) -> tuple[float, float]:
+def losses_rps(market: CapacityMarket, box: Floats, relaxed: RelaxedCapacityBox, step: int) -> tuple[float, float]:
     """How far the relaxed solution of a step is overrated for want of knowing the L2 total, and the power total."""
     l2_loss, power_loss = 0.0, 0.0
     for k in relaxed.chosen[step, : int(box[0])]:

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN
-from formulations.colgen.capacity.options import Market, Options, empty_options, optimistic
+from formulations.colgen.capacity.options import BoxOptions, CapacityMarket, empty_options, optimistic
 from formulations.colgen.relaxation import best_of_table, step_multipliers
 from instances.tables import Tables
 
@@ -18,7 +18,7 @@ ROUNDS = 10
 """Steps of the multipliers in one relaxation."""
 
 
-class Relaxed(NamedTuple):
+class RelaxedCapacityBox(NamedTuple):
     """The relaxation of one box, rewritten for each.
 
     Attributes
@@ -38,7 +38,7 @@ class Relaxed(NamedTuple):
         Choices of the relaxed solutions of each step, the last one last, shape (steps, most residents).
     """
 
-    options: Options
+    options: BoxOptions
     first: Ints
     units: NDArray[np.int16]
     worth: Floats
@@ -49,11 +49,11 @@ class Relaxed(NamedTuple):
     chosen: Ints
 
 
-def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxed:
+def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> RelaxedCapacityBox:
     """Return buffers of the right shape."""
     shares = len(tables.permitted)
     choices = workloads * shares
-    return Relaxed(
+    return RelaxedCapacityBox(
         empty_options(tables),
         np.arange(workloads + 1) * shares,
         np.tile(tables.permitted, workloads).astype(np.int16),
@@ -67,7 +67,9 @@ def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxe
 
 
 @njit(cache=True)
-def relax(market: Market, box: Floats, threshold: float, multipliers: Floats, relaxed: Relaxed) -> tuple[float, int]:
+def relax(
+    market: CapacityMarket, box: Floats, threshold: float, multipliers: Floats, relaxed: RelaxedCapacityBox
+) -> tuple[float, int]:
     """Bound what GPUs in a box are worth after their residents' charges, until at most ``threshold``.
 
     Parameters
@@ -131,7 +133,7 @@ def relax(market: Market, box: Floats, threshold: float, multipliers: Floats, re
 
 
 @njit(cache=True)
-def _charge_demands(tables: Tables, multipliers: Floats, options: Options) -> None:
+def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) -> None:
     """Write the worth of every option that the box has room for."""
     for m in range(len(tables.kernels)):
         for j in range(len(tables.permitted)):
@@ -146,7 +148,7 @@ def _charge_demands(tables: Tables, multipliers: Floats, options: Options) -> No
 
 
 @njit(cache=True)
-def _best_batches(market: Market, relaxed: Relaxed) -> None:
+def _best_batches(market: CapacityMarket, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
     options, shares = relaxed.options, len(market.tables.permitted)
     for w in range(len(market.model)):
@@ -164,7 +166,7 @@ def _best_batches(market: Market, relaxed: Relaxed) -> None:
 
 
 @njit(cache=True)
-def _complete(relaxed: Relaxed, residents: int, capacity: int) -> None:
+def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> None:
     """Write ``table`` and ``take``, from the last workload to the first."""
     table, take = relaxed.table, relaxed.take
     workloads = len(take)

@@ -11,8 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN
-from formulations.colgen.capacity.options import Market
-from formulations.colgen.capacity.relaxation import Relaxed
+from formulations.colgen.capacity.options import CapacityMarket
+from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
 
@@ -70,11 +70,11 @@ class _Partial(NamedTuple):
 @njit(cache=True)
 def search(
     exact: Tables,
-    market: Market,
+    market: CapacityMarket,
     box: Floats,
     threshold: float,
     multipliers: Floats,
-    relaxed: Relaxed,
+    relaxed: RelaxedCapacityBox,
     node_limit: int,
     found: FilledFound,
 ) -> tuple[bool, float, int]:
@@ -163,8 +163,8 @@ def search(
 
 @njit(cache=True)
 def _next_place(
-    market: Market,
-    relaxed: Relaxed,
+    market: CapacityMarket,
+    relaxed: RelaxedCapacityBox,
     so_far: _Partial,
     depth: int,
     residents: int,

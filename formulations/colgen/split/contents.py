@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.split.serving import Market, part_served
+from formulations.colgen.split.serving import SplitMarket, part_served
 from instances.interference import gpu_time_ms, gpu_times_ms
 
 Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ def empty_contents(slots: int) -> Contents:
 
 
 @njit(cache=True)
-def worth_of(market: Market, weight: Floats, contents: Contents, count: int) -> float:
+def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
     """Return the worth of the first ``count`` slots: parts times weights, no class above its copies.
 
     Parts and times are written. -inf where a slot breaks its SLO, or shares or memory do not suffice.
@@ -70,7 +70,7 @@ def worth_of(market: Market, weight: Floats, contents: Contents, count: int) -> 
 
 
 @njit(cache=True)
-def settle(market: Market, contents: Contents, count: int) -> int:
+def settle(market: SplitMarket, contents: Contents, count: int) -> int:
     """Give slots that break their SLO the largest batch that does not, or drop them; how many slots are left."""
     while count > 0 and not np.isfinite(worth_of(market, market.copies, contents, count)):
         broken = 0
@@ -89,7 +89,7 @@ def settle(market: Market, contents: Contents, count: int) -> int:
 
 
 @njit(cache=True)
-def _serves(market: Market, contents: Contents, count: int, slot: int) -> bool:
+def _serves(market: SplitMarket, contents: Contents, count: int, slot: int) -> bool:
     """Whether one slot serves anything beside the others."""
     model = market.model[contents.group[:count]]
     gpu_times_ms(market.tables, model, contents.batch, contents.units, count, contents.time_ms)
@@ -97,7 +97,7 @@ def _serves(market: Market, contents: Contents, count: int, slot: int) -> bool:
 
 
 @njit(cache=True)
-def improve(market: Market, weight: Floats, contents: Contents, count: int) -> float:
+def improve(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
     """Change one batch, or move one step of share, as long as that adds worth; return the worth."""
     best = worth_of(market, weight, contents, count)
     for _ in range(SWEEPS):
@@ -113,7 +113,9 @@ def improve(market: Market, weight: Floats, contents: Contents, count: int) -> f
 
 
 @njit(cache=True)
-def _improve_batch(market: Market, weight: Floats, contents: Contents, count: int, slot: int, best: float) -> float:
+def _improve_batch(
+    market: SplitMarket, weight: Floats, contents: Contents, count: int, slot: int, best: float
+) -> float:
     kept = contents.batch[slot]
     for b in range(1, market.tables.max_batch[market.model[contents.group[slot]]] + 1):
         contents.batch[slot] = b
@@ -126,7 +128,7 @@ def _improve_batch(market: Market, weight: Floats, contents: Contents, count: in
 
 @njit(cache=True)
 def _improve_shares(
-    market: Market, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
+    market: SplitMarket, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
 ) -> float:
     """Move a step of share to one slot from another, or from what is free where ``giver`` is -1, if that adds worth."""
     tables, units = market.tables, contents.units
@@ -150,7 +152,7 @@ def _improve_shares(
 
 
 @njit(cache=True)
-def least_fractions(market: Market) -> Floats:
+def least_fractions(market: SplitMarket) -> Floats:
     """Least part of the GPU that one workload of each class takes, by its best slot alone; inf where it has none."""
     tables, least = market.tables, np.full(len(market.model), np.inf)
     for w in range(len(least)):

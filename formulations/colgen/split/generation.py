@@ -13,13 +13,13 @@ from bench.api import Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.clock import alone, now
 from formulations.colgen.generation import Generation
-from formulations.colgen.master import Cover, Relaxation
+from formulations.colgen.master import Covering, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
 from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.split.contents import least_fractions
 from formulations.colgen.split.plans import shared_out
 from formulations.colgen.split.pricer import Gpu, SplitPriced, SplitPricer
-from formulations.colgen.split.serving import Market, market
+from formulations.colgen.split.serving import SplitMarket, market
 from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
 from instances.one_gpu import Resident, fit_gpu
 from instances.plan import Gpulet
@@ -47,7 +47,7 @@ class SplitGeneration(Generation):
         self.seed()
 
     @cached_property
-    def markets(self) -> list[Market]:
+    def markets(self) -> list[SplitMarket]:
         """The classes of workloads from each GPU type."""
         _, first_of_class = np.unique(self.class_of, return_index=True)
         return [market(self.instance, view, first_of_class, self.copies) for view in self.views]
@@ -250,10 +250,10 @@ class SplitCostGeneration(SplitGeneration):
 
     trivial_bound = 0.0
 
-    def cover(self) -> Cover:
+    def cover(self) -> Covering:
         """Return what the master asks for."""
         free = np.full_like(self.copies, np.inf)
-        return Cover(self.class_of, self.copies, free, self.count, artificial_cost=100.0 * float(self.price.max()))
+        return Covering(self.class_of, self.copies, free, self.count, artificial_cost=100.0 * float(self.price.max()))
 
     def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
         """Return the cost of a GPU."""
@@ -307,10 +307,10 @@ class SplitGoodputGeneration(SplitGeneration):
         """Nobody serves more than what arrives."""
         return most_served(self.instance)
 
-    def cover(self) -> Cover:
+    def cover(self) -> Covering:
         """Return what the master asks for."""
         free = np.full_like(self.copies, -np.inf)
-        return Cover(self.class_of, free, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
+        return Covering(self.class_of, free, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
 
     def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
         """Return what a GPU that covers so much serves, negated."""

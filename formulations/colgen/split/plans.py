@@ -17,7 +17,7 @@ ROUNDING = 1e-10
 
 
 @dataclass(slots=True)
-class _Served:
+class _ServedSlot:
     """A slot: its GPU, pattern member and the rate that it is to serve; 0 once it is not needed."""
 
     gpu: int
@@ -38,10 +38,10 @@ def shared_out(
         Residents of each pattern's GPU, surplus taken back; ``None`` where ``cost`` asks for more than this way of
         sharing out serves.
     """
-    slots: dict[int, list[_Served]] = defaultdict(list)
+    slots: dict[int, list[_ServedSlot]] = defaultdict(list)
     for g, pattern in enumerate(patterns):
         for w, batch, rate in pattern.members:
-            slots[int(class_of[w])].append(_Served(g, pattern.pool, w, batch, rate))
+            slots[int(class_of[w])].append(_ServedSlot(g, pattern.pool, w, batch, rate))
     for group, of_class in slots.items():
         members = np.flatnonzero(class_of == group).tolist()
         asked = instance.workloads[members[0]].rate_rps
@@ -63,12 +63,12 @@ def shared_out(
     return [sorted(each, key=lambda r: (r.workload, r.batch, r.rate_rps)) for each in residents]
 
 
-def _by_copy(slots: list[_Served], copies: int, asked_rps: float) -> list[list[_Served]]:
+def _by_copy(slots: list[_ServedSlot], copies: int, asked_rps: float) -> list[list[_ServedSlot]]:
     """Cover copy after copy: the largest slot left, then the smallest that completes it; drop the others."""
     left = sorted(slots, key=lambda slot: slot.rate_rps)
-    shares: list[list[_Served]] = []
+    shares: list[list[_ServedSlot]] = []
     for _ in range(copies):
-        share: list[_Served] = []
+        share: list[_ServedSlot] = []
         missing = asked_rps * (1.0 - ROUNDING)
         while left and missing > 0.0:
             enough = [i for i, slot in enumerate(left) if slot.rate_rps >= missing]
@@ -81,7 +81,7 @@ def _by_copy(slots: list[_Served], copies: int, asked_rps: float) -> list[list[_
     return shares
 
 
-def _take_back(instance: Instance, views: Sequence[View], share: list[_Served], asked_rps: float) -> float:
+def _take_back(instance: Instance, views: Sequence[View], share: list[_ServedSlot], asked_rps: float) -> float:
     """Lower or drop slots, the smallest first, until they serve no more than is asked; return what is left to lower.
 
     Under ``assembly`` a batch that fills more slowly may break the SLO: such a slot keeps its rate under ``cost``, and
@@ -105,6 +105,6 @@ def _take_back(instance: Instance, views: Sequence[View], share: list[_Served], 
     return surplus
 
 
-def _keeps_up(view: View, slot: _Served, rate_rps: float) -> bool:
+def _keeps_up(view: View, slot: _ServedSlot, rate_rps: float) -> bool:
     before, after = view.budget_ms(slot.workload, slot.batch, np.array([slot.rate_rps, rate_rps]))
     return bool(after >= before)

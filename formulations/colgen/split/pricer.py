@@ -12,7 +12,7 @@ from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.one_growth import one_growth
 from formulations.colgen.split.contents import Contents, empty_contents, improve, settle, worth_of
 from formulations.colgen.split.relaxation import L2, POWER, RESIDENTS, empty_relaxed, relax, trace
-from formulations.colgen.split.serving import Market, part_served
+from formulations.colgen.split.serving import SplitMarket, part_served
 from instances.interference import gpu_time_ms
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ Gpu = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(slots=True)
-class Region:
+class SplitRegion:
     """A box, the multipliers that served it best, and what it was worth at the weights of the last call.
 
     Attributes
@@ -58,11 +58,11 @@ class Region:
     bound: float = math.inf
     losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
-    def __lt__(self, other: "Region") -> bool:
+    def __lt__(self, other: "SplitRegion") -> bool:
         """The region with the larger bound comes first."""
         return self.bound > other.bound
 
-    def halves(self) -> list["Region"]:
+    def halves(self) -> list["SplitRegion"]:
         """Return the two halves along the axis that loses most."""
         axis = 2 * int(np.argmax(self.losses))
         middle = (self.box[axis] + self.box[axis + 1]) / 2.0
@@ -71,7 +71,7 @@ class Region:
         if axis == RESIDENTS:
             lower[axis + 1] = math.floor(middle)
             upper[axis] = lower[axis + 1] + 1.0
-        return [Region(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
+        return [SplitRegion(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class SplitPricer:
         Classes of workloads from the GPU type.
     """
 
-    def __init__(self, market: Market) -> None:
+    def __init__(self, market: SplitMarket) -> None:
         self.market = market
         self._merged = one_growth(market.tables).tables
         self.most_residents = market.tables.most_residents
@@ -110,10 +110,10 @@ class SplitPricer:
         self._relaxed = empty_relaxed(market, self.most_residents)
         self._best = empty_contents(self.most_residents)
 
-    def _everything(self) -> Region:
+    def _everything(self) -> SplitRegion:
         l2_pct, power_w = float(self._merged.l2_pct.max()), float(self._merged.power_w.max())
         most = float(self.most_residents)
-        return Region(np.array([1.0, most, 0.0, most * l2_pct, 0.0, most * power_w]), np.zeros(2))
+        return SplitRegion(np.array([1.0, most, 0.0, most * l2_pct, 0.0, most * power_w]), np.zeros(2))
 
     def price(self, weight: Floats, threshold: float, region_limit: int, deadline: float) -> SplitPriced:
         """Look for GPUs worth more than ``threshold``.
@@ -141,20 +141,20 @@ class SplitPricer:
 
     def _price(
         self,
-        market: Market,
-        regions: list[Region],
+        market: SplitMarket,
+        regions: list[SplitRegion],
         weight: Floats,
         threshold: float,
         region_limit: int,
         deadline: float,
-    ) -> tuple[SplitPriced, list[Region]]:
+    ) -> tuple[SplitPriced, list[SplitRegion]]:
         floors = market._replace(tables=self._merged)
         found: dict[Gpu, float] = {}
-        waiting: list[Region] = []
-        settled: list[Region] = []
+        waiting: list[SplitRegion] = []
+        settled: list[SplitRegion] = []
         visited = 0
 
-        def file(region: Region) -> None:
+        def file(region: SplitRegion) -> None:
             if now() >= deadline:
                 region.bound = math.inf
                 settled.append(region)
@@ -185,7 +185,7 @@ class SplitPricer:
         return SplitPriced(bound, list(found), visited), kept
 
     def _collect(
-        self, market: Market, weight: Floats, region: Region, threshold: float, found: dict[Gpu, float]
+        self, market: SplitMarket, weight: Floats, region: SplitRegion, threshold: float, found: dict[Gpu, float]
     ) -> None:
         """Evaluate the relaxed solution of a region; where it gains, those without the first classes as well."""
         residents, units = int(region.box[RESIDENTS + 1]), market.tables.share_units
@@ -225,7 +225,7 @@ class SplitPricer:
 
 
 @njit(cache=True)
-def losses(market: Market, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
+def losses(market: SplitMarket, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
     """How far slots at the floors of a box are overrated, for each axis against its ceiling; 0 where it is narrow."""
     tables = market.tables
     lost, widths = np.zeros(3), box[1::2] - box[::2]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from formulations.colgen.boxes import MARGIN
 from formulations.colgen.relaxation import step_multipliers
 from formulations.colgen.split.contents import Contents
-from formulations.colgen.split.serving import Market, part_served
+from formulations.colgen.split.serving import SplitMarket, part_served
 from instances.interference import gpu_time_ms
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ RESIDENTS, L2, POWER = 0, 2, 4
 """Where the floors of a box are; the ceiling of each follows."""
 
 
-class Relaxed(NamedTuple):
+class RelaxedSplitBox(NamedTuple):
     """The relaxation of one box, rewritten for each.
 
     Attributes
@@ -59,13 +59,13 @@ class Relaxed(NamedTuple):
     table: Floats
 
 
-def empty_relaxed(market: Market, most_residents: int) -> Relaxed:
+def empty_relaxed(market: SplitMarket, most_residents: int) -> RelaxedSplitBox:
     """Return buffers of the right shape."""
     tables, classes = market.tables, len(market.model)
     models, batches = tables.transfer_ms.shape
     shares, units = len(tables.permitted), tables.share_units
     offers = classes * most_residents * units
-    return Relaxed(
+    return RelaxedSplitBox(
         np.full((models, shares, batches), np.inf),
         np.zeros((classes, shares, batches)),
         np.zeros((classes, shares)),
@@ -81,7 +81,13 @@ def empty_relaxed(market: Market, most_residents: int) -> Relaxed:
 
 @njit(cache=True)
 def relax(
-    market: Market, weight: Floats, box: Floats, threshold: float, multipliers: Floats, relaxed: Relaxed, best: Contents
+    market: SplitMarket,
+    weight: Floats,
+    box: Floats,
+    threshold: float,
+    multipliers: Floats,
+    relaxed: RelaxedSplitBox,
+    best: Contents,
 ) -> tuple[float, int]:
     """Bound what GPUs in a box are worth, until at most ``threshold``.
 
@@ -140,7 +146,7 @@ def relax(
 
 
 @njit(cache=True)
-def _parts_at_floors(market: Market, weight: Floats, box: Floats, relaxed: Relaxed) -> tuple[float, float]:
+def _parts_at_floors(market: SplitMarket, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
     """Write times and parts at the floors; return the largest L2 and power demand among them."""
     tables = market.tables
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
@@ -172,7 +178,7 @@ def _parts_at_floors(market: Market, weight: Floats, box: Floats, relaxed: Relax
 
 
 @njit(cache=True)
-def _offers(market: Market, weight: Floats, box: Floats, multipliers: Floats, relaxed: Relaxed) -> None:
+def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
     """Write what each class offers: the most worth of its slots together, by their number and their units."""
     tables, capacity = market.tables, market.tables.share_units
     residents, shares = int(box[RESIDENTS + 1]), len(market.tables.permitted)
@@ -231,7 +237,7 @@ def _offers(market: Market, weight: Floats, box: Floats, multipliers: Floats, re
 
 
 @njit(cache=True)
-def _complete(relaxed: Relaxed, classes: int, residents: int, capacity: int) -> None:
+def _complete(relaxed: RelaxedSplitBox, classes: int, residents: int, capacity: int) -> None:
     """Write ``table``, from the last class to the first."""
     table = relaxed.table
     table[classes, : residents + 1] = 0.0
@@ -247,7 +253,7 @@ def _complete(relaxed: Relaxed, classes: int, residents: int, capacity: int) -> 
 
 
 @njit(cache=True)
-def trace(market: Market, box: Floats, relaxed: Relaxed, first: int, best: Contents) -> int:
+def trace(market: SplitMarket, box: Floats, relaxed: RelaxedSplitBox, first: int, best: Contents) -> int:
     """Write the slots of the relaxed solution without the classes before ``first``; how many they are."""
     tables, table = market.tables, relaxed.table
     n, s, count = int(box[RESIDENTS + 1]), tables.share_units, 0
@@ -265,7 +271,9 @@ def trace(market: Market, box: Floats, relaxed: Relaxed, first: int, best: Conte
 
 
 @njit(cache=True)
-def _trace_class(market: Market, relaxed: Relaxed, w: int, slots: int, units: int, best: Contents, count: int) -> int:
+def _trace_class(
+    market: SplitMarket, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
+) -> int:
     made = relaxed.slots[w]
     while slots > 0:
         for j in range(len(market.tables.permitted)):

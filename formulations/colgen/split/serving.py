@@ -23,7 +23,7 @@ STEP_ROUNDING = 1e-9
 """Steps of a rate by which one may be short and still count."""
 
 
-class Market(NamedTuple):
+class SplitMarket(NamedTuple):
     """Classes of identical workloads seen from one GPU type.
 
     Attributes
@@ -57,7 +57,7 @@ class Market(NamedTuple):
     steps: int
 
 
-def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats) -> Market:
+def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats) -> SplitMarket:
     """Look at the classes of ``instance`` from one GPU type.
 
     Parameters
@@ -81,7 +81,7 @@ def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats)
         most_ms = np.repeat(slo_ms[:, None] / 2.0, len(batch), axis=1)
     limit_ms = most_ms / instance.latency_buffer - tables.transfer_ms[model]
     limit_ms[(batch == 0) | (batch > tables.max_batch[model][:, None])] = -np.inf
-    return Market(
+    return SplitMarket(
         tables,
         model,
         limit_ms,
@@ -94,7 +94,7 @@ def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats)
 
 
 @njit(cache=True)
-def part_served(market: Market, group: int, batch: int, time_ms: float) -> float:
+def part_served(market: SplitMarket, group: int, batch: int, time_ms: float) -> float:
     """Part of a workload's rate that a slot keeps up with when a batch takes ``time_ms``; 0 where it breaks the SLO."""
     if not time_ms <= market.limit_ms[group, batch]:
         return 0.0

@@ -3,7 +3,7 @@
 import math
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.colgen.temporal.relaxation import RELAXATIONS, Relaxation
+from formulations.colgen.temporal.relaxation import RELAXATIONS, TemporalRelaxation
 from formulations.colgen.temporal.turns import SLOTS
 from formulations.problem import TOO_FEW
 from instances import Instance, Objective, Plan, PlanClass, SloRule
@@ -51,7 +51,7 @@ def bound_on_turns(instance: Instance, run: Run) -> Outcome:
     return Outcome(Status.FEASIBLE, run.start, bound, statistics)
 
 
-def _bound(relaxation: Relaxation) -> Bound | None:
+def _bound(relaxation: TemporalRelaxation) -> Bound | None:
     value = relaxation.bound
     return Bound(value, True, PlanClass.SPATIO_TEMPORAL, slots_per_gpulet=SLOTS) if math.isfinite(value) else None
 

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.temporal.places import Asked, Place, first_look
+from formulations.colgen.temporal.places import GpuletPosition, TypeDemand, first_look
 from formulations.colgen.temporal.seats import seating
 from formulations.colgen.temporal.turns import SLOTS, most_in_turns
 from instances import SloRule
@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class TemporalPriced:
     """Result of one pricing call.
 
     Attributes
@@ -36,7 +36,7 @@ class Priced:
     served_rps: list[Floats]
 
 
-def asked_of(view: View) -> Asked:
+def asked_of(view: View) -> TypeDemand:
     """Return what the instance of ``view`` asks for."""
     batch = np.arange(view.tables.active_ms.shape[1], dtype=np.float64)
     longest_part = np.full(len(batch), 0.5)
@@ -44,18 +44,18 @@ def asked_of(view: View) -> Asked:
         # SLO - 1000 (b - 1) / r >= t and 1000 b / r >= t have a common rate r up to this t.
         longest_part = batch / np.maximum(2.0 * batch - 1.0, 1.0)
     overlaps = view.instance.slo_rule is SloRule.HALF_SLO
-    return Asked(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps)
+    return TypeDemand(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps)
 
 
 @njit(cache=True)
-def _place(row: Floats) -> Place:
-    return Place(int(row[0]), row[1], int(row[2]), row[3], row[4], row[5])
+def _place(row: Floats) -> GpuletPosition:
+    return GpuletPosition(int(row[0]), row[1], int(row[2]), row[3], row[4], row[5])
 
 
 @njit(cache=True)
 def _look_everywhere(
     tables: Tables,
-    asked: Asked,
+    asked: TypeDemand,
     places: Floats,
     worth: Floats,
     most_rps: Floats,
@@ -95,7 +95,7 @@ PLACE_NODES, TURNS_NODES = 20, 3_000
 """Work of a first look at a gpulet, and of a look at the turns in it: see ``formulations.colgen.clock``."""
 
 
-class Pricer:
+class TemporalPricer:
     """Pricing on one GPU type.
 
     Parameters
@@ -108,7 +108,7 @@ class Pricer:
         self.tables = view.tables
         self.asked = asked_of(view)
         self.seating = seating(self.tables, self.asked)
-        self._places = np.array(self.seating.places, dtype=np.float64).reshape(-1, len(Place._fields))
+        self._places = np.array(self.seating.places, dtype=np.float64).reshape(-1, len(GpuletPosition._fields))
         self._together = (self.seating.beside >= 0) & (self.seating.beside.T >= 0)
 
     def alone(self, workload: int, most_rps: Floats) -> float:
@@ -119,7 +119,9 @@ class Pricer:
         looks = (first_look(self.tables, self.asked, place, worth, most_rps) for place in places)
         return max((float(look.worth) for look in looks), default=0.0)
 
-    def price(self, worth: Floats, most_rps: Floats, closely: bool = True, deadline: float = math.inf) -> Priced:
+    def price(
+        self, worth: Floats, most_rps: Floats, closely: bool = True, deadline: float = math.inf
+    ) -> TemporalPriced:
         """Bound the worth of a GPU.
 
         Every gpulet is first taken for the better of one workload alone and a limit on turns. Where the best GPU
@@ -158,7 +160,9 @@ class Pricer:
                 value[p], unsure[p] = min(limit[p], turns), False
                 if turns > limit[p]:
                     rate_rps[p] *= limit[p] / turns
-        return Priced(float(bound), [self._served(parts, workload, rate_rps, len(worth)) for _, parts in fullest])
+        return TemporalPriced(
+            float(bound), [self._served(parts, workload, rate_rps, len(worth)) for _, parts in fullest]
+        )
 
     def _fullest(self, value: Floats) -> Iterator[tuple[float, list[int]]]:
         """Yield the GPUs worth most with one gpulet, with two and with every crowd: worth and places."""

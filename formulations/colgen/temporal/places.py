@@ -16,7 +16,7 @@ MARGIN = 1e-8
 """Part of every time that is forgiven: more than the judge forgives of a rate."""
 
 
-class Asked(NamedTuple):
+class TypeDemand(NamedTuple):
     """What is asked for on one GPU type.
 
     Attributes
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     loading_overlaps: bool
 
 
-class Place(NamedTuple):
+class GpuletPosition(NamedTuple):
     """Where a gpulet may be.
 
     Attributes
@@ -63,7 +63,7 @@ class Place(NamedTuple):
     power_w: float
 
 
-class Look(NamedTuple):
+class FirstLook(NamedTuple):
     """What a first look says of a gpulet.
 
     Attributes
@@ -82,7 +82,7 @@ class Look(NamedTuple):
 
 @njit(cache=True)
 def batch_times_ms(
-    tables: Tables, asked: Asked, place: Place, model: int, times_ms: Floats, periods_ms: Floats
+    tables: Tables, asked: TypeDemand, place: GpuletPosition, model: int, times_ms: Floats, periods_ms: Floats
 ) -> None:
     """Write the least ``t_inf`` and period of every batch of a model at a place, latency buffer included."""
     for b in range(1, len(times_ms)):
@@ -101,7 +101,7 @@ def batch_times_ms(
 
 
 @njit(cache=True)
-def all_times_ms(tables: Tables, asked: Asked, place: Place) -> tuple[Floats, Floats]:
+def all_times_ms(tables: Tables, asked: TypeDemand, place: GpuletPosition) -> tuple[Floats, Floats]:
     """Return the times and periods of every batch of every model that is asked for, shape (models, max batch + 1)."""
     times_ms, periods_ms = np.full(tables.active_ms.shape[:2], np.inf), np.full(tables.active_ms.shape[:2], np.inf)
     done = np.zeros(len(times_ms), dtype=np.bool_)
@@ -113,7 +113,7 @@ def all_times_ms(tables: Tables, asked: Asked, place: Place) -> tuple[Floats, Fl
 
 
 @njit(cache=True)
-def first_look(tables: Tables, asked: Asked, place: Place, worth: Floats, most_rps: Floats) -> Look:
+def first_look(tables: Tables, asked: TypeDemand, place: GpuletPosition, worth: Floats, most_rps: Floats) -> FirstLook:
     """Find the best workload for the gpulet alone, and a limit on the worth of turns.
 
     In a cycle of D ms every slot serves at most ``1000 b / D``, and D is no shorter than all their times together. So a
@@ -149,4 +149,4 @@ def first_look(tables: Tables, asked: Asked, place: Place, worth: Floats, most_r
         part = min(left, most_rps[w] / full_rps[w])
         limit += part * full_rps[w] * worth[w]
         left -= part
-    return Look(best, best_workload, best_rps, limit * (1.0 + MARGIN))
+    return FirstLook(best, best_workload, best_rps, limit * (1.0 + MARGIN))

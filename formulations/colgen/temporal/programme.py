@@ -10,7 +10,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class ProgrammeSolution:
     """Solution of the programme.
 
     Attributes
@@ -65,7 +65,7 @@ class Programme:
             part = np.append(part, 1.0)
         self._solver.addCol(float(cost), 0.0, np.inf, len(index), index, part)
 
-    def solve(self) -> Solution:
+    def solve(self) -> ProgrammeSolution:
         """Solve, warm from the last basis."""
         import highspy
 
@@ -73,4 +73,4 @@ class Programme:
             raise RuntimeError("HiGHS cannot solve the programme over contents")
         dual = np.array(self._solver.getSolution().row_dual)
         value = float(self._solver.getInfo().objective_function_value)
-        return Solution(value, dual[: self._workloads], dual[self._workloads :])
+        return ProgrammeSolution(value, dual[: self._workloads], dual[self._workloads :])

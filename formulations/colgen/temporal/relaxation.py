@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
-from formulations.colgen.temporal.contents import Pricer
+from formulations.colgen.temporal.contents import TemporalPricer
 from formulations.colgen.temporal.places import MARGIN
-from formulations.colgen.temporal.programme import Programme, Solution
+from formulations.colgen.temporal.programme import Programme, ProgrammeSolution
 from instances import Instance, Objective
 from instances.view import View
 
@@ -33,7 +33,7 @@ ANOTHER_ROUND = 1e-3
 """Relative change of the fraction that counts which calls for another round."""
 
 
-class Relaxation:
+class TemporalRelaxation:
     """Contents of one instance's GPUs and the best bound so far; one subclass for each objective.
 
     Parameters
@@ -60,7 +60,7 @@ class Relaxation:
         self.rate_rps = np.array([workload.rate_rps for workload in instance.workloads])
         self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
         self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
-        self.pricers = [Pricer(View.of(instance, pool.type)) for pool in instance.gpus]
+        self.pricers = [TemporalPricer(View.of(instance, pool.type)) for pool in instance.gpus]
         self.bound = -math.inf if self.minimised else math.inf
         self.iterations = 0
         self.contents: list[tuple[int, Floats]] = []
@@ -142,12 +142,12 @@ class Relaxation:
         served = [pricer.alone(w, self.rate_rps) > 0.0 for pricer in self.pricers for w in every]
         return np.flatnonzero(~np.array(served, dtype=bool).reshape(-1, len(every)).any(axis=0)).tolist()
 
-    def _alone(self, pricer: Pricer, most: float) -> Floats:
+    def _alone(self, pricer: TemporalPricer, most: float) -> Floats:
         """Return the contents that serve one workload by itself, shape (workloads, workloads)."""
         rates = [pricer.alone(w, most * self.rate_rps) for w in range(len(self.rate_rps))]
         return np.diag(np.array(rates) / self.rate_rps)
 
-    def _add(self, programme: Programme, solution: Solution, pool: int, served: Floats) -> bool:
+    def _add(self, programme: Programme, solution: ProgrammeSolution, pool: int, served: Floats) -> bool:
         """Add a content; whether it gains at the programme's own duals."""
         cost = self.cost_of(pool, served)
         programme.add(cost, served, pool)
@@ -155,14 +155,14 @@ class Relaxation:
         gain = float(solution.workload @ served) + float(solution.pool[pool]) - cost
         return gain > GOOD_ENOUGH * (abs(cost) + abs(float(solution.pool[pool])))
 
-    def _own(self, solution: Solution) -> float:
+    def _own(self, solution: ProgrammeSolution) -> float:
         return solution.value if self.minimised else -solution.value
 
     def _better(self, bound: float, than: float) -> bool:
         return bound > than if self.minimised else bound < than
 
 
-class CostRelaxation(Relaxation):
+class CostRelaxation(TemporalRelaxation):
     """``cost``: serve everybody."""
 
     minimised = True
@@ -188,7 +188,7 @@ class CostRelaxation(Relaxation):
         return cost_bound(dual, np.ones(len(dual)), best_worth, self.price, self.count)
 
 
-class GoodputRelaxation(Relaxation):
+class GoodputRelaxation(TemporalRelaxation):
     """``goodput``: serve the most requests."""
 
     def begin(self) -> Programme:
@@ -209,7 +209,7 @@ class GoodputRelaxation(Relaxation):
         return value_bound(-np.minimum(dual, 0.0), np.full(len(dual), 1.0 + MARGIN), best_worth, self.count)
 
 
-class ScaleRelaxation(Relaxation):
+class ScaleRelaxation(TemporalRelaxation):
     """``scale``: serve the same multiple of every rate."""
 
     def begin(self) -> Programme:
@@ -242,7 +242,7 @@ class ScaleRelaxation(Relaxation):
         return self.bound
 
 
-RELAXATIONS: dict[Objective, type[Relaxation]] = {
+RELAXATIONS: dict[Objective, type[TemporalRelaxation]] = {
     Objective.COST: CostRelaxation,
     Objective.GOODPUT: GoodputRelaxation,
     Objective.SCALE: ScaleRelaxation,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.temporal.places import Asked, Place, all_times_ms
+from formulations.colgen.temporal.places import GpuletPosition, TypeDemand, all_times_ms
 from instances.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -51,21 +51,21 @@ class Seating:
         Gpulets of each crowd, at most, shape (crowds,).
     """
 
-    places: list[Place]
+    places: list[GpuletPosition]
     alone: Ints
     beside: Ints
     crowd: Ints
     most_in_crowd: Ints
 
 
-def seating(tables: Tables, asked: Asked) -> Seating:
+def seating(tables: Tables, asked: TypeDemand) -> Seating:
     """List the places for gpulets that can serve anybody."""
     able = {int(units): _servable(tables, asked, int(units)) for units in tables.permitted}
     shares = [units for units, able_here in able.items() if able_here.any()]
-    places: list[Place] = []
+    places: list[GpuletPosition] = []
 
     def place(units: int, residents: int, l2_ceiling: float, *least: float) -> int:
-        places.append(Place(units, l2_ceiling, residents, *least))
+        places.append(GpuletPosition(units, l2_ceiling, residents, *least))
         return len(places) - 1
 
     alone = np.array([place(units, 1, np.inf, 0.0, 0.0, 0.0) for units in shares], dtype=np.int64)
@@ -84,9 +84,9 @@ def seating(tables: Tables, asked: Asked) -> Seating:
     return Seating(places, alone, beside, crowd, np.append(sizes[1:] - 1, most)[: len(sizes)])
 
 
-def _servable(tables: Tables, asked: Asked, units: int) -> NDArray[np.bool_]:
+def _servable(tables: Tables, asked: TypeDemand, units: int) -> NDArray[np.bool_]:
     """Whether a batch meets the SLO of any workload on an otherwise empty GPU, shape (models, max batch + 1)."""
-    times_ms, _ = all_times_ms(tables, asked, Place(units, np.inf, 1, 0.0, 0.0, 0.0))
+    times_ms, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
     able = np.zeros(times_ms.shape, dtype=np.bool_)
     for model, slo_ms in zip(asked.model, asked.slo_ms, strict=True):
         able[model] |= times_ms[model] <= asked.longest_part * slo_ms

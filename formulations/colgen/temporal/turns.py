@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.temporal.places import Asked, Place, all_times_ms
+from formulations.colgen.temporal.places import GpuletPosition, TypeDemand, all_times_ms
 from instances.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -64,7 +64,7 @@ class Price(NamedTuple):
 
 @njit(cache=True)
 def _slots(
-    asked: Asked, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
+    asked: TypeDemand, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
 ) -> None:
     """Write what cycles from ``low_ms`` to ``high_ms`` have room for; nothing that takes longer for no more worth."""
     count = 0
@@ -200,8 +200,8 @@ def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stai
 @njit(cache=True)
 def most_in_turns(
     tables: Tables,
-    asked: Asked,
-    place: Place,
+    asked: TypeDemand,
+    place: GpuletPosition,
     worth: Floats,
     most_rps: Floats,
     enough: float,

@@ -20,7 +20,7 @@ SOLVER_ROOM = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class ChosenPartition:
     """What one choice found.
 
     Attributes
@@ -40,7 +40,7 @@ class Partition:
 
 def best_partition(
     sets: Sequence[GpuSets], counts: Sequence[int], sizes: Sequence[int], run: Run, deadline: float
-) -> Partition:
+) -> ChosenPartition:
     """Choose sets of workloads for the GPUs.
 
     Parameters
@@ -81,8 +81,8 @@ def best_partition(
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(f"CP-SAT rejects the model: {model.validate()}")
     if status == cp_model.INFEASIBLE:
-        return Partition((), -math.inf, True)
+        return ChosenPartition((), -math.inf, True)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Partition((), math.inf, False)
+        return ChosenPartition((), math.inf, False)
     gpus = tuple((t, search) for x, t, _, search in taken for _ in range(solver.value(x)))
-    return Partition(gpus, math.floor(solver.best_objective_bound + SOLVER_ROOM) / steps_per_rps, False)
+    return ChosenPartition(gpus, math.floor(solver.best_objective_bound + SOLVER_ROOM) / steps_per_rps, False)

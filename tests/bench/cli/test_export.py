@@ -11,7 +11,7 @@ from conftest import Call
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import Instance
-from reports.tidy import documentation
+from reports.export_table import documentation
 
 
 @pytest.fixture(autouse=True)

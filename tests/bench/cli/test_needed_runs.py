@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench.cli.app import main
+from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import retraced, with_all_served
-from bench.trial import Trial
 from instances.suites import suite
 from reports.figure import Figure, Need
 

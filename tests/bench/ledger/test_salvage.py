@@ -12,8 +12,8 @@ import pytest
 from bench.cli.app import main
 from bench.ledger.row import Row, columns
 from bench.ledger.salvage import salvage
+from bench.ledger.sql import DIGEST, REACH, digest, row_to_sql
 from bench.ledger.store import Ledger
-from bench.ledger.stored import DIGEST, REACH, digest, row_to_sql
 from instances import InputError, Instance
 
 MakeRow = Callable[..., Row]

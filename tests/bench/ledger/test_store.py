@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.ledger.reach import Reach
+from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Row, Termination, columns
+from bench.ledger.sql import DIGEST, REACH
 from bench.ledger.store import SCHEMA_VERSION, Ledger
-from bench.ledger.stored import DIGEST, REACH
 from instances import InputError, Instance, PlanClass
 
 MakeRow = Callable[..., Row]

@@ -9,11 +9,11 @@ import pytest
 
 from bench.online.control import Online, Pace, online_instance
 from bench.online.load import streams, waves
+from bench.online.observation import Seen
 from bench.online.planner import Planner
-from bench.online.policy import Decision, Policy, Static
+from bench.online.policy import OnlinePolicy, PeriodDecision, Static
 from bench.online.reschedule import Reschedule
-from bench.online.result import Answer, Course
-from bench.online.seen import Seen
+from bench.online.result import OnlineRun, PeriodEnd
 from bench.simulate import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.trace import Trace
@@ -30,12 +30,12 @@ def scen3(rates: float = 2.0) -> Instance:
 
 def followed(
     instance: Instance,
-    policy: Callable[[Planner], Policy],
+    policy: Callable[[Planner], OnlinePolicy],
     trace: Trace = STEP,
     pace: Pace | None = None,
     headroom: float = 1.2,
     seed: int = 0,
-) -> Course:
+) -> OnlineRun:
     """Run online with gpulet's scaling of GPUs."""
     pace = pace or Pace(180.0, 20.0, 12.0)
     planner = Planner("gpu-scaling", instance, headroom=headroom)
@@ -43,10 +43,10 @@ def followed(
     run = Online(planner.first(), instance, policy(planner), streams(load, instance, pace.seconds, seed), pace, seed)
     periods = tuple(run.run())
     assert tuple(run.periods) == periods
-    return Course(tuple(load), periods)
+    return OnlineRun(tuple(load), periods)
 
 
-def rescheduled(instance: Instance, **terms: object) -> Course:
+def rescheduled(instance: Instance, **terms: object) -> OnlineRun:
     return followed(instance, lambda planner: Reschedule(planner, instance, 1.0), **terms)  # type: ignore[arg-type]
 
 
@@ -98,10 +98,10 @@ def test_two_waves_of_gpulets_third_scenario() -> None:
     pace = Pace(3200.0, 20.0, 12.0)
     load = waves(instance)
 
-    def served(headroom: float, policy: Callable[[Planner], Policy]) -> Course:
+    def served(headroom: float, policy: Callable[[Planner], OnlinePolicy]) -> OnlineRun:
         planner = Planner("gpu-scaling", instance, headroom=headroom)
         run = Online(planner.first(), instance, policy(planner), streams(load, instance, 3200.0, 0), pace)
-        return Course(tuple(load), tuple(run.run()))
+        return OnlineRun(tuple(load), tuple(run.run()))
 
     for headroom in (1.0, 1.2):
         following = served(headroom, lambda planner: Reschedule(planner, instance, 0.8))
@@ -129,9 +129,9 @@ def test_nobody_is_lost(period_s: float, reorganisation_s: float) -> None:
     assert [*course.seen.came] == came
     assert [*(course.seen.served + course.seen.dropped)] == came
     assert course.seen.seconds == pytest.approx(180.0)
-    assert sum(course.count(answer) for answer in Answer) == len(course.periods)
-    assert course.count(Answer.REORGANISED if reorganisation_s else Answer.EXCHANGED) > 0
-    assert (course.count(Answer.UNDER_WAY) > 0) == (reorganisation_s > period_s)
+    assert sum(course.count(answer) for answer in PeriodEnd) == len(course.periods)
+    assert course.count(PeriodEnd.REORGANISED if reorganisation_s else PeriodEnd.EXCHANGED) > 0
+    assert (course.count(PeriodEnd.UNDER_WAY) > 0) == (reorganisation_s > period_s)
 
 
 def test_the_same_seed_gives_the_same_course() -> None:
@@ -151,15 +151,15 @@ def test_a_new_plan_serves_when_its_processes_are_ready() -> None:
     assert small.gpus_used < large.gpus_used
 
     class Once(Static):
-        def decide(self, plan: Plan, seen: Seen) -> Decision:
-            return Decision(large if plan == small else None)
+        def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
+            return PeriodDecision(large if plan == small else None)
 
     load = {workload.id: Trace("flat", np.ones(1)) for workload in instance.workloads}
     pace = Pace(60.0, 20.0, 15.0)
     run = Online(small, instance, Once(), streams(load, instance, 60.0, 0), pace)
     first, second, third = run.run()
 
-    assert [each.answer for each in (first, second, third)] == [Answer.REORGANISED, Answer.KEPT, Answer.KEPT]
+    assert [each.answer for each in (first, second, third)] == [PeriodEnd.REORGANISED, PeriodEnd.KEPT, PeriodEnd.KEPT]
     assert (first.gpus_used, second.gpus_used) == (small.gpus_used, large.gpus_used)
     assert (first.gpus_held, third.gpus_held) == (small.gpus_used, large.gpus_used)
     assert second.gpus_held == pytest.approx(large.gpus_used)
@@ -174,8 +174,8 @@ def test_without_a_plan_for_the_rates_the_old_one_serves_on() -> None:
 
     course = rescheduled(instance, headroom=1.0)  # 771 req/s each at the top, more than four GPUs serve
 
-    assert course.count(Answer.UNSCHEDULABLE) > 0
-    failed = next(n for n, period in enumerate(course.periods) if period.answer is Answer.UNSCHEDULABLE)
+    assert course.count(PeriodEnd.UNSCHEDULABLE) > 0
+    failed = next(n for n, period in enumerate(course.periods) if period.answer is PeriodEnd.UNSCHEDULABLE)
     assert course.periods[failed + 1].gpus_used == course.periods[failed].gpus_used
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.online.observation import Seen
 from bench.online.policies import POLICIES
-from bench.online.policy import Decision
+from bench.online.policy import PeriodDecision
 from bench.online.reactive import Reactive
 from bench.online.reschedule import Reschedule
-from bench.online.seen import Seen
-from bench.online.shadow import Shadow
+from bench.online.shadow_policy import Shadow
 from instances import Gpulet, GpuPool, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
 from instances.suites import SUITES
 from tests.instances.reference import TOY
@@ -62,7 +62,7 @@ def test_every_policy_answers() -> None:
     for make in POLICIES.values():
         policy = make(INSTANCE, Recorder(PLAN), 0.5)  # type: ignore[arg-type]
         assert policy.period_s > 0.0
-        assert isinstance(policy.decide(PLAN, seen()), Decision)
+        assert isinstance(policy.decide(PLAN, seen()), PeriodDecision)
 
 
 # rescheduling
@@ -73,7 +73,7 @@ def test_rates_are_estimated_by_an_exponentially_weighted_average() -> None:
     policy = Reschedule(planner, INSTANCE, 0.25)  # type: ignore[arg-type]
 
     for _ in range(2):
-        assert policy.decide(PLAN, seen(served=(2000, 1000, 0))) == Decision(PLAN, without_headroom=False)
+        assert policy.decide(PLAN, seen(served=(2000, 1000, 0))) == PeriodDecision(PLAN, without_headroom=False)
 
     # from 100 towards 200, 100 and 0
     assert planner.asked == [[125.0, 100.0, 75.0], [143.75, 100.0, 56.25]]
@@ -91,7 +91,7 @@ def test_who_is_silent_keeps_a_place() -> None:
 def test_without_a_plan_the_rates_are_unschedulable() -> None:
     policy = Reschedule(Recorder(None), INSTANCE, 1.0)  # type: ignore[arg-type]
 
-    assert policy.decide(PLAN, seen()) == Decision(None, unschedulable=True)
+    assert policy.decide(PLAN, seen()) == PeriodDecision(None, unschedulable=True)
 
 
 @pytest.mark.parametrize("weight", [0.0, -0.5, 1.5, float("nan")])
@@ -105,14 +105,14 @@ def test_weights_out_of_range_are_refused(weight: float) -> None:
 
 def test_who_violates_moves_once_to_a_tenth_of_the_gpu_more() -> None:
     policy = Shadow(INSTANCE)
-    assert policy.decide(PLAN, seen(late=(10, 0, 0))) == Decision()  # one in a hundred is no violation
+    assert policy.decide(PLAN, seen(late=(10, 0, 0))) == PeriodDecision()  # one in a hundred is no violation
 
     first = policy.decide(PLAN, seen(late=(11, 0, 0))).plan
     assert first == plan_of([("a", 5, 2), ("b", 5, 2)], [("c", 5, 2)])
 
     again = policy.decide(first, seen(late=(500, 0, 0), dropped=(0, 0, 11))).plan
     assert again == plan_of([("a", 5, 2), ("b", 5, 2)], [("c", 6, 2)])
-    assert policy.decide(again, seen(dropped=(500, 500, 500))) == Decision()  # b's GPU is full
+    assert policy.decide(again, seen(dropped=(500, 500, 500))) == PeriodDecision()  # b's GPU is full
 
 
 def test_one_workload_of_a_gpu_moves_at_a_time() -> None:
@@ -151,20 +151,20 @@ def test_a_workload_tunes_itself(batch_ms: float, late: int, units: int, batch: 
     found = Reactive(INSTANCE).decide(PLAN, seen(batch_ms=(batch_ms, 9.5, 9.5), late=(late, 0, 0)))
 
     expected = plan_of([("a", units, batch), ("b", 5, 2)], [("c", 5, 2)])
-    assert found == Decision(None if expected == PLAN else expected)
+    assert found == PeriodDecision(None if expected == PLAN else expected)
 
 
 def test_shares_end_where_the_gpu_does_and_at_one_unit() -> None:
     full = plan_of([("a", 5, 2), ("b", 5, 2)], [("c", 1, 2)])
 
-    assert Reactive(INSTANCE).decide(full, seen(late=(500, 500, 0), batch_ms=(9.5, 9.5, 7.0))) == Decision()
+    assert Reactive(INSTANCE).decide(full, seen(late=(500, 500, 0), batch_ms=(9.5, 9.5, 7.0))) == PeriodDecision()
 
 
 def test_turns_and_silent_gpulets_stay() -> None:
     turns = Gpulet(4, (*PLAN.gpus[0].gpulets[0].slots, *PLAN.gpus[0].gpulets[1].slots), 5.0)
     plan = Plan("few", (PlacedGpu("toy", (turns,)), PLAN.gpus[1]))
 
-    assert Reactive(INSTANCE).decide(plan, seen(served=(1000, 1000, 0), late=(500, 500, 0))) == Decision()
+    assert Reactive(INSTANCE).decide(plan, seen(served=(1000, 1000, 0), late=(500, 500, 0))) == PeriodDecision()
 
 
 @pytest.mark.parametrize("policy", [Shadow, Reactive])
@@ -178,4 +178,4 @@ def test_only_permitted_shares_are_taken() -> None:
     instance = replace(INSTANCE, gpus=(GpuPool(gpu, None),))
     plan = plan_of([("a", 4, 2)], [("b", 4, 2)])
 
-    assert Shadow(instance).decide(plan, seen(late=(500, 0, 0))) == Decision()  # one unit more is not permitted
+    assert Shadow(instance).decide(plan, seen(late=(500, 0, 0))) == PeriodDecision()  # one unit more is not permitted

@@ -15,7 +15,7 @@ import pytest
 
 import bench.replay.serving as serving
 from bench.replay import mps
-from bench.replay.backends import BACKENDS, Green, Mps, Stream
+from bench.replay.backends import BACKENDS, Green, Mps, StreamBackend
 from bench.replay.backends import backend as backend_called
 from bench.replay.nets.registry import NETS
 from bench.replay.nvml import GpuState
@@ -23,7 +23,7 @@ from bench.replay.plan_file import read_embedded_plan
 from bench.replay.process import Child
 from bench.replay.result import to_json
 from bench.replay.serving import replay
-from bench.replay.sheet import Sheet
+from bench.replay.serving_plan import Sheet
 from bench.simulation.settings import Settings
 from instances import InputError
 from tests.bench.processes import until
@@ -209,7 +209,7 @@ def test_the_daemon_is_ended_when_the_replay_is_killed(
     assert until(lambda: list((tmp_path / "temporary").iterdir()) == [], 20.0)
 
 
-@pytest.mark.parametrize("kind", [Green, Stream])
+@pytest.mark.parametrize("kind", [Green, StreamBackend])
 def test_executors_of_a_gpu_are_threads_of_one_process(
     kind: Any, fake: Path, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,16 +253,16 @@ def test_a_model_that_nobody_built_is_refused_before_anything_starts(
     monkeypatch.delitem(NETS, "alexnet")
 
     with pytest.raises(InputError, match='--backend stream: unknown model "alexnet"'):
-        Stream().check([sheet(("w1",))])
+        StreamBackend().check([sheet(("w1",))])
 
 
 def test_two_plans_at_once_need_memory_for_both(fake: Path, sheet: Callable[..., Sheet]) -> None:
     (fake / "gpus").write_text("GPU-1, T, 1400, Disabled, 5\n", encoding="utf-8")
     one = sheet(("w1",))
-    Stream().check([one])
+    StreamBackend().check([one])
 
     with pytest.raises(InputError, match=r"GPU 0 has 1,400 MiB of memory free, the plan takes 1,498 MiB"):
-        Stream().check([one, one])
+        StreamBackend().check([one, one])
 
 
 def test_a_plan_for_more_gpus_than_there_are_is_refused(

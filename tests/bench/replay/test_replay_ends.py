@@ -15,13 +15,13 @@ import pytest
 
 import bench.replay.serving as serving
 from bench.replay.backends import Cpu, Crew
-from bench.replay.course import Options, ReplayFailedError
 from bench.replay.plan_file import read_embedded_plan
 from bench.replay.process import Child
+from bench.replay.recording import ReplayFailedError, ReplayOptions
 from bench.replay.requests import SERVED
 from bench.replay.result import to_json
 from bench.replay.serving import replay
-from bench.replay.sheet import Sheet
+from bench.replay.serving_plan import Sheet
 from bench.simulation.settings import Settings
 from instances import InputError
 from tests.bench.processes import survivors, until
@@ -131,7 +131,7 @@ def test_a_second_plan_takes_over_while_requests_come(sheet: Make, children: lis
     after = sheet(("w1",), [gpulet_data(("w1", 2, 60.0), share_units=20)])
     for seconds in (4.0, 16.0, 64.0):  # a busy host takes its time to start the second plan
         settings = Settings(seconds=seconds, warmup_s=0.2, dropping=False)
-        course = replay([before, after], Cpu(), settings, Options(switch_at_s=0.2))
+        course = replay([before, after], Cpu(), settings, ReplayOptions(switch_at_s=0.2))
         if (course.requests["slot"] == 1).any():
             break
     values = to_json(course)
@@ -164,7 +164,7 @@ def test_a_second_plan_that_cannot_start_leaves_the_first_serving(
         monkeypatch.setattr(Cpu, "device", "abacus" if len(starts) == 2 else "cpu")
 
     one = sheet(("w1",))
-    course = replay([one, one], Cpu(), Settings(seconds=2.0, warmup_s=0.2), Options(switch_at_s=0.1), say=hear)
+    course = replay([one, one], Cpu(), Settings(seconds=2.0, warmup_s=0.2), ReplayOptions(switch_at_s=0.1), say=hear)
     values = to_json(course)
 
     assert [(f["plan"], f["reason"]) for f in values["failures"]] == [(1, "ValueError: no abacus here")]
@@ -187,10 +187,10 @@ def test_a_switch_needs_the_same_workloads_and_a_time(sheet: Make) -> None:
     one, other = sheet(("w1",)), sheet(("w2",))
 
     with pytest.raises(InputError, match="--then: its instance has other workloads"):
-        replay([one, other], Cpu(), Settings(seconds=1.0), Options(switch_at_s=0.5))
+        replay([one, other], Cpu(), Settings(seconds=1.0), ReplayOptions(switch_at_s=0.5))
     for at_s in (None, 1.0, -1.0):
         with pytest.raises(InputError, match="--switch-at: expected a time from 0 to 1 s"):
-            replay([one, one], Cpu(), Settings(seconds=1.0), Options(switch_at_s=at_s))
+            replay([one, one], Cpu(), Settings(seconds=1.0), ReplayOptions(switch_at_s=at_s))
 
 
 def test_a_plan_that_does_not_fit_the_memory_is_refused(sheet: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,15 +15,15 @@ from processes import alive, survivors, until
 from bench.cli.app import main
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
-from bench.runner.running import Listener, run_tasks
+from bench.runner.runner import Listener, run_tasks
 from bench.task import Task
 from instances import InputError
 
 distributed = pytest.importorskip("distributed")
 
 from bench.runner import cluster as bench_cluster  # noqa: E402 - needs what may be missing
-from bench.runner import node  # noqa: E402
-from bench.runner.cluster import Cluster  # noqa: E402
+from bench.runner import dask_worker  # noqa: E402
+from bench.runner.cluster import DaskCluster  # noqa: E402
 
 # What Dask warns of while it comes and goes is no concern of the bench.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -38,8 +38,8 @@ def dask() -> Iterator["distributed.LocalCluster"]:
 
 
 @pytest.fixture
-def cluster(dask: "distributed.LocalCluster") -> Iterator[Cluster]:
-    with Cluster(dask.scheduler_address) as connected:
+def cluster(dask: "distributed.LocalCluster") -> Iterator[DaskCluster]:
+    with DaskCluster(dask.scheduler_address) as connected:
         yield connected
 
 
@@ -62,7 +62,7 @@ def gated(make_task: TaskFactory, folder: Path, seeds: Sequence[int]) -> list[Ta
     return [make_task("Gated", parameters=parameters, seed=seed, time_limit_s=120.0) for seed in seeds]
 
 
-def test_rows_are_those_of_a_run_at_home(cluster: Cluster, make_task: TaskFactory, ledger: Ledger) -> None:
+def test_rows_are_those_of_a_run_at_home(cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger) -> None:
     tasks = [make_task("Honest", seed=seed) for seed in range(4)] + [make_task("Raiser"), make_task("Crasher")]
     rows = cluster.run(tasks, ledger)
     assert sorted(ledger.rows(), key=lambda row: row.key) == sorted(rows, key=lambda row: row.key)
@@ -73,7 +73,7 @@ def test_rows_are_those_of_a_run_at_home(cluster: Cluster, make_task: TaskFactor
         assert getattr(rows[0], field) == getattr(home, field)
 
 
-def test_what_the_ledger_has_is_not_run_again(cluster: Cluster, make_task: TaskFactory, ledger: Ledger) -> None:
+def test_what_the_ledger_has_is_not_run_again(cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger) -> None:
     class Notes(Listener):
         told: list[tuple[str, int]]
 
@@ -93,7 +93,7 @@ def test_what_the_ledger_has_is_not_run_again(cluster: Cluster, make_task: TaskF
 
 
 def test_node_that_is_killed_costs_no_row_and_doubles_none(
-    dask: "distributed.LocalCluster", cluster: Cluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
+    dask: "distributed.LocalCluster", cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
     tasks = gated(make_task, tmp_path, range(5))  # with seeds 3 and 4 both nodes are busy, and nothing else waits
     rows: list[Row] = []
@@ -102,7 +102,7 @@ def test_node_that_is_killed_costs_no_row_and_doubles_none(
     assert until(lambda: sum(alive(pid) for pid, seed in starts(tmp_path) if seed >= 3) == 2)
     victim = dask.workers[0].pid
     os.kill(victim, signal.SIGKILL)
-    # Its run goes with it, and begins once more on another node.
+    # Its run goes with it, and begins once more on another dask_worker.
     assert until(lambda: len(starts(tmp_path)) == len({seed for _, seed in starts(tmp_path)}) + 1)
     (tmp_path / "gate").touch()
     bench.join(60)
@@ -115,7 +115,7 @@ def test_node_that_is_killed_costs_no_row_and_doubles_none(
 
 
 def test_interruption_stops_the_nodes_and_loses_nothing(
-    cluster: Cluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
+    cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
     tasks = gated(make_task, tmp_path, range(6))
 
@@ -141,16 +141,16 @@ def ledger_seeds(folder: Path) -> list[int]:
 
 
 def test_node_with_other_versions_is_refused_before_anything_runs(
-    cluster: Cluster, make_task: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: DaskCluster, make_task: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = {**node.solver_versions(), "highspy": "0.1"}
-    monkeypatch.setattr(node, "solver_versions", lambda: here)  # in this process, not on the nodes
+    here = {**dask_worker.solver_versions(), "highspy": "0.1"}
+    monkeypatch.setattr(dask_worker, "solver_versions", lambda: here)  # in this process, not on the nodes
     with pytest.raises(InputError, match=r"--cluster tcp://.*: has highspy .*, here it is 0.1; install the same"):
         cluster.run(gated(make_task, tmp_path, range(2)), None)
     assert starts(tmp_path) == []
 
 
-def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: Cluster, make_task: TaskFactory) -> None:
+def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: DaskCluster, make_task: TaskFactory) -> None:
     with pytest.raises(InputError, match=r"has 1 threads; a run has 2"):
         cluster.run([make_task("Honest", threads=2)], None)
 
@@ -158,7 +158,7 @@ def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: Cluster, mak
 def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_cluster, "CONNECT_S", 0.5)
     with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: cannot be reached"):
-        Cluster("tcp://127.0.0.1:9")
+        DaskCluster("tcp://127.0.0.1:9")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_no_client_can_be_made_for_is_refused_before_one_is(
 ) -> None:
     monkeypatch.setattr(bench_cluster, "Client", None)
     with pytest.raises(InputError, match=problem) as refusal:
-        Cluster(address)
+        DaskCluster(address)
     assert refusal.value.where == f"--cluster {address}"
 
 

@@ -8,10 +8,10 @@ from conftest import TaskFactory
 
 from bench.ledger.row import Termination
 from bench.runner import control_group as groups
-from bench.runner import running as runner
+from bench.runner import runner as runner
 from bench.runner.control_group import ControlGroup, control_group, in_control_group
-from bench.runner.record import Record
-from bench.runner.running import run_tasks
+from bench.runner.record import RunRecord
+from bench.runner.runner import run_tasks
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_kernel_that_kills_for_memory_is_believed(kernel: Path, make_task: TaskF
     assert not group.ran_out_of_memory()
     events.write_text("low 0\noom 1\noom_kill 3\n")
     assert group.ran_out_of_memory()
-    record = Record(make_task("Honest", memory_limit_mb=512.0), grace_s=1.0)
+    record = RunRecord(make_task("Honest", memory_limit_mb=512.0), grace_s=1.0)
     record.end_by_itself(-9, "", 1.0, short_of_memory=True)
     assert (record.termination, record.reason) == (
         Termination.MEMORY_LIMIT,

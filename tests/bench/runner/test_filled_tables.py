@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from conftest import TaskFactory
 
+from bench.evaluation import Trial
 from bench.ledger.row import Termination
-from bench.runner.running import run_tasks
-from bench.trial import Trial
+from bench.runner.runner import run_tasks
 from instances import GpuPool, Instance, ScenarioSet
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.performance import performance_model_names

@@ -16,8 +16,8 @@ from bench.cli.app import main
 from bench.ledger import store as ledger_module
 from bench.ledger.row import Termination
 from bench.ledger.store import Ledger
-from bench.runner import running as runner
-from bench.runner.running import run_tasks
+from bench.runner import runner as runner
+from bench.runner.runner import run_tasks
 from instances import InputError
 
 

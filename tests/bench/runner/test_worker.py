@@ -11,9 +11,9 @@ from processes import sessions, survivors, until
 
 from bench.ledger.row import Row, Termination
 from bench.runner import process_tree
-from bench.runner.isolation import Worker, start_forkserver, start_warden
-from bench.runner.running import run_tasks
+from bench.runner.runner import run_tasks
 from bench.runner.worker import main
+from bench.runner.worker_process import Worker, start_forkserver, start_warden
 
 GARBAGE = {
     "none": "returned a NoneType",

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from bench.cli.tasks import Limits, Order, plan_orders, plan_tasks
+from bench.cli.tasks import Limits, RunOrder, plan_orders, plan_tasks
 from bench.labels import labels
 from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import MOST_VARIANTS, describe_parameters, instantiate, variants
@@ -45,7 +45,7 @@ def test_bad_sweeps_are_refused(overrides: dict[str, str], message: str) -> None
 
 def test_every_stage_is_swept(instance: Instance) -> None:
     parameters = ["igniter.spend_spare=yes,no", "local-search.rounds=1,2,3"]
-    tasks, _ = plan_tasks(Order([instance], ["igniter", "local-search@igniter"], parameters, [0, 1], LIMITS))
+    tasks, _ = plan_tasks(RunOrder([instance], ["igniter", "local-search@igniter"], parameters, [0, 1], LIMITS))
     assert len(tasks) == (2 + 2 * 3) * 2
     assert len({task.key for task in tasks}) == len(tasks)
     names = labels(tasks)
@@ -57,9 +57,9 @@ def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = [
-        Order([instance], ["igniter", "local-search"], ["local-search.rounds=1,2"], [0], LIMITS),
-        Order([instance], ["local-search@igniter"], ["local-search.rounds=2"], [0, 1], LIMITS),
-        Order([instance], ["igniter"], [], [3], LIMITS),
+        RunOrder([instance], ["igniter", "local-search"], ["local-search.rounds=1,2"], [0], LIMITS),
+        RunOrder([instance], ["local-search@igniter"], ["local-search.rounds=2"], [0, 1], LIMITS),
+        RunOrder([instance], ["igniter"], [], [3], LIMITS),
     ]
     alone = [plan_tasks(order) for order in orders]
     looks: list[list[str]] = []
@@ -75,7 +75,7 @@ def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
 
 def test_a_mistyped_value_is_found_before_anything_runs(instance: Instance) -> None:
     with pytest.raises(InputError, match='rounds=many: "many" is no whole number'):
-        plan_tasks(Order([instance], ["local-search"], ["local-search.rounds=1,many"], [0], LIMITS))
+        plan_tasks(RunOrder([instance], ["local-search"], ["local-search.rounds=1,many"], [0], LIMITS))
 
 
 def run(key: str, scheduler: str, **parameters: object) -> SimpleNamespace:
@@ -139,7 +139,7 @@ def test_a_run_with_another_file_is_another_run(instance: Instance, tmp_path: Pa
     keys = set()
     for content in (b"one", b"two", b"one"):
         (tmp_path / "policy.pt").write_bytes(content)
-        order = Order([instance], ["ts"], [f"ts.policy={tmp_path / 'policy.pt'}"], [0], LIMITS)
+        order = RunOrder([instance], ["ts"], [f"ts.policy={tmp_path / 'policy.pt'}"], [0], LIMITS)
         ((task,), _) = plan_tasks(order)
         keys.add(task.key)
         (stage,) = task.stages  # the worker is told what was in it, and refuses anything else

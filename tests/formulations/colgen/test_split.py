@@ -15,7 +15,7 @@ from bench.judge.judging import judge
 from formulations.colgen import ColGen
 from formulations.colgen.generation import identical_workloads
 from formulations.colgen.split.pricer import SplitPricer
-from formulations.colgen.split.serving import Market, market, part_served
+from formulations.colgen.split.serving import SplitMarket, market, part_served
 from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.costs import next_cost
@@ -178,13 +178,13 @@ def classes(instance: Instance) -> list[int]:
     return list(identical_workloads(instance)[2].tolist())
 
 
-def seen_from(instance: Instance, pool: int) -> Market:
+def seen_from(instance: Instance, pool: int) -> SplitMarket:
     _, first, copies = np.unique(classes(instance), return_index=True, return_counts=True)
     view = View.of(instance, instance.gpus[pool].type)
     return market(instance, view, first.astype(np.int64), copies.astype(np.float64))
 
 
-def worth(seen: Market, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
+def worth(seen: SplitMarket, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
     served = np.zeros(len(weight))
     np.add.at(served, class_of, cover)
     return float(weight @ np.minimum(served, seen.copies))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bench.api import Outcome, Run, Scheduler, Status
 from bench.judge.judging import judge
 from formulations.colgen import ColGen
-from formulations.colgen.temporal.contents import Pricer
+from formulations.colgen.temporal.contents import TemporalPricer
 from formulations.colgen.temporal.turns import CYCLE_STEP, SLOTS
 from heuristics.elastic_partitioning import ElasticPartitioning
 from heuristics.gpu_scaling import GpuScaling
@@ -189,7 +189,7 @@ def test_the_most_that_turns_on_a_whole_gpu_are_worth(seed: int) -> None:
     view = View.of(instance, instance.gpus[0].type)
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads]) / view.rate_rps
 
-    bound = Pricer(view).price(worth, view.rate_rps).bound
+    bound = TemporalPricer(view).price(worth, view.rate_rps).bound
 
     assert bound >= max(worth_of(content, worth, view.rate_rps) for content in contents(view, 1))
     patient = replace(view, slo_ms=view.slo_ms * (1.0 + CYCLE_STEP))
@@ -205,7 +205,7 @@ def test_no_content_of_a_shared_gpu_is_worth_more(model: str, seed: int) -> None
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads]) / view.rate_rps
     found = list(contents(view, 2))
 
-    bound = Pricer(view).price(worth, view.rate_rps).bound
+    bound = TemporalPricer(view).price(worth, view.rate_rps).bound
     scale = bound_of(instance).bound
 
     assert bound >= max(worth_of(content, worth, view.rate_rps) for content in found)
@@ -223,7 +223,7 @@ def test_no_crowd_is_worth_more(model: str, seed: int) -> None:
     view = View.of(instance, instance.gpus[0].type)
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads])
 
-    bound = Pricer(view).price(worth, np.full(3, np.inf)).bound
+    bound = TemporalPricer(view).price(worth, np.full(3, np.inf)).bound
 
     best = max(math.fsum(worth[w] * c.served_rps(w) for w in range(3)) for c in contents(view, 3, most_slots=1))
     assert best <= bound
@@ -238,7 +238,7 @@ def test_who_disturbs_least_may_need_a_large_share() -> None:
     instance = Instance("drawn", Objective.SCALE, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, 1),), workloads)
     view = View.of(instance, gpu)
 
-    bound = Pricer(view).price(np.array([0.0, 1.0]), np.full(2, np.inf)).bound
+    bound = TemporalPricer(view).price(np.array([0.0, 1.0]), np.full(2, np.inf)).bound
 
     assert bound >= max(c.served_rps(1) for c in contents(view, 3, most_slots=1))
 
@@ -250,7 +250,7 @@ def test_a_crowd_of_gpulets() -> None:
     view = View.of(instance, gpu)
     best = max(c.served_rps(0) for c in contents(view, 4))
 
-    priced = Pricer(view).price(np.ones(1), np.array([np.inf]))
+    priced = TemporalPricer(view).price(np.ones(1), np.array([np.inf]))
 
     assert priced.bound == pytest.approx(best, rel=1e-6)
     assert priced.served_rps[-1][0] == pytest.approx(best, rel=1e-6)

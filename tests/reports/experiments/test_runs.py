@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
-from bench.trial import Trial
 from reports.experiments.runs import NotAtHandError, Runs, merged
 from reports.figure import Need
 

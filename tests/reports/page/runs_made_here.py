@@ -6,19 +6,19 @@ from hashlib import sha256
 from typing import Any
 
 from bench.api import Run, Scheduler
+from bench.evaluation import Trial
 from bench.judge.judging import judge
-from bench.ledger.reach import Reach
+from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Row, columns
 from bench.simulation.arrivals import Arrivals
-from bench.trial import Trial
 from heuristics.elastic_partitioning import ElasticPartitioning
 from heuristics.first_fit import FfdPlus, FfdPlusPlus
 from heuristics.igniter import IGniter
 from instances import Instance
 from instances.files import plan_to_json
 from instances.suites import suite
-from reports.page.case import Case
 from reports.page.entrants import entrants, facets_of
+from reports.page.instance_results import InstanceResults
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 _SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
@@ -93,12 +93,16 @@ def row_of(scheduler: str, instance: Instance, /, **given: Any) -> Row:
     return Row.from_json({**values, "key": sha256(repr(told).encode()).hexdigest()})
 
 
-def case_of(instance: Instance, *rows: Row, suite: str = "s", arrivals: Mapping[str, str] | None = None) -> Case:
+def case_of(
+    instance: Instance, *rows: Row, suite: str = "s", arrivals: Mapping[str, str] | None = None
+) -> InstanceResults:
     """Return what a ledger with these rows knows of an instance."""
     told = arrivals or {}
     reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
     names = entrants(rows, facets_of(rows, told))
-    return Case(instance.name, instance.fingerprint, suite, instance, rows, [], [], reaches, told, names, "l.sqlite")
+    return InstanceResults(
+        instance.name, instance.fingerprint, suite, instance, rows, [], [], reaches, told, names, "l.sqlite"
+    )
 
 
 def runs_of_every_kind() -> list[tuple[Row, Instance]]:

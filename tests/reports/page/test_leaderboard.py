@@ -4,7 +4,7 @@ import pytest
 
 from bench.ledger.store import Ledger
 from instances.suites import suite
-from reports.page.case import read_cases
+from reports.page.instance_results import read_cases
 from reports.page.leaderboard import leaderboards
 from tests.reports.page.runs_made_here import TWELVE, case_of, row_of
 

@@ -64,9 +64,11 @@ def run(
     """
     from bench.cli.terminal import say
     from bench.replay.light_profile.machine import Setup
-    from bench.replay.light_profile.run import Order, carry_out
-    from bench.replay.light_profile.writing import Entry
+    from bench.replay.light_profile.run import ProfileOrder, carry_out
+    from bench.replay.light_profile.writing import CatalogueFacts
 
     setup = Setup(device.value, gpu, partition.value, half, graphs)
     grid = Grid.quick() if quick else Grid.full()
-    return carry_out(setup, Order(output, models.split(","), grid, seconds, Entry(name, price_per_hour)), say)
+    return carry_out(
+        setup, ProfileOrder(output, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
+    )

@@ -10,8 +10,8 @@ import pytest
 from bench.cli.app import main
 from bench.replay.light_profile.points import CHAINED, KERNEL_CHAIN, Grid, Point, Tenant
 from bench.replay.light_profile.rig import Device, MeasuringError, ModelFacts, Reading, Times
-from bench.replay.light_profile.run import Order
-from bench.replay.light_profile.writing import Entry
+from bench.replay.light_profile.run import ProfileOrder
+from bench.replay.light_profile.writing import CatalogueFacts
 from instances import GpuType
 from instances.catalogue import gpu_type_from_toml
 from tests.instances import reference
@@ -41,7 +41,7 @@ KNOWN = replace(
     TOY, name="known", hardware=replace(TOY.hardware, max_power_w=260.0), models={"vgg19": VGG19, "alexnet": ALEXNET}
 )
 MODELS = ("vgg19", "alexnet")
-ENTRY = Entry("measured-here", 2.5)
+ENTRY = CatalogueFacts("measured-here", 2.5)
 
 
 @dataclass
@@ -104,8 +104,8 @@ class FakeRig:
         return Reading(tuple(times), drawn_w if self.power else None, mhz if self.power else None)
 
 
-def order(folder: Path, grid: Grid | None = None, **changes: Any) -> Order:
-    return replace(Order(folder, MODELS, grid or Grid.full(), 1.0, ENTRY), **changes)
+def order(folder: Path, grid: Grid | None = None, **changes: Any) -> ProfileOrder:
+    return replace(ProfileOrder(folder, MODELS, grid or Grid.full(), 1.0, ENTRY), **changes)
 
 
 def fitted(folder: Path, capsys: pytest.CaptureFixture[str]) -> GpuType:

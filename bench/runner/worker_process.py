@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from types import ModuleType
 
-from bench.runner.enclosure import SAFE_PATH_MARK
 from bench.runner.messages import LineReader, Message
 from bench.runner.process_tree import kill_tree
-from bench.runner.warden import Warden
+from bench.runner.watchdog import Warden
+from bench.runner.worker_limits import SAFE_PATH_MARK
 
 LOG_TAIL_BYTES = 4096
 """Of what a run printed, this much is kept."""

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from conftest import TaskFactory
 
+from bench.evaluation import Trial
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row, Termination
-from bench.runner.running import run_tasks
+from bench.runner.runner import run_tasks
 from bench.runner.scoring import VIOLATIONS_KEPT
 from bench.simulation.arrivals import Arrivals, Process
 from bench.task import Stage, Task
-from bench.trial import Trial
 from instances import InputError, Instance
 from instances.suites import suite
 

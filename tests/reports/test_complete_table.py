@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.ledger.row import Row
-from reports.contest import contest, failures
+from reports.complete_table import contest, failures
 from reports.figure import NothingToDrawError
 from reports.figures.critical_difference import gap_table
 from reports.figures.performance_profiles import times_s, values

@@ -9,7 +9,7 @@ from bench.simulation.applications import Flow, Underway
 from bench.simulation.engine import advance
 from bench.simulation.layout import Records, Site
 from bench.simulation.routing import Routing
-from bench.simulation.state import BY_SECOND, COUNTS, QUEUE, Measured, Terms, idle, nothing_measured
+from bench.simulation.state import BY_SECOND, COUNTS, QUEUE, KernelSettings, Measured, idle, nothing_measured
 from instances.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class Part:
+class GpuGroup:
     """The GPUs of one type in a plan.
 
     Attributes
@@ -42,7 +42,7 @@ class Part:
     measured: Measured
 
     @classmethod
-    def idle(cls, site: Site, first: int, seconds: int) -> "Part":
+    def idle(cls, site: Site, first: int, seconds: int) -> "GpuGroup":
         """Return GPUs to which nobody has come yet; ``seconds`` as in ``nothing_measured``."""
         return cls(
             site,
@@ -59,7 +59,7 @@ class Part:
         """Where the requests of a slot that are not done lie."""
         return slice(int(self.queues["head"][slot]), int(self.queues["known"][slot]))
 
-    def advance(self, terms: Terms, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
+    def advance(self, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
         """Let happen what happens up to ``until_ms``."""
         advance(
             self.tables,

@@ -9,8 +9,8 @@ import signal
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 
-from bench.runner.enclosure import leave_forkserver
 from bench.runner.process_tree import kill_tree
+from bench.runner.worker_limits import leave_forkserver
 
 _JOIN_S = 5.0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from instances import InputError
-from reports.page.folder import MARK, check_folder, write_folder
+from reports.page.output_folder import MARK, check_folder, write_folder
 
 FORMER, NEW = {"index.html": "old", "instances/a.html": "a"}, {"index.html": "new"}
 

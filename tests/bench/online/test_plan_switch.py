@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.online.reorganisation import aligned, is_ready, memory_pct, resident
+from bench.online.plan_switch import aligned, is_ready, memory_pct, resident
 from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
 from tests.instances.reference import TOY
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import ClassVar
 
-from bench.online.policy import Decision
-from bench.online.seen import Seen
+from bench.online.observation import Seen
+from bench.online.policy import PeriodDecision
 from bench.online.shares import Shares, with_gpulet
 from instances import Instance, PlacedGpu, Plan
 
@@ -31,7 +31,7 @@ class Shadow:
         self._index, self._shares = instance.workload_index, Shares(instance, "shadow")
         self._moved: set[str] = set()
 
-    def decide(self, plan: Plan, seen: Seen) -> Decision:
+    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Move workloads whose P99 latency in the period is beyond the SLO, one on each GPU."""
         changed = plan
         for position, gpu in enumerate(plan.gpus):
@@ -43,7 +43,7 @@ class Shadow:
                         changed = with_gpulet(changed, position, number, larger)
                         self._moved |= ids
                         break
-        return Decision(None if changed == plan else changed)
+        return PeriodDecision(None if changed == plan else changed)
 
     def standby(self, plan: Plan) -> Plan:
         """Keep the shadow of every workload that has not moved."""

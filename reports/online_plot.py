@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from bench.online.load import WAVES_S, streams, waves
 from instances.suites import suite
-from reports.canvas import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
+from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLOW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
 PERIOD_S, REORGANISATION_S, WEIGHT = 20.0, 12.0, 0.8
 """Of gpulet, as ``bench online`` has them."""
@@ -56,13 +56,13 @@ class Setting:
 
 
 @cache
-def course(setting: Setting, policy: str) -> "Course":
+def course(setting: Setting, policy: str) -> "OnlineRun":
     """Serve the load of a setting under a policy."""
     # Numba's kernels take half a second to import: only drawing pays for it.
     from bench.online.control import Online, Pace, online_instance
     from bench.online.planner import Planner
     from bench.online.policies import POLICIES
-    from bench.online.result import Course
+    from bench.online.result import OnlineRun
 
     (found,) = suite(setting.instance).build()
     instance = online_instance(found).scaled(setting.rates)
@@ -71,7 +71,7 @@ def course(setting: Setting, policy: str) -> "Course":
     pace = Pace(setting.seconds, PERIOD_S, REORGANISATION_S)
     requests = streams(waves(instance), instance, setting.seconds, seed=0)
     run = Online(planner.first(), instance, chosen, requests, pace)
-    return Course(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
+    return OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
 
 
 def draw_courses(name: str, setting: Setting, folder: Path) -> list[Path]:
@@ -108,12 +108,12 @@ def draw_courses(name: str, setting: Setting, folder: Path) -> list[Path]:
         return save(sheet, name, folder)
 
 
-def _draw_throughput(ax: "Axes", found: "Course", colours: Mapping[str, str]) -> None:
+def _draw_throughput(ax: "Axes", found: "OnlineRun", colours: Mapping[str, str]) -> None:
     starts = [period.begin_s for period in found.periods]
     series = [[period.seen.throughput_rps[w] for period in found.periods] for w in range(len(found.ids))]
     ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)
 
 
-def _share_late(courses: "Mapping[str, Course]") -> str:
+def _share_late(courses: "Mapping[str, OnlineRun]") -> str:
     following, kept = (100.0 * courses[policy].seen.violation_rate for policy in ("reschedule", "static"))
     return f"Following the load {following:.2f} %, by the first plan {kept:.1f} %"

@@ -4,7 +4,7 @@ import pytest
 
 from bench.schedulers.registry import entries
 from reports.page.instance_page import InstancePage
-from reports.page.looks import page_look
+from reports.page.styles import page_look
 from reports.palette import lightness, scheduler_look
 
 

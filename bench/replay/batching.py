@@ -7,7 +7,7 @@ from math import inf
 
 
 @dataclass(slots=True)
-class Line:
+class SlotQueue:
     """Who waits for one slot.
 
     Attributes
@@ -54,7 +54,7 @@ class Turns:
         Whether requests that can no longer be in time are dropped when their batch starts.
     """
 
-    def __init__(self, lines: Sequence[Line], dropping: bool) -> None:
+    def __init__(self, lines: Sequence[SlotQueue], dropping: bool) -> None:
         self.lines, self._dropping = lines, dropping
 
     def next(self) -> tuple[float, int]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from bench.ledger.gap import Bound, Gap, best_bound, certified_bounds, gap_to, relative_gap
-from bench.ledger.reach import Reach
+from bench.formatting import objective_of
+from bench.ledger.bound_scope import Reach
+from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
 from bench.ledger.row import Row
-from bench.wording import objective_of
 from instances import InputError, Instance
 from reports.page.entrants import entrants, facets_of, newest
 from reports.page.suites import suites_of
@@ -22,7 +22,7 @@ HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log
 
 
 @dataclass(frozen=True)
-class Case:
+class InstanceResults:
     """An instance or a scenario set, and its runs.
 
     Attributes
@@ -80,7 +80,7 @@ class Case:
         return {row.key: gap_to(self.bounds[row.key], row, self.instance) for row in self.all_rows}
 
     @cached_property
-    def bounds(self) -> dict[str, Bound | None]:
+    def bounds(self) -> dict[str, CertifiedBound | None]:
         """By key the best certified bound that holds for the plan of a run, feasible or not."""
         certified = certified_bounds([*self.rows, *self.repeated], self.minimised, self.instance)
         return {row.key: best_bound(row, self.reaches.get(row.key), certified) for row in self.all_rows}
@@ -117,7 +117,7 @@ class Case:
         return (not row.feasible, 0.0 if row.feasible else (row.violations or 0), value if self.minimised else -value)
 
 
-def read_cases(ledger: "Ledger") -> list[Case]:
+def read_cases(ledger: "Ledger") -> list[InstanceResults]:
     """Return what a ledger knows of each of its instances, by suite and name."""
     rows: dict[str, list[Row]] = {}
     for row in ledger.rows(without=HEAVY):
@@ -138,7 +138,7 @@ def read_cases(ledger: "Ledger") -> list[Case]:
         plans = [row for row in found if row.source == "plan"]
         replays = [row for row in found if row.source != "plan"]
         last = newest(plans, facets) | {row.key for row in replays}
-        case = Case(
+        case = InstanceResults(
             found[0].instance,
             fingerprint,
             suites[fingerprint],

@@ -12,7 +12,7 @@ from reports.placement import Piece, gpus, pieces
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class GpuColumn:
     """A GPU of a plan with its slots; ``allocated_pct`` of it is given away, more than 100 if too much is."""
 
     type: str
@@ -20,7 +20,7 @@ class Stack:
     pieces: Sequence[Piece]
 
 
-def stacks(row: Row, instance: Instance) -> list[Stack]:
+def stacks(row: Row, instance: Instance) -> list[GpuColumn]:
     """Return the GPUs of the row's plan for ``instance``; none without a plan."""
     on: dict[int, list[Piece]] = {}
     for piece in pieces(row, instance):
@@ -28,9 +28,9 @@ def stacks(row: Row, instance: Instance) -> list[Stack]:
     return [_stack(gpu["type"], on.get(position, [])) for position, gpu in enumerate(gpus(row))]
 
 
-def _stack(gpu_type: str, found: Sequence[Piece]) -> Stack:
+def _stack(gpu_type: str, found: Sequence[Piece]) -> GpuColumn:
     # Slots that take turns hold the same stretch.
-    return Stack(gpu_type, sum(piece.share_pct for piece in found if piece.turn == 0), found)
+    return GpuColumn(gpu_type, sum(piece.share_pct for piece in found if piece.turn == 0), found)
 
 
 def boxes(pieces: Sequence[Piece], classes: Mapping[str, str]) -> Markup:

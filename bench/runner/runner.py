@@ -22,12 +22,12 @@ from bench.ledger.store import Ledger
 from bench.provenance import load_average, usable_cores
 from bench.runner import worker
 from bench.runner.control_group import ControlGroup, control_group
-from bench.runner.isolation import Worker, start_forkserver, start_warden
 from bench.runner.messages import Message
-from bench.runner.record import Incumbent, Record
+from bench.runner.record import Incumbent, RunRecord
 from bench.runner.scoring import Start, judge_chunk, score
-from bench.runner.warden import Warden
 from bench.runner.warm import warm_simulation
+from bench.runner.watchdog import Warden
+from bench.runner.worker_process import Worker, start_forkserver, start_warden
 from bench.scenarios import Tally
 from bench.task import Task
 from instances import InputError
@@ -155,7 +155,7 @@ def store(row: Row, task: Task, ledger: Ledger | None, listener: Listener) -> Ro
 class _Active:
     """A run whose worker lives."""
 
-    record: Record
+    record: RunRecord
     worker: Worker
     group: ControlGroup | None
     """Which limits the worker as a whole; ``None`` where each of its processes limits itself."""
@@ -236,7 +236,7 @@ class _Bench:
         if task.scenarios is not None:
             real = replace(task.scenarios, base=task.reality)
             tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
-        record = Record(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
+        record = RunRecord(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
         self.active.append(_Active(record, process, group, start, asked_at, self.startup_limit_s, asked_at))
         process.order(task)
         if tally is not None:

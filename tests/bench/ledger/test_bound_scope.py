@@ -1,6 +1,6 @@
 """Tests of the plan properties that decide which bounds apply."""
 
-from bench.ledger.reach import Reach
+from bench.ledger.bound_scope import Reach
 
 SLOT = {"workload": "w1", "batch": 4, "rate_rps": 50.0}
 

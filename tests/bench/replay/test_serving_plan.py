@@ -12,7 +12,7 @@ import pytest
 
 from bench.replay.plan_file import read_embedded_plan
 from bench.replay.requests import SharedRequests, draw
-from bench.replay.sheet import Serving, Sheet
+from bench.replay.serving_plan import Serving, Sheet
 from bench.simulation.arrivals import Stream
 from bench.simulation.layout import sites
 from bench.simulation.settings import Settings

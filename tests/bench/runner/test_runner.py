@@ -14,8 +14,8 @@ from conftest import TaskFactory
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
 from bench.runner import scoring
-from bench.runner.record import Incumbent, Record
-from bench.runner.running import Listener, run_tasks
+from bench.runner.record import Incumbent, RunRecord
+from bench.runner.runner import Listener, run_tasks
 from bench.task import Task
 from instances import InputError, Instance, Plan
 
@@ -116,7 +116,7 @@ def program(folder: Path, scheduler: str) -> "subprocess.CompletedProcess[str]":
 import sys
 sys.path.append({str(Path(__file__).parents[1])!r})
 from conftest import _instance
-from bench.runner.running import run_tasks
+from bench.runner.runner import run_tasks
 from bench.task import Stage, Task
 print("program")
 (row,) = run_tasks([Task(_instance(), (Stage("{scheduler}", "rogue_schedulers:{scheduler}"),))], None)
@@ -302,8 +302,8 @@ def test_impossible_limits_are_refused(make_task: TaskFactory, terms: dict[str, 
         make_task("Honest", **terms)
 
 
-def late(make_task: TaskFactory, message: dict[str, object]) -> Record:
-    record = Record(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
+def late(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
+    record = RunRecord(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
     record.take({"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 1.0})
     record.take({"type": "report", "t_s": 1.4, "plan": {"first": 1}, "bound": None, "peak_memory_mb": 2.0})
     record.take({"peak_memory_mb": 3.0, **message})

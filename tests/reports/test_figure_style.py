@@ -3,7 +3,7 @@
 import matplotlib
 import pytest
 
-from reports.canvas import COLUMN_IN, note_height_in, page, write_note
+from reports.figure_style import COLUMN_IN, note_height_in, page, write_note
 
 
 def test_the_style_holds_on_the_page_and_nowhere_else():

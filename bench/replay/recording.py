@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bench.replay.nvml import GpuState
 from bench.replay.requests import Records
-from bench.replay.sheet import Executor, Serving, Sheet
+from bench.replay.serving_plan import Executor, Serving, Sheet
 from bench.simulation.settings import Settings
 
 
@@ -14,7 +14,7 @@ class ReplayFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReplayOptions:
     """How models are served, and when the second plan takes over.
 
     Attributes
@@ -33,7 +33,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SlotPlace:
     """A slot by the number that requests name: its sheet, its executor and what that slot is."""
 
     sheet: int
@@ -51,7 +51,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Course:
+class Recording:
     """What happened in a replay.
 
     Attributes
@@ -76,7 +76,7 @@ class Course:
 
     sheets: Sequence[Sheet]
     settings: Settings
-    places: Sequence[Place]
+    places: Sequence[SlotPlace]
     requests: Records
     times_ms: dict[int, tuple[float, float]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)

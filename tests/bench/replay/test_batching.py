@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.replay.turns import Line, Turns
+from bench.replay.batching import SlotQueue, Turns
 from bench.simulate import Interference, Settings, simulate
 from bench.simulation.arrivals import Stream, parse_arrivals
 from bench.simulation.layout import sites
@@ -58,14 +58,14 @@ def test_a_slot_alone_serves_like_the_queue_that_everyone_shares(
     expected_ms = np.empty_like(arrivals_ms)
     batch_latencies_ms(arrivals_ms, batch, service_ms, timeout_ms, expected_ms)
 
-    turns = Turns([Line(batch, timeout_ms, 100.0, service_ms, service_ms)], dropping=False)
+    turns = Turns([SlotQueue(batch, timeout_ms, 100.0, service_ms, service_ms)], dropping=False)
     (latencies,), drops = serve(turns, [arrivals_ms], lambda *_: service_ms)
 
     assert drops == 0
     assert [latencies[n] for n in range(len(arrivals_ms))] == pytest.approx(list(expected_ms))
 
 
-class _Promised(Line):
+class _Promised(SlotQueue):
     """A line whose promised times are those of the simulator."""
 
     table_ms: np.ndarray
@@ -114,14 +114,14 @@ def test_slots_that_take_turns_drop_and_serve_as_in_the_simulator(
 
 
 def test_a_hopeless_request_makes_room_for_one_that_has_come_since() -> None:
-    line = Line(batch=2, timeout_ms=0.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
+    line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 7.0), (2, 7.5)])
 
     assert Turns([line], dropping=True).take(0, 8.0) == ([1, 2], [0])
 
 
 def test_those_left_after_a_drop_may_wait_for_company() -> None:
-    line = Line(batch=2, timeout_ms=4.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
+    line = SlotQueue(batch=2, timeout_ms=4.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 7.0)])
     turns = Turns([line], dropping=True)
 
@@ -130,14 +130,14 @@ def test_those_left_after_a_drop_may_wait_for_company() -> None:
 
 
 def test_nobody_is_dropped_unless_asked_for() -> None:
-    line = Line(batch=2, timeout_ms=0.0, slo_ms=1.0, one_ms=5.0, full_ms=5.0)
+    line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=1.0, one_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 1.0)])
 
     assert Turns([line], dropping=False).take(0, 90.0) == ([0, 1], [])
 
 
 def test_times_between_one_and_a_full_batch_lie_on_a_line() -> None:
-    line = Line(batch=5, timeout_ms=0.0, slo_ms=1.0, one_ms=2.0, full_ms=10.0)
+    line = SlotQueue(batch=5, timeout_ms=0.0, slo_ms=1.0, one_ms=2.0, full_ms=10.0)
 
     assert [line.promised_ms(size) for size in (1, 3, 5)] == [2.0, 6.0, 10.0]
-    assert Line(1, 0.0, 1.0, 3.0, 3.0).promised_ms(1) == 3.0
+    assert SlotQueue(1, 0.0, 1.0, 3.0, 3.0).promised_ms(1) == 3.0

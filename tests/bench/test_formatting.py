@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.wording import seconds
+from bench.formatting import seconds
 
 
 @pytest.mark.parametrize(

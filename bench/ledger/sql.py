@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic_core import from_json  # takes half the time of the standard library
 
-from bench.ledger.reach import Reach
+from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Column, Row, columns
-from bench.ledger.shapes import wrong_inside
+from bench.ledger.row_schema import wrong_inside
 from instances import InputError
 
 _LAST = ("provenance", "statistics", "log_tail", "trajectory", "violation_details", "plan", "simulation")

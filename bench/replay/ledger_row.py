@@ -5,20 +5,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.api import Status
+from bench.evaluation import Trial
 from bench.ledger.row import Row, Termination
 from bench.provenance import load_average
-from bench.replay.command import Order
-from bench.runner.record import Record
+from bench.replay.command import ReplayOrder
+from bench.runner.record import RunRecord
 from bench.runner.scoring import Start, score
 from bench.task import Stage, Task
-from bench.trial import Trial
 from instances.files import plan_to_json
 
 SCHEDULER = "replay"
 """Stands where other rows name who made the plan, which a plan file does not tell."""
 
 
-def row_of_replay(order: Order, values: dict[str, Any]) -> Row:
+def row_of_replay(order: ReplayOrder, values: dict[str, Any]) -> Row:
     """Return the row of a replay: its plan as the judge sees it, with what was measured in place of a simulation.
 
     Two replays are never the same run: its key is different every time.
@@ -54,7 +54,7 @@ def row_of_replay(order: Order, values: dict[str, Any]) -> Row:
         source="replay",
         trial=Trial(seconds=settings.seconds),
     )
-    record = Record(task, grace_s=0.0, wall_s=values["wall_s"], plan=plan_to_json(plan))
+    record = RunRecord(task, grace_s=0.0, wall_s=values["wall_s"], plan=plan_to_json(plan))
     failures = "; ".join(failure["reason"] for failure in values["failures"])
     ended = Termination.CRASHED if failures else Termination.FINISHED
     record.end(ended, failures or values["invalid_reason"] or "", Status.FEASIBLE)

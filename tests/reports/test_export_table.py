@@ -13,7 +13,17 @@ from bench.ledger.row import columns
 from bench.ledger.store import Ledger
 from instances import InputError
 from instances.suites import suite
-from reports.tidy import COLUMNS, NOT_EXPORTED, UNITS, documentation, frame, like_formulas, table, to_csv, to_parquet
+from reports.export_table import (
+    COLUMNS,
+    NOT_EXPORTED,
+    UNITS,
+    documentation,
+    frame,
+    like_formulas,
+    table,
+    to_csv,
+    to_parquet,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs/columns.md"
 PARTS = {"simulation", "scenarios"}

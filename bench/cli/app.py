@@ -8,25 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-import bench.cli.commands.check_plugin as check_plugin
-import bench.cli.commands.compare as compare
-import bench.cli.commands.doctor as doctor
-import bench.cli.commands.export as export
-import bench.cli.commands.figures as figures
-import bench.cli.commands.generate as generate
-import bench.cli.commands.listing as listing
-import bench.cli.commands.max_rate as max_rate
-import bench.cli.commands.online as online
-import bench.cli.commands.profile.group as profile
-import bench.cli.commands.replay as replay
-import bench.cli.commands.report as report
-import bench.cli.commands.run as run
-import bench.cli.commands.salvage as salvage
-import bench.cli.commands.schema as schema
-import bench.cli.commands.show as show
-import bench.cli.commands.simulate as simulate
-import bench.cli.commands.train as train
-import bench.cli.commands.verify as verify
+from bench.cli.lazy import Subcommand, lazy_group
 from bench.cli.options import examples
 from bench.cli.terminal import emit, open_closed_streams, say
 
@@ -40,50 +22,34 @@ EXAMPLES = (
     "bench generate igniter-mix --size 20 -o mix.json",
 )
 
+COMMANDS = {
+    "run": Subcommand("run", "run", "Run schedulers on instances."),
+    "list": Subcommand("listing", "list_things", "List instances, schedulers, figures, suites or GPUs."),
+    "show": Subcommand("show", "show_things", "Show the best results, a run in full, or an instance."),
+    "verify": Subcommand("verify", "verify", "Judge a plan file."),
+    "simulate": Subcommand("simulate", "simulate_plan", "Simulate a plan under real arrivals."),
+    "replay": Subcommand("replay", "replay_plan", "Replay a plan on hardware."),
+    "max-rate": Subcommand("max_rate", "max_rate", "Find the largest rates that are served in time."),
+    "online": Subcommand("online", "online", "Serve a changing load while plans follow it."),
+    "train": Subcommand("train", "train", "Train a learning scheduler."),
+    "generate": Subcommand("generate", "generate_instance", "Draw a random instance."),
+    "figures": Subcommand("figures", "draw_figures", "Draw the papers' figures."),
+    "salvage": Subcommand("salvage", "salvage_ledger", "Save what is whole in a damaged ledger."),
+    "report": Subcommand("report", "report", "Write a ledger as a web page."),
+    "compare": Subcommand("compare", "compare", "Compare two ledgers or two schedulers."),
+    "check-plugin": Subcommand("check_plugin", "check_plugin", "Check that a scheduler keeps its promises."),
+    "export": Subcommand("export", "export", "Write a ledger as one table."),
+    "schema": Subcommand("schema", "print_schema", "Print the JSON Schema of a file format."),
+    "doctor": Subcommand("doctor", "doctor", "Check the solvers and the machine."),
+    "profile": Subcommand("profile.group", "app", "Turn measurements into catalogue entries."),
+}
+
 app = typer.Typer(
+    cls=lazy_group(COMMANDS),
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run", short_help="Run schedulers on instances.", epilog=examples(run.EXAMPLES))(run.run)
-app.command(
-    "list", short_help="List instances, schedulers, figures, suites or GPUs.", epilog=examples(listing.EXAMPLES)
-)(listing.list_things)
-app.command("show", short_help="Show the best results, a run in full, or an instance.", epilog=examples(show.EXAMPLES))(
-    show.show_things
-)
-app.command("verify", short_help="Judge a plan file.", epilog=examples(verify.EXAMPLES))(verify.verify)
-app.command("simulate", short_help="Simulate a plan under real arrivals.", epilog=examples(simulate.EXAMPLES))(
-    simulate.simulate_plan
-)
-app.command("replay", short_help="Replay a plan on hardware.", epilog=examples(replay.EXAMPLES))(replay.replay_plan)
-app.command(
-    "max-rate", short_help="Find the largest rates that are served in time.", epilog=examples(max_rate.EXAMPLES)
-)(max_rate.max_rate)
-app.command("online", short_help="Serve a changing load while plans follow it.", epilog=examples(online.EXAMPLES))(
-    online.online
-)
-app.command("train", short_help="Train a learning scheduler.", epilog=examples(train.EXAMPLES))(train.train)
-app.command("generate", short_help="Draw a random instance.", epilog=examples(generate.EXAMPLES))(
-    generate.generate_instance
-)
-app.command("figures", short_help="Draw the papers' figures.", epilog=examples(figures.EXAMPLES))(figures.draw_figures)
-app.command("salvage", short_help="Save what is whole in a damaged ledger.", epilog=examples(salvage.EXAMPLES))(
-    salvage.salvage_ledger
-)
-app.command("report", short_help="Write a ledger as a web page.", epilog=examples(report.EXAMPLES))(report.report)
-app.command("compare", short_help="Compare two ledgers or two schedulers.", epilog=examples(compare.EXAMPLES))(
-    compare.compare
-)
-app.command(
-    "check-plugin", short_help="Check that a scheduler keeps its promises.", epilog=examples(check_plugin.EXAMPLES)
-)(check_plugin.check_plugin)
-app.command("export", short_help="Write a ledger as one table.", epilog=examples(export.EXAMPLES))(export.export)
-app.command("schema", short_help="Print the JSON Schema of a file format.", epilog=examples(schema.EXAMPLES))(
-    schema.print_schema
-)
-app.command("doctor", short_help="Check the solvers and the machine.", epilog=examples(doctor.EXAMPLES))(doctor.doctor)
-app.add_typer(profile.app, name="profile")
 
 
 def _version(wanted: bool) -> None:

@@ -1,8 +1,8 @@
 """A100 with InSS's eight models (its Sec. 6), shaped like RaPP's on a V100 and pinned to points of Tables 3 and 4.
 
 The paper's points are GPU times of the model named first, beside the others; a star means batch 8 at 20 percent. Of 28
-points 18 are pinned (``PublishedTime.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and
-50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30, 50 and 60 % of MobileNet. Row E*&M1 observes
+points 18 are pinned (``PublishedTime.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at
+30 and 50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30, 50 and 60 % of MobileNet. Row E*&M1 observes
 EfficientNet: the times hardly depend on the share that varies. MobileNet itself is observed nowhere; it is MnasNet
 scaled as RaPP's MobileNetV2 is to its MnasNet.
 

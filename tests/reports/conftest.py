@@ -14,8 +14,8 @@ from matplotlib.figure import Figure as Page
 import reports
 from bench.ledger.row import Row, Termination, columns
 from instances.suites import suite
-from reports.figure import Need
 from reports import figure_style
+from reports.figure import Need
 from reports.figure_style import save
 from reports.figures import figure
 

@@ -4,16 +4,16 @@ import sys
 
 import typer
 
-import bench.cli.commands.profile.fit as fit
-import bench.cli.commands.profile.run as run
-import bench.cli.commands.profile.validate as validate
-from bench.cli.options import examples
+from bench.cli.lazy import Subcommand, lazy_group
 from bench.cli.terminal import emit
 
-app = typer.Typer(rich_markup_mode=None)
-app.command("fit", epilog=examples(fit.EXAMPLES))(fit.fit)
-app.command("run", epilog=examples(run.EXAMPLES))(run.run)
-app.command("validate", epilog=examples(validate.EXAMPLES))(validate.validate)
+COMMANDS = {
+    "fit": Subcommand("profile.fit", "fit", "Fit performance models and write a catalogue entry."),
+    "run": Subcommand("profile.run", "run", "Measure models on the GPU at hand."),
+    "validate": Subcommand("profile.validate", "validate", "Compare predictions with measured pairs."),
+}
+
+app = typer.Typer(cls=lazy_group(COMMANDS), rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)

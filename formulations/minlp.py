@@ -22,10 +22,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen import ColGen
+from formulations.compact.build import build
 from formulations.compact.repair import repair
+from formulations.compact.scip import solve
 from formulations.compact.search import Search
 from formulations.confirmation import confirm_infeasible, confirm_optimal
 from instances import Instance, Objective
+from instances.suites import suite
 
 CONFIRM_S, CONFIRM_PART = 10.0, 0.25
 """Seconds kept for the repair and the confirmation, and the part of the time left that they are at most."""
@@ -52,9 +56,6 @@ class Minlp:
 
     def warm(self) -> None:
         """Import Pyomo and the solvers and load the compiled kernels."""
-        from formulations.colgen import ColGen
-        from instances.suites import suite
-
         ColGen().warm()
         for instance in suite("smoke").build():
             if instance.objective is Objective.COST:
@@ -71,8 +72,6 @@ class Minlp:
             return search.outcome(search.bound(limit, math.inf, certified=True))
         if reason := search.too_large(gpus):
             return search.outcome(None, reason)
-        from formulations.compact.build import build
-        from formulations.compact.scip import solve
 
         model = build(search.problem, gpus, self.continuous_shares)
         model.require(limit)

@@ -27,15 +27,17 @@ The search starts from first fit (or the plan handed over) and asks the model fo
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from bench.api import Outcome, Run
+from formulations.compact.build import build
+from formulations.compact.highs import solve
+from formulations.compact.model import CompactModel
+from formulations.compact.piecewise import linearise, statistics_of
 from formulations.compact.repair import repair
 from formulations.compact.search import Search
 from instances import Instance, Objective
-
-if TYPE_CHECKING:
-    from formulations.compact.model import CompactModel
+from instances.suites import suite
 
 RESERVE_S, RESERVE_PART = 0.5, 0.1
 """Seconds kept for the solver's overrun and for the repair, and the part of the time left that they are at most."""
@@ -68,8 +70,6 @@ class Pwl:
 
     def warm(self) -> None:
         """Import Pyomo and HiGHS and load the compiled kernels."""
-        from instances.suites import suite
-
         for instance in suite("smoke").build():
             if instance.objective is Objective.COST:
                 self.schedule(instance, Run())
@@ -85,9 +85,6 @@ class Pwl:
             return search.outcome(search.bound(limit, math.inf, certified=True))
         if reason := search.too_large(gpus):
             return search.outcome(None, reason)
-        from formulations.compact.build import build
-        from formulations.compact.highs import solve
-        from formulations.compact.piecewise import linearise, statistics_of
 
         model = build(search.problem, gpus)
         model.require(limit)

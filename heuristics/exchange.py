@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from heuristics.fleet import placed_gpu, settle
 from heuristics.options import ItemOptions
-from heuristics.placement import Placement
+from heuristics.placement import Placement, tiny_market
 from instances import PlacedGpu
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
@@ -159,8 +159,6 @@ class Exchange:
 
 def warm_exchange() -> None:
     """Run the kernel once, so that it is loaded before the clock starts."""
-    from heuristics.placement import tiny_market
-
     market = tiny_market()
     _capacity_rps(
         market.views[0].tables, market.options[0], np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), 1

@@ -8,7 +8,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bench.api import Outcome, Run, Status
-from instances import GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, spatial_gpu
+from instances import GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
+from instances.catalogue import gpu_type
 from instances.interference import gpu_time_ms
 from instances.performance.gpulet import GpuletModel
 from instances.tables import Tables
@@ -172,9 +173,6 @@ class GpuLetsPlus:
 
     def warm(self) -> None:
         """Load the compiled kernel."""
-        from instances import Workload
-        from instances.catalogue import gpu_type
-
         tiny = tuple(Workload(f"w{n}", "alexnet", 20.0, 100.0) for n in range(2))
         pool = GpuPool(gpu_type("v100"))
         self.schedule(Instance("warm", Objective.COST, SloRule.HALF_SLO, "igniter", (pool,), tiny), Run())

@@ -7,6 +7,7 @@ import numpy as np
 from bench.api import Outcome, Run, Status
 from heuristics.gpulets import Gpulets, GpuletTerms, alone_rps
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
+from instances.catalogue import gpu_type
 from instances.view import View
 
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
@@ -119,8 +120,6 @@ def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
 
 def warm_cutting(cut: Cut) -> None:
     """Run a rule once on a tiny instance, so that its kernels are loaded before the clock starts."""
-    from instances.catalogue import gpu_type
-
     tiny = tuple(Workload(f"w{n}", "alexnet", 20.0, 100.0) for n in range(2))
     pool = GpuPool(gpu_type("v100"), 1)
     cut_pools(Instance("warm", Objective.COST, SloRule.DUTY_CYCLE, "igniter", (pool,), tiny), Run(), cut)

@@ -8,7 +8,8 @@ import numpy as np
 
 from bench.api import Outcome, Run
 from heuristics.igniter import IGniter
-from instances import Gpulet, Instance, Objective, PlacedGpu, Plan
+from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
 from instances.interference import gpu_times_ms
 from instances.view import View
 
@@ -45,9 +46,6 @@ class GslicePlus:
 
     def warm(self) -> None:
         """Tune a tiny plan: that loads the compiled kernels."""
-        from instances import GpuPool, SloRule, Workload
-        from instances.catalogue import gpu_type
-
         tiny = tuple(Workload(f"w{n}", "alexnet", 20.0, 100.0) for n in range(2))
         pool = GpuPool(gpu_type("v100"), 1)
         for objective in self.objectives:

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from bench.api import Outcome, Status
 from heuristics.demand_items import DemandItems, UnservableError, placed_gpus
-from instances import GpuPool, Instance, Objective, PlacedGpu, Plan
+from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
 from instances.one_gpu import Resident, fit_gpu
 from instances.spare_shares import throughput_rps
 from instances.view import View
@@ -100,9 +101,6 @@ def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
 
 def warm_packing(pack: Pack) -> None:
     """Run a packing rule once on a tiny instance, so that its kernel is loaded before the clock starts."""
-    from instances import SloRule, Workload
-    from instances.catalogue import gpu_type
-
     gpu = gpu_type("v100")
     tiny = (Workload("w", "alexnet", 20.0, 100.0),)
     for objective in (Objective.CAPACITY, Objective.GOODPUT):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from heuristics.fleet import Fleet, fill, insert, placed_gpu, take_out
 from heuristics.options import RATE_TOLERANCE, ItemOptions, Items, options_of, whole_items
-from instances import Instance, PlacedGpu, Plan
+from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload
+from instances.catalogue import gpu_type
 from instances.view import View
 
 Floats = NDArray[np.float64]
@@ -225,9 +226,6 @@ class Placement:
 
 def tiny_market() -> PlacementMarket:
     """Return one workload on one V100, to load kernels with."""
-    from instances import GpuPool, Objective, SloRule, Workload
-    from instances.catalogue import gpu_type
-
     pool, tiny = GpuPool(gpu_type("v100"), 1), Workload("w", "alexnet", 20.0, 100.0)
     view = View.of(Instance("warm", Objective.COST, SloRule.HALF_SLO, "igniter", (pool,), (tiny,)), pool.type)
     return PlacementMarket.of([view], whole_items([view]))

@@ -7,6 +7,7 @@ from math import isfinite, nan
 from pathlib import Path
 
 from instances.errors import InputError
+from instances.files import read_text
 
 SOLO_COLUMNS = ("model", "batch", "share_pct", "latency_ms")
 PAIR_COLUMNS = ("model_a", "batch_a", "share_a_pct", "model_b", "batch_b", "share_b_pct", "latency_a_ms")
@@ -93,8 +94,6 @@ def read_pairs(file: Path) -> list[PairSample]:
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield each row with where it stands; at least one."""
-    from instances.files import read_text  # which brings pydantic
-
     reader = csv.DictReader(read_text(file).splitlines())
     try:
         missing = [column for column in columns if column not in (reader.fieldnames or ())]

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from json import dumps
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from bench.labels import labels
 from bench.ledger.gap import Gap
+from bench.ledger.row import Row
 from reports.statistics.best_known import UNSOLVED, achieved
 from reports.statistics.bootstrap import mean_interval
 from reports.statistics.holm import holm
 from reports.statistics.wilcoxon import signed_ranks
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 TOLERANCE = 1e-6
 """Relative differences of values, and differences of gaps, up to this are rounding."""

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from bench.labels import labels
+from bench.ledger.row import Row
 from reports.figure import Need, NothingToDrawError
 from reports.selection import instances_of, nothing_to_draw
 from reports.statistics.best_known import achieved, best_known
 from reports.variants import tried_like
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 _ENDING = Need(
     "exact-scaling,64gpu",

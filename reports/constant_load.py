@@ -1,13 +1,12 @@
 """iGniter's twelve workloads served online under constant arrivals, as the paper measures them."""
 
-from typing import TYPE_CHECKING
-
+from bench.online.control import Online, Pace
+from bench.online.planner import Planner
+from bench.online.policies import POLICIES
+from bench.online.result import OnlineRun
+from bench.simulation.arrivals import Arrivals, Process, Stream
 from instances.misspecification import misspecified
 from instances.suites import suite
-
-if TYPE_CHECKING:
-    from bench.online.control import Pace
-    from bench.online.result import OnlineRun
 
 _WEIGHT = 1.0
 """Of the last period: the rates do not change."""
@@ -28,11 +27,6 @@ def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.
         Every figure of the GPUs is really off by up to this fraction, by seed 0.
     """
     # Numba's kernels take half a second to import: only drawing pays for it.
-    from bench.online.control import Online
-    from bench.online.planner import Planner
-    from bench.online.policies import POLICIES
-    from bench.online.result import OnlineRun
-    from bench.simulation.arrivals import Arrivals, Process, Stream
 
     (instance,) = suite("igniter-12").build()
     planner = Planner(scheduler, instance)

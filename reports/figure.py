@@ -3,12 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.evaluation import SIMULATED, Trial
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
+from bench.ledger.row import Row
 
 
 @dataclass(frozen=True, slots=True)

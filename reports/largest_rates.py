@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from bench.max_rate import late_fraction
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.figure import Figure, Need
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, ALARM_EDGE, QUIET, pale, scheduler_look
@@ -12,7 +15,6 @@ from reports.selection import gaps, nothing_to_draw, rows_by_label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 _HEIGHT_IN = 2.2
 _GROUP_WIDTH = 0.8
@@ -38,9 +40,6 @@ def draw_late_at_largest_rates(
     rows, folder
         See ``Figure.draw``.
     """
-    from bench.max_rate import late_fraction
-    from bench.simulation.result import VIOLATIONS_ALLOWED
-
     found = rows_by_label(rows, needs)
     if not found:
         raise nothing_to_draw(figure.name, figure.needs)
@@ -76,8 +75,6 @@ def draw_late_at_largest_rates(
 
 
 def _draw_bar(ax: "Axes", place: float, width: float, row: "Row", largest: float, face: str) -> None:
-    from bench.max_rate import late_fraction
-    from bench.simulation.result import VIOLATIONS_ALLOWED
 
     late = late_fraction(row)
     if (row.value or 0.0) < largest:

@@ -3,17 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from bench.max_rate import Climb, late_fraction, retraced, with_all_served
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.figure import Figure, Need
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import scheduler_look
 from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
 from reports.variants import made_for
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.max_rate import Climb
 
 _HEIGHT_IN = 2.3
 _GROUP_WIDTH = 0.8
@@ -42,9 +40,6 @@ def draw_max_rates(
     rows, folder
         See ``Figure.draw``.
     """
-    from bench.max_rate import late_fraction, retraced, with_all_served
-    from bench.simulation.result import VIOLATIONS_ALLOWED
-
     known = instances_of(figure.needs)
     planned = rows_by_label(rows, needs)
     climbs = {

@@ -6,7 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.online.control import Online, Pace, online_instance
 from bench.online.load import WAVES_S, streams, waves
+from bench.online.planner import Planner
+from bench.online.policies import POLICIES
+from bench.online.result import OnlineRun
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances.suites import suite
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLOW
@@ -14,7 +19,6 @@ from reports.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLOW
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.online.result import OnlineRun
 
 PERIOD_S, REORGANISATION_S, WEIGHT = 20.0, 12.0, 0.8
 """Of gpulet, as ``bench online`` has them."""
@@ -59,10 +63,6 @@ class Setting:
 def course(setting: Setting, policy: str) -> "OnlineRun":
     """Serve the load of a setting under a policy."""
     # Numba's kernels take half a second to import: only drawing pays for it.
-    from bench.online.control import Online, Pace, online_instance
-    from bench.online.planner import Planner
-    from bench.online.policies import POLICIES
-    from bench.online.result import OnlineRun
 
     (found,) = suite(setting.instance).build()
     instance = online_instance(found).scaled(setting.rates)
@@ -76,8 +76,6 @@ def course(setting: Setting, policy: str) -> "OnlineRun":
 
 def draw_courses(name: str, setting: Setting, folder: Path) -> list[Path]:
     """Draw the figure called ``name`` into ``folder``: plans that follow the load, and the first one kept."""
-    from bench.simulation.result import VIOLATIONS_ALLOWED
-
     courses = {"reschedule": course(setting, "reschedule"), "static": course(setting, "static")}
     notes = [f"{_share_late(courses)} of the requests not in time. `{setting.command('reschedule')}`"]
     (instance,) = suite(setting.instance).build()

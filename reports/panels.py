@@ -1,21 +1,19 @@
 """Panels of curves side by side: what the performance models say, with measurements where these are at hand."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.figure_style import COLUMN_IN, FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import LineStyle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 _ROW_IN = 1.75
 _LEGEND_IN = 0.16

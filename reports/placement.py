@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import JsonObject, Row
 from instances.errors import InputError, printable
 from instances.instance import Instance, Objective
-
-if TYPE_CHECKING:
-    from bench.ledger.row import JsonObject, Row
 
 
 @dataclass(frozen=True, slots=True)

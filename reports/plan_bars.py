@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from bench.ledger.row import Row
 from instances.instance import Instance
 from reports.figure import Need
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle
     from matplotlib.text import Text
 
-    from bench.ledger.row import Row
 
 Label: TypeAlias = "tuple[Text, Rectangle, list[Wording]]"
 

@@ -3,16 +3,13 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need, NothingToDrawError
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import STAR, scheduler_look
 from reports.selection import gaps, instances_of, own_rows
 from reports.variants import made_for
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 MEAN = "mean"
 

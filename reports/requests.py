@@ -1,14 +1,11 @@
 """Outcome of the requests of a run, as parts of a bar."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Need
 from reports.scheduler_bars import BarPart
 from reports.selection import instances_of
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 
 def spare_rps(row: "Row") -> float | None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.performance.validation import Errors
 from reports.figure_style import FULL_WIDTH_IN, page, save
 from reports.palette import DEEP_BLUE, QUIET, LineStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from instances.performance.validation import Errors
 
 _HEIGHT_IN = 3.0
 

@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.ledger.row import Row
+from bench.scenarios import unpack
 from instances.suites import SCENARIO_SUITES
 from reports.figure import Figure, Need, NothingToDrawError
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, swatch, write_note
 from reports.palette import STAR, pale, scheduler_look
 from reports.variants import made_for
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from bench.ledger.row import Row
 
 _BAR_IN = 0.34
 _MARGINS_IN = 0.85
@@ -68,9 +66,6 @@ def count_missed(row: "Row", reference: "Row") -> int:
 
 
 def _accepted(row: "Row") -> "NDArray[np.bool_]":
-    import numpy as np
-
-    from bench.scenarios import unpack
 
     counts = row.scenarios or {}
     found = np.zeros(counts["count"], dtype=bool)

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, pale, scheduler_look
@@ -15,7 +16,6 @@ from reports.statistics.student_t import half_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 _HEIGHT_IN = 2.2
 

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from instances.instance import Instance
 from instances.suites import SUITES
 from reports.figure import Need, NothingToDrawError
 from reports.variants import made_for, tried_like
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 
 @cache

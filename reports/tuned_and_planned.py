@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.online.control import Pace
+from bench.online.result import OnlineRun
 from reports.constant_load import constant_course
 from reports.figure_style import COLUMN_IN, page, save, stroke
 from reports.palette import scheduler_look
@@ -12,7 +14,6 @@ from reports.palette import scheduler_look
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.online.result import OnlineRun
 
 WORKLOAD = "W10"
 
@@ -26,8 +27,6 @@ _HEIGHT_IN = 2.8
 @cache
 def courses() -> "Mapping[str, OnlineRun]":
     """Serve the workloads under each policy, once for all figures."""
-    from bench.online.control import Pace
-
     pace = Pace(_SECONDS, _PERIOD_S, _PERIOD_S)
     return {scheduler: constant_course(scheduler, policy, pace) for scheduler, policy in _POLICIES.items()}
 

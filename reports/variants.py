@@ -1,14 +1,11 @@
 """Rows that a figure tells apart by the parameters of their schedulers, and by how their plans were tried."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from bench.evaluation import Trial
 from bench.labels import in_words
+from bench.ledger.row import Row
 from reports.figure import Need
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 
 def made_for(rows: "Sequence[Row]", need: Need) -> "list[Row]":

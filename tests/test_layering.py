@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
-    ("api", "code_version", "collector", "experiment", "judge", "simulation"),
+    ("api", "code_version", "experiment", "gc_pause", "judge", "simulation"),
     ("ledger", "schedulers", "simulate"),
-    ("labels", "scenarios", "trial", "wording"),
+    ("evaluation", "formatting", "labels", "scenarios"),
     ("task", "online"),
     ("max_rate", "provenance"),
     ("runner",),
@@ -26,6 +26,7 @@ BENCH = (
 )
 CLI = (
     ("files", "options", "selection", "tasks", "terminal"),
+    ("lazy",),
     ("experiment", "views"),
     ("running",),
     ("needed_runs",),
@@ -108,7 +109,7 @@ def forbidden(path: Path, each: Import, root: Path = ROOT) -> str | None:
         return "bench loads schedulers by name"
     if folder == "bench":
         in_cli = place.parts[1] in ("cli", "cli.py")
-        return None if in_cli and each.late else "only bench/cli imports reports, and inside functions"
+        return None if in_cli else "only bench/cli imports reports"
     return None  # reports is the top floor
 
 
@@ -209,8 +210,7 @@ def test_the_tree_is_there() -> None:
         ("bench/a.py", "def f():\n    import reports.html", False),
         ("bench/cli.py", "def f():\n    import reports.html", True),
         ("bench/cli/report.py", "def f():\n    import reports.html", True),
-        ("bench/cli/report.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import reports.html", True),
-        ("bench/cli/report.py", "import reports.html", False),
+        ("bench/cli/report.py", "import reports.html", True),
         ("reports/a.py", "from bench.ledger.store import Ledger\nimport instances", True),
         ("reports/a.py", "import numpy, matplotlib.pyplot", True),
     ],

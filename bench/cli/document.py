@@ -1,14 +1,20 @@
 """``bench report --experiments``: EXPERIMENTS.md from the runs in a ledger, and its tables in the README beside it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.ledger.store import Ledger
-    from reports.figure import Need
+from bench.cli.files import refuse_input, write_text
+from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
+from bench.cli.running import tell_failures
+from bench.cli.tasks import Limits, default_jobs
+from bench.cli.terminal import listed, say
+from bench.doctor.known_bad import refuse_wrong_answers
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from reports.experiments import render
+from reports.experiments.blocks import refreshed
+from reports.figure import Need
 
 
 def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None = None) -> None:
@@ -23,14 +29,6 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     typer.Exit
         With code 1 if a run failed, and after Ctrl-C.
     """
-    from bench.cli.files import refuse_input, write_text
-    from bench.cli.running import tell_failures
-    from bench.cli.tasks import default_jobs
-    from bench.cli.terminal import listed, say
-    from bench.ledger.store import Ledger
-    from reports.experiments import render
-    from reports.experiments.blocks import refreshed
-
     refuse_input(out, [ledger_file], "-o")
     made: set[Need] = set()
     rows: list[Row] = []
@@ -56,10 +54,6 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
 
 def _make(needs: "list[Need]", ledger: "Ledger", jobs: int) -> "list[Row]":
     """Make the runs of ``needs`` that are not in the ledger, having said what they cost."""
-    from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
-    from bench.cli.tasks import Limits
-    from bench.doctor.known_bad import refuse_wrong_answers
-
     refuse_wrong_answers()
     limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)
     planned = tasks_of(needs, "--experiments", limits)

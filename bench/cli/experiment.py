@@ -8,6 +8,10 @@ from typing import Any
 
 import typer
 
+from bench.cli.selection import anchored
+from bench.experiment import SUFFIX, read_experiment
+from instances import InputError
+
 FILES = ("instances", "arrivals")
 """Keys whose values may be files to read: those are looked for in the folder of the experiment."""
 
@@ -26,9 +30,6 @@ def take_experiment(context: typer.Context, things: list[str] | None) -> list[st
     # Without: nothing is loaded that help does not need.
     if not things:
         return []
-    from bench.cli.selection import anchored
-    from bench.experiment import SUFFIX, read_experiment
-    from instances import InputError
 
     rest = [thing for thing in things if not thing.endswith(SUFFIX)]
     found = [thing for thing in things if thing.endswith(SUFFIX)]
@@ -62,7 +63,6 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def told(*, context: typer.Context, **options: Any) -> None:
-        from instances import InputError
 
         file, given = context.meta.get(_FILE), _given(context)
         if "param" in given and "schedulers" not in given and options["schedulers"] is not None:

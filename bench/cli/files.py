@@ -4,13 +4,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
 
-from instances import InputError
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from instances import Instance
+from bench.ledger.row import Row
+from instances import InputError, Instance
+from instances.files import plan_from_json, plan_to_json, write_bytes, write_json
 
 _NAME_LENGTH = 60
 
@@ -23,8 +20,6 @@ def write_text(path: Path, text: str) -> None:
     InputError
         If it cannot be written.
     """
-    from instances.files import write_bytes
-
     write_bytes(path, text.encode())
 
 
@@ -73,8 +68,6 @@ def write_plan(path: Path, row: "Row", instance: "Instance") -> None:
     InputError
         If it cannot be written.
     """
-    from instances.files import plan_from_json, plan_to_json, write_json
-
     write_json(path, plan_to_json(plan_from_json(row.plan), instance))
 
 

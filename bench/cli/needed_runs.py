@@ -3,18 +3,20 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from bench.cli.options import INTERRUPTED
-
-if TYPE_CHECKING:
-    from bench.cli.tasks import Limits
-    from bench.ledger.row import Row
-    from bench.ledger.store import Ledger
-    from bench.task import Task
-    from reports.figure import Need
+from bench.cli.running import run_with_progress
+from bench.cli.selection import find_problems
+from bench.cli.tasks import Limits, RunOrder, base_of, plan_orders
+from bench.cli.terminal import say
+from bench.formatting import clock
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.max_rate import Climb, climb, with_all_served
+from bench.task import Task
+from reports.figure import Need
 
 
 def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool = False) -> "dict[Need, list[Task]]":
@@ -31,10 +33,6 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
     quick
         Take the smaller instances where a need has them.
     """
-    from bench.cli.selection import find_problems
-    from bench.cli.tasks import RunOrder, base_of, plan_orders
-    from bench.max_rate import with_all_served
-
     orders = {}
     for need in needs:
         name = need.quick if quick and need.quick is not None else need.instances
@@ -56,9 +54,6 @@ def missing_of(
     tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger_file: Path
 ) -> "tuple[list[Task], list[Task]]":
     """Return the runs that the ledger lacks, and of each climb that it lacks something of the next run."""
-    from bench.ledger.store import Ledger
-    from bench.max_rate import Climb
-
     if not ledger_file.exists():
         return list(tasks), list(climbing)
     with Ledger(ledger_file) as ledger:
@@ -77,9 +72,6 @@ def missing_of(
 
 def tell_cost(missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
     """Say what making the missing runs takes before they are made."""
-    from bench.cli.terminal import say
-    from bench.formatting import clock
-
     if climbs:
         say(f"{climbs} climbs to go on with, some ten to twenty runs each")
     if not missing:
@@ -101,9 +93,6 @@ def make_runs(
     typer.Exit
         After Ctrl-C, having said what is done.
     """
-    from bench.cli.running import run_with_progress
-    from bench.cli.terminal import say
-    from bench.max_rate import climb
 
     def run(tasks: "list[Task]") -> "list[Row]":
         rows, _, interrupted = run_with_progress(tasks, ledger, jobs)

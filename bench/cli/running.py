@@ -69,7 +69,7 @@ def tell_failures(rows: Sequence[Row], ledger_file: Path) -> int:
 
 def _cluster(address: str) -> "DaskCluster":
     try:
-        from bench.runner.cluster import DaskCluster
+        from bench.runner.cluster import DaskCluster  # dask is an extra
     except ModuleNotFoundError as error:
         raise InputError("--cluster", f'needs {error.name}: pip install "gpushare-bench[cluster]"') from None
     return DaskCluster(address)

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from bench.replay.batching import SlotQueue, Turns
+from bench.replay.device import batch_ms, loader, use_one_thread
 from bench.replay.generator import SENT
 from bench.replay.process import Channel, Clock, Message, run_child, stay_on
 from bench.replay.requests import DROPPED, SERVED, SharedRequests
@@ -53,7 +54,6 @@ class ExecutorThread(threading.Thread):
             self._say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
     def _run(self) -> None:
-        from bench.replay.device import batch_ms, loader, use_one_thread
 
         use_one_thread()
         with loader(self._order["device"], self._order["half"], self._order["graphs"], self._share_pct) as load:

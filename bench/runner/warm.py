@@ -2,14 +2,14 @@
 
 from functools import cache
 
+from bench.simulate import Settings, simulate
+from instances import Gpulet, PlacedGpu, Plan, Slot
+from instances.suites import suite
+
 
 @cache
 def warm_simulation() -> None:
     """Simulate a tenth of a second, so that no run waits for the compiler; takes long only the first time ever."""
-    from bench.simulate import Settings, simulate
-    from instances import Gpulet, PlacedGpu, Plan, Slot
-    from instances.suites import suite
-
     instance = suite("igniter-3").build()[0]
     gpulets = tuple(Gpulet(10, (Slot(w.id, 1, w.rate_rps),)) for w in instance.workloads)
     simulate(Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, gpulets),)), instance, Settings(seconds=0.1))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import highspy
 import numpy as np
 from numpy.typing import NDArray
 
@@ -71,7 +72,6 @@ class Master:
     """Columns are patterns, rows are classes of workloads and pools of GPUs; the objective is minimised."""
 
     def __init__(self, cover: Covering, threads: int) -> None:
-        import highspy
 
         # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
         highspy.Highs.resetGlobalScheduler(True)
@@ -144,8 +144,6 @@ class Master:
 
     def relax(self) -> Relaxation:
         """Solve the linear relaxation, warm from the last basis."""
-        import highspy
-
         if self._solver.run() == highspy.HighsStatus.kError:
             raise RuntimeError("HiGHS cannot solve the restricted master")
         self._count_work(self._solver)
@@ -207,8 +205,6 @@ class Master:
         proven : bool
             Whether no other choice of the known patterns is better, or covers everything.
         """
-        import highspy
-
         solver = highspy.Highs()
         self._set(
             solver,

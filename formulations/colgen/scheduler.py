@@ -13,6 +13,7 @@ from formulations.colgen.split.solution import SplitSolution
 from formulations.colgen.temporal.answer import bound_on_turns, turns_obstacle
 from instances import Instance, Objective, PlanClass
 from instances.least_shares import premises_hold
+from instances.suites import suite
 from instances.tables import gpu_tables
 
 PREMISE = "a demand falls with the share, or interference helps somebody: no bound would hold"
@@ -47,8 +48,6 @@ class ColGen:
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
-        from instances.suites import suite
-
         for instance in suite("smoke").build():
             if instance.objective in self.objectives:
                 self.schedule(instance, Run())

@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.capacity.throughput import MostThroughput
 from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
@@ -16,10 +17,8 @@ from formulations.rates import rates_of
 from formulations.sized_choices import why_not_exact
 from formulations.start import first_fit, groups_of
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan
+from instances.suites import suite
 from instances.view import View
-
-if TYPE_CHECKING:
-    from formulations.cpsat.assignment import Assignment
 
 STEPS = round(1.0 / GOODPUT_STEP)
 """Steps of a rate under ``goodput``."""
@@ -60,8 +59,6 @@ class CpSat:
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
         import formulations.cpsat.solving  # noqa: F401
-        from formulations.cpsat.assignment import Assignment
-        from instances.suites import suite
 
         for instance in suite("igniter-3").build():
             self.schedule(instance, Run())
@@ -166,7 +163,6 @@ def _search(
     progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
 ) -> bool:
     """Solve the model that ``prepare`` gives an objective; return whether the search was completed."""
-    from formulations.cpsat.assignment import Assignment
     from formulations.cpsat.solving import solve
 
     problem, run = progress.problem, progress.run

@@ -9,6 +9,7 @@ as the prices ask for them.
 import math
 from collections.abc import Iterator, Sequence
 
+import highspy
 import numpy as np
 
 from bench.api import Run
@@ -88,7 +89,6 @@ class _Master:
     """Fractions of covers for each workload on fractions of GPUs, at least cost."""
 
     def __init__(self, instance: Instance, offers: Offers, threads: int) -> None:
-        import highspy
 
         # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
         highspy.Highs.resetGlobalScheduler(True)

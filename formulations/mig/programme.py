@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import highspy
 import numpy as np
 
 from bench.api import Run
@@ -45,8 +46,6 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
          sum_w y_wk <= sum_l count_lk x_l     for every kind of instance k
          sum_(l of pool p) x_l <= count_p     for every bounded pool p;  x, y whole numbers
     """
-    import highspy
-
     # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
     highspy.Highs.resetGlobalScheduler(True)
     solver = highspy.Highs()

@@ -10,6 +10,7 @@ from formulations.mig.prices import bounds
 from formulations.mig.programme import solve
 from instances import Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, PlanClass, Slot
 from instances.costs import next_cost
+from instances.parvagpu import parvagpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,6 @@ class Mig:
 
     def warm(self) -> None:
         """Import the solver and run it once."""
-        from instances.parvagpu import parvagpu
-
         self.schedule(parvagpu()[0], Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import lsq_linear, nnls
 
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware
 from instances.measurements import Configuration, PairSample
-from instances.performance import Floats
 from instances.performance.gpulet import tabulated_ms
 from instances.performance.inss import regressed_ms
+from instances.performance.model import Floats
 from instances.performance.solo_fit import rounded
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import Company, PairFactor, SoloProfile, alone_ms
@@ -77,8 +78,6 @@ def demand(gpu: GpuType, at: Configuration) -> tuple[float, float]:
 
 def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
     """Fit the growths per percent of L2 and DRAM of every model, least squares of relative errors, none below 0."""
-    from scipy.optimize import nnls
-
     sides = Sides.of(gpu, samples)
     alone = np.array([_at(regressed_ms, gpu, s.own) for s in samples])
     own = np.array([s.own.model for s in samples])
@@ -95,8 +94,6 @@ def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[flo
 
 def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFactor, float]:
     """Fit gpulet's five constants by least squares, those of the other gpulet at least 0; return them and R squared."""
-    from scipy.optimize import lsq_linear
-
     sides = Sides.of(gpu, samples)
     factor = sides.gpu_ms / np.array([_at(tabulated_ms, gpu, s.own) for s in samples])
     own, other = (
@@ -129,8 +126,6 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     regression of relative errors, nothing below 0. Cells with few samples borrow from the effects they belong to; a
     model without samples gets the overall ones. Delay per kernel and throttling are those of the GPU type.
     """
-    from scipy.optimize import nnls
-
     sides = Sides.of(gpu, samples)
     alone = np.array([_at(alone_ms, gpu, s.own) for s in samples])
     clock = np.array([_clock(gpu, s) for s in samples])

@@ -6,7 +6,7 @@ import numpy as np
 
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType
-from instances.performance import UNCONTENDED, Contention, Demand, Floats, Sensitivity
+from instances.performance.model import UNCONTENDED, Contention, Demand, Floats, Sensitivity
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import PairFactor, SoloProfile, interpolate
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType
-from instances.performance import Contention, Demand, Floats, Sensitivity, hardware_contention
+from instances.performance.model import Contention, Demand, Floats, Sensitivity, hardware_contention
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import Company, SoloProfile, alone_ms, interpolate
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances.gpu import DnnModel, GpuType
-from instances.performance import Contention, Demand, Floats, Sensitivity, hardware_contention
+from instances.performance.model import Contention, Demand, Floats, Sensitivity, hardware_contention
 from instances.performance.transfers import pcie_transfers_ms
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar, nnls
 
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
@@ -78,7 +79,6 @@ def fit_active_time(
     k, residual_ms
         The coefficients, and prediction minus sample.
     """
-    from scipy.optimize import minimize_scalar, nnls
 
     def project(k4: float) -> tuple[Floats, Floats]:
         scale = 1.0 / (share_pct + k4)

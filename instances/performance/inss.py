@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from instances.gpu import DnnModel, GpuType
-from instances.performance import UNCONTENDED, Contention, Demand, Floats, Sensitivity
+from instances.performance.model import UNCONTENDED, Contention, Demand, Floats, Sensitivity
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import SoloProfile
 

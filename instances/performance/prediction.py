@@ -8,7 +8,7 @@ from instances.errors import InputError, unknown_name
 from instances.gpu import GpuType
 from instances.interference import gpu_times_ms
 from instances.measurements import Configuration
-from instances.performance import Floats
+from instances.performance.model import Floats
 from instances.tables import configuration_tables
 
 

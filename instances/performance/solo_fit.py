@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
 from instances.errors import InputError
 from instances.measurements import SoloSample
-from instances.performance import Floats
 from instances.performance.igniter_fit import fit_active_time
 from instances.performance.inss import locally_weighted
+from instances.performance.model import Floats
 from instances.profile import Line, SoloProfile, alone_ms
 
 SPANS = (0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -151,8 +152,6 @@ def rounded(grid: Floats) -> tuple[tuple[float, ...], ...]:
 
 def _demand_line(ability: Floats, demand_pct: Floats) -> Line:
     """Line through demands against ``1000 b / gpu_ms`` with neither slope nor intercept below 0; 0 if none is known."""
-    from scipy.optimize import nnls
-
     known = np.isfinite(demand_pct)
     if known.sum() < 2:
         return 0.0, 0.0

@@ -8,15 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from reports.experiments.claim import COUNTED, Claim, QueryTable, Tally, compare, fill, markdown
 from reports.experiments.runs import Runs, merged
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.ledger.store import Ledger
-    from reports.figure import Need
+from reports.figure import Need
 
 FIRST_LINE = "<!-- Written by `bench report --experiments` from reports/experiments; edit the templates there. -->"
 

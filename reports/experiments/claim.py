@@ -5,12 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reports.experiments.runs import NotAtHandError
-
-if TYPE_CHECKING:
-    from reports.experiments.runs import Runs
+from reports.experiments.runs import NotAtHandError, Runs
 
 Values = tuple[Any, ...]
 """Numbers and words; ``None`` where a run has none."""

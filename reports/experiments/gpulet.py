@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from types import ModuleType
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from bench.max_rate import late_fraction
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports import online_plot
@@ -32,9 +32,6 @@ from reports.figures import (
 from reports.gpulet import ELASTIC, Variant, elastic
 from reports.relative_scales import MEAN, relative_scales
 from reports.scenario_counts import count_missed
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 
 def _elastic(variant: Variant, *, interference: bool = True, second_pass: bool = False) -> tuple[str, tuple[str, ...]]:

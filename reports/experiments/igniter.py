@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from instances.catalogue import gpu_type
 from reports.experiments.claim import NOTHING_PUBLISHED, Claim, Values, below
 from reports.experiments.runs import NotAtHandError, Runs, the_instance
@@ -21,9 +21,6 @@ from reports.figures import (
 )
 from reports.placement import pieces
 from reports.tuned_and_planned import courses
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 IGNITER = ("igniter.spend_spare=true",)
 THREE = Need("igniter-3", ("igniter",), parameters=IGNITER)

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 from statistics import fmean, median
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.experiments.claim import Claim, QueryTable, Values, duration
 from reports.experiments.runs import NotAtHandError, Runs
@@ -14,9 +14,6 @@ from reports.inss_baselines import Compared, needs_of
 from reports.measured import measured_solo
 from reports.requests import mean_latency_ms
 from reports.scheduler_bars import fragments_pct
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 FOUR, LARGE = inss_fig3.NEEDS, inss_fig18.NEEDS
 BASELINES = ("gpulet", "gslice+", "igniter")

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from statistics import fmean
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.experiments.claim import NOTHING_PUBLISHED, Claim, Values
 from reports.experiments.runs import Runs
 from reports.figure import Need
 from reports.figures import mediator_jobs
 from reports.figures.mediator_fig4 import colocations, deviation_pct
 from reports.figures.mediator_fig8 import NEEDS, OTHERS, OURS, Fares, Rates, fares, improvement_pct
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 (FORTY,) = NEEDS
 _ALL = (OURS, *OTHERS)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import norm
 
 from instances.calibration.a100_inss import TABLE_3, TABLE_4, relative_errors
 from instances.catalogue import gpu_type
-from instances.measurements import Configuration
+from instances.measurements import Configuration, PairSample
 from instances.performance import performance_model_names
 from instances.performance.prediction import latencies_ms
 from instances.performance.validation import HELD_OUT, Errors, validate, validate_held_out
@@ -17,9 +16,6 @@ from reports.experiments.claim import NOTHING_PUBLISHED, Claim, QueryTable, Valu
 from reports.experiments.runs import NotAtHandError, Runs
 from reports.figures import gpulet_fig7, igniter_fig11, igniter_fig12, igniter_fig13
 from reports.measured import measured_pairs
-
-if TYPE_CHECKING:
-    from instances.measurements import PairSample
 
 GPUS = ("v100", "a100")
 QUANTILES = ("mean", "p50", "p90", "p95", "max")

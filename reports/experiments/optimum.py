@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from bench.ledger.gap import gaps
+from bench.ledger.row import Row
 from reports.experiments.claim import QueryTable, duration
 from reports.experiments.facts import measured_once
 from reports.experiments.igniter import IGNITER
@@ -13,9 +13,6 @@ from reports.figure import Need
 from reports.figures import exact_scaling
 from reports.gpulet import elastic, ideal
 from reports.selection import instances_of
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 Query = Callable[[Runs], str]
 

@@ -3,17 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, retraced, with_all_served
 from instances.instance import Instance
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.figure import Need
 from reports.variants import made_for
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 
 class NotAtHandError(Exception):

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from bench.evaluation import Trial
 from bench.judge.judging import judge
-from bench.simulate import Interference, Settings, simulate
+from bench.ledger.row import Row
+from bench.simulate import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals
+from instances import Plan
 from instances.files import plan_from_json
 from reports.experiments.claim import QueryTable
 from reports.experiments.igniter import BASELINES, twelve
@@ -17,11 +18,6 @@ from reports.experiments.runs import NotAtHandError, Runs, the_instance
 from reports.figure import Need
 from reports.figures import igniter_fig14_violations, robustness
 from reports.figures.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHEDULERS
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.simulate import Simulated
-    from instances import Plan
 
 Query = Callable[[Runs], str]
 _FOUR = ("igniter", *BASELINES)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.ledger.row import Row
 from reports.complete_table import NEEDS, Contest, contest, failures, too_few
 from reports.figure import Figure
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
@@ -17,7 +18,6 @@ from reports.statistics.critical_difference import Ranking, rank_schedulers
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 ALPHA = 0.05
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from instances.costs import next_cost
 from instances.instance import Instance
 from reports.figure import Figure, Need
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 NEEDS = (Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12"),)
 

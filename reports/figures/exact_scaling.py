@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from instances.costs import next_cost
 from reports.figure import Figure, Need
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import scheduler_look
 from reports.selection import gaps, instances_of, own_rows
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 _QUICK = "exact-5-s0,exact-10-s0,exact-20-s0"
 WORK = {"cpsat": 2, "colgen": 2_000_000}

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.gpulet import elastic
 from reports.largest_rates import draw_late_at_largest_rates
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
 _INSTANCES = ",".join(NAMES)

@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.online_plot import Setting, draw_courses
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 SETTING = Setting(
     "gpulet-equal",

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.gpulet import elastic, ideal
 from reports.relative_scales import draw_relative_scales
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 NAMES = {"gpulet-arxiv-game": "game", "gpulet-arxiv-traffic": "traffic"} | {
     f"gpulet-{name}": name for name in ("equal", "long-only", "short-skew")

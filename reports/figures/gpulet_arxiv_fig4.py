@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.scenario_counts import draw_counts
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 NEEDS = {
     "sbp": Need("gpulet-1023", ("sbp",), quick="gpulet-93", parameters=("sbp.halves=false",)),

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
+from bench.simulate import simulate
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
+from instances.catalogue import gpu_type
 from instances.suites.gpulet import ARXIV_SLO_MS
+from instances.view import View
 from reports.palette import SERIES
 from reports.panels import Curve, Panel, line, panels_figure
-
-if TYPE_CHECKING:
-    from instances import Instance, Plan
-    from instances.view import View
 
 MODELS = ("lenet", "vgg16")
 SCHEMES = {"by turns": (100.0, 100.0), "MPS (20:80)": (20.0, 80.0)}
@@ -25,8 +25,6 @@ _LOOKS = dict(zip(SCHEMES, (SERIES[1], SERIES[0]), strict=True))
 @cache
 def late_pct(scheme: str) -> dict[str, list[float]]:
     """Return by model the percentage of the requests not in time in 30 simulated seconds, at each of ``RATES_RPS``."""
-    from bench.simulate import simulate
-
     found: dict[str, list[float]] = {model: [] for model in MODELS}
     for rate_rps in RATES_RPS:
         instance = _instance(rate_rps)
@@ -37,8 +35,6 @@ def late_pct(scheme: str) -> dict[str, list[float]]:
 
 def largest_rate_rps(scheme: str) -> float:
     """Return the largest rate up to which at most 1 % of either model's requests are late; 0 if there is none."""
-    from bench.simulation.result import VIOLATIONS_ALLOWED
-
     largest = 0.0
     for rate_rps, *late in zip(RATES_RPS, *late_pct(scheme).values(), strict=True):
         if max(late) > 100.0 * VIOLATIONS_ALLOWED:
@@ -48,8 +44,6 @@ def largest_rate_rps(scheme: str) -> float:
 
 
 def _instance(rate_rps: float) -> "Instance":
-    from instances import GpuPool, Instance, Objective, SloRule, Workload
-    from instances.catalogue import gpu_type
 
     return Instance(
         name="lenet-vgg16",
@@ -63,9 +57,6 @@ def _instance(rate_rps: float) -> "Instance":
 
 def _plan(instance: "Instance", scheme: str) -> "Plan":
     """Return the plan in which every batch is the largest that leaves the other half of its SLO for waiting."""
-    from instances import Gpulet, PlacedGpu, Plan, Slot
-    from instances.view import View
-
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
     units = [round(pct * gpu.share_units / 100.0) for pct in SCHEMES[scheme]]

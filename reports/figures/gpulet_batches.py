@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from instances.catalogue import gpu_type
+from instances.measurements import Configuration
+from instances.performance.prediction import latencies_ms
 from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
 from reports.figure import Figure
 from reports.palette import STAR, shades
@@ -22,9 +24,6 @@ _LOOKS = shades(len(BATCHES))
 
 def alone_ms(model: str, batch: int) -> Floats:
     """Return the inference time of a batch alone on an RTX 2080 Ti, by share, shape (shares,)."""
-    from instances.measurements import Configuration
-    from instances.performance.prediction import latencies_ms
-
     groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT]
     return np.array([times[0] for times in latencies_ms(gpu_type("rtx2080ti"), "gpulet", groups)])
 

@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.ledger.row import Row
 from instances.catalogue import gpu_type
 from instances.performance import performance_model_names
+from instances.performance.validation import validate
 from reports.figure import Figure
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.measured import measured_pairs, missing_note, nothing_measured
 from reports.palette import performance_look
 from reports.scatter import cumulate
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 PAPER_PCT = ((10.26, 0.9), (13.98, 0.95))
 """Errors that 90 and 95 % of the paper's validation set stay below (Sec. 4.4)."""
@@ -33,8 +31,6 @@ def _draw(name: str, folder: Path) -> list[Path]:
     NothingToDrawError
         If there are none.
     """
-    from instances.performance.validation import validate
-
     measured = {gpu: samples for gpu in GPUS if (samples := measured_pairs(gpu))}
     if not measured:
         raise nothing_measured(name, GPUS)

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.gpulet import elastic
 from reports.max_rates import draw_max_rates, with_climbs
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
 _INSTANCES = ",".join(NAMES)

@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.gpulet import elastic, ideal
 from reports.scenario_counts import draw_counts, missed
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-
 
 NEEDS = {
     "ideal": ideal("gpulet-19682", quick="gpulet-1790"),

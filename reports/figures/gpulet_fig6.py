@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.relative_scales import draw_relative_scales
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 NEEDS = {
     "sbp": Need("gpulet-pairs", ("sbp",), parameters=("sbp.halves=false",)),

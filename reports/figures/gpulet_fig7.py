@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from bench.ledger.row import Row
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration, PairSample
+from instances.performance.prediction import latencies_ms
 from reports.figure import Figure
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, write_note
 from reports.measured import measured_pairs, missing_note
 from reports.palette import QUIET, LineStyle, performance_look
 from reports.scatter import cumulate
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bench.ledger.row import Row
-    from instances.measurements import PairSample
 
 PAPER = (18.0, 0.9)
 """Overhead in percent that 90 % of the scenarios stay below (Sec. 3.4)."""
@@ -56,14 +56,6 @@ def _draw(name: str, folder: Path) -> list[Path]:
 
 def predicted_overheads() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """Overheads that gpulet's model predicts for 10 pairs of models, 25 of batches and 5 layouts (Sec. 3.4)."""
-    from itertools import combinations, product
-
-    import numpy as np
-
-    from instances.catalogue import gpu_type
-    from instances.measurements import Configuration
-    from instances.performance.prediction import latencies_ms
-
     gpu = gpu_type("rtx2080ti")
     groups = [
         (Configuration(a, b, share), Configuration(c, d, 100.0 - share))
@@ -76,11 +68,6 @@ def predicted_overheads() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
 
 def measured_overheads(gpu: str, samples: "Sequence[PairSample]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """Overheads of measured pairs over the catalogue's times alone."""
-    import numpy as np
-
-    from instances.catalogue import gpu_type
-    from instances.performance.prediction import latencies_ms
-
     alone = np.concatenate(latencies_ms(gpu_type(gpu), "hybrid", [[sample.own] for sample in samples]))
     return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / alone - 1.0)
 

@@ -7,7 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from heuristics.elastic_partitioning import PROFILED_PCT, max_efficient_partition, min_required_partition
+from heuristics.gpulet_pools import terms_of
 from instances.suites import SCENARIO_SUITES
+from instances.view import View
 from reports.figure import Figure
 from reports.palette import BLACK, DEEP_BLUE, ORANGE, QUIET
 from reports.panels import Curve, Panel, panels_figure
@@ -40,10 +43,6 @@ class Partitions(NamedTuple):
 
 def partitions(scenarios: str) -> dict[str, Partitions]:
     """Return by model what the scheduler's own functions find under the SLOs of a scenario set."""
-    from heuristics.elastic_partitioning import PROFILED_PCT, max_efficient_partition, min_required_partition
-    from heuristics.gpulet_pools import terms_of
-    from instances.view import View
-
     instance = SCENARIO_SUITES[scenarios].build().base
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from reports.colocation_panel import draw_both
 from reports.figure import Figure
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 MODELS = ("vgg19", "ssd")
 SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
@@ -17,8 +15,6 @@ BATCH = 4
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw both models into ``folder``; they need no runs."""
-    from reports.colocation_panel import draw_both
-
     settings = {f"{share:g}": ((BATCH, share), (BATCH, 100.0 - share)) for share in SHARES_PCT}
     return draw_both(FIGURE.name, MODELS, settings, "Share (%)", folder)
 

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from reports.colocation_panel import draw_both
 from reports.figure import Figure
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 MODELS = ("alexnet", "resnet50")
 BATCHES = (2, 4, 8, 16, 32)
@@ -18,8 +16,6 @@ SHARE_PCT = 50.0
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw both models into ``folder``; they need no runs."""
-    from reports.colocation_panel import draw_both
-
     settings = {f"{batch}": ((batch, SHARE_PCT), (batch, SHARE_PCT)) for batch in BATCHES}
     return draw_both(FIGURE.name, MODELS, settings, "Batch", folder)
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from instances.measurements import Configuration
+from reports.colocation_panel import draw_colocated
 from reports.figure import Figure
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, write_note
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 MODELS = ("alexnet", "resnet50", "vgg19", "ssd")
 BATCH, SHARE_PCT = 3, 25.0
@@ -18,9 +17,6 @@ _NOTES = ["Four co-located models were measured by the paper alone; its errors a
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw the four models into ``folder``; they need no runs."""
-    from instances.measurements import Configuration
-    from reports.colocation_panel import draw_colocated
-
     places = [Configuration(model, BATCH, SHARE_PCT) for model in MODELS]
     groups = [(own, *(other for other in places if other != own)) for own in places]
     with page(COLUMN_IN, _HEIGHT_IN + note_height_in(_NOTES, COLUMN_IN)) as sheet:

@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.plan_bars import draw_plans
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 NEEDS = (Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat")),)
 

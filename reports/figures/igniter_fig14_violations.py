@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.evaluation import Trial
+from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.figure import Figure, Need
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, ALARM_EDGE, QUIET, scheduler_look
@@ -15,7 +17,6 @@ from reports.variants import made_for
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 SCHEDULERS = ("igniter", "gpu-lets+", "ffd+", "gslice+")
 NEEDS = tuple(
@@ -59,7 +60,6 @@ def not_in_time_pct(row: "Row") -> dict[str, float]:
 
 
 def _draw_bars(ax: "Axes", found: "dict[str, Row]") -> None:
-    from bench.simulation.result import VIOLATIONS_ALLOWED
 
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
     width = _WIDTH / len(SCHEDULERS)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from bench.online.result import OnlineRun
 from reports.figure import Figure
 from reports.palette import QUIET
 from reports.tuned_and_planned import WORKLOAD, draw_two_panels
@@ -11,8 +13,6 @@ from reports.tuned_and_planned import WORKLOAD, draw_two_panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
-    from bench.online.result import OnlineRun
 
 RATE_RPS, SLO_MS = 150.0, 25.0
 

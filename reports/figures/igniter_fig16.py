@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from bench.online.result import OnlineRun
 from instances.suites import suite
 from reports.figure import Figure
 from reports.tuned_and_planned import WORKLOAD, draw_two_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from bench.ledger.row import Row
-    from bench.online.result import OnlineRun
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from bench.online.control import Pace
+from bench.online.result import OnlineRun
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.constant_load import constant_course
 from reports.figure import Figure
 from reports.figure_style import COLUMN_IN, page, save, stroke
 from reports.palette import DEEP_BLUE, VERMILLION
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.online.result import OnlineRun
 
 ERROR = 0.1
 
@@ -23,8 +22,6 @@ _LINES = ("-", "--", "-.", ":")
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw what is served online into ``folder``; it needs no runs."""
-    from bench.simulation.result import VIOLATIONS_ALLOWED
-
     courses = {policy: course(policy) for policy in ("static", "shadow")}
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         ax = sheet.subplots()
@@ -47,8 +44,6 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 @cache
 def course(policy: str) -> "OnlineRun":
     """Serve iGniter's plan by wrong figures under a policy, for ten seconds."""
-    from bench.online.control import Pace
-
     return constant_course("igniter", policy, Pace(_SECONDS, _PERIOD_S, _SWITCH_S), ERROR)
 
 

@@ -5,6 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from instances.instance import Instance
 from reports.figure import Figure, Need
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Page
 
-    from bench.ledger.row import Row
 
 NEEDS = (Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat")),)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import ALARM, ALARM_EDGE, ALARM_HATCH, pale, scheduler_look
@@ -13,7 +14,6 @@ from reports.selection import instances_of, plans_and_notes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 NEEDS = (Need("igniter-12", ("ffd+", "gpu-lets+", "ffd++", "igniter")),)
 WORKLOAD = "W2"

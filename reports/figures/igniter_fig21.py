@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import QUIET, STAR, scheduler_look
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 _QUICK = "igniter-mix-10-s0,igniter-mix-20-s0,igniter-mix-50-s0"
 NEEDS = (

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration
-from instances.performance import Demand, performance_model
+from instances.performance import performance_model
+from instances.performance.model import Demand
+from instances.performance.prediction import latencies_ms
 from reports.measured import light_profile, measured_pairs, measured_solo, missing_note
 from reports.palette import SERIES, performance_look
 from reports.panels import MEASURED, Curve, Panel, line, panels_figure, points
@@ -33,8 +35,6 @@ _COUNT = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
 
 def copies_slowdown(performance: str, model: str, batch: int) -> Floats:
     """Return the latency beside copies of itself over that alone, by number of residents (Fig. 3), shape (5,)."""
-    from instances.performance.prediction import latencies_ms
-
     groups = [[Configuration(model, batch, SHARE_PCT)] * count for count in RESIDENTS]
     together_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
     return np.asarray(together_ms / together_ms[0])
@@ -42,8 +42,6 @@ def copies_slowdown(performance: str, model: str, batch: int) -> Floats:
 
 def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
     """Return ResNet-50's latency beside a neighbour over that alone, by the neighbour's batch (Fig. 4), shape (6,)."""
-    from instances.performance.prediction import latencies_ms
-
     own = Configuration(PIVOT, PIVOT_BATCH, HALF_PCT)
     groups = [[own], *([own, Configuration(neighbour, batch, HALF_PCT)] for batch in NEIGHBOUR_BATCHES)]
     times_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])

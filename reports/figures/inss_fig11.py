@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.ledger.row import Row
+from bench.online.control import Online, Pace, online_instance
 from bench.online.load import WAVES_S, waves
+from bench.online.planner import Planner
+from bench.online.policies import POLICIES
+from bench.online.result import OnlineRun
 from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace
 from instances import Instance
@@ -19,10 +23,6 @@ from reports.inss_baselines import agent, baselines
 from reports.online_plot import PERIOD_S, REORGANISATION_S, WEIGHT
 from reports.palette import QUIET, pale, scheduler_look
 from reports.statistics.student_t import half_width
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.online.result import OnlineRun
 
 _RUNS = Need("4gpu", ())
 
@@ -57,10 +57,6 @@ def load(instance: Instance) -> dict[str, Stream]:
 def course(label: str, training: int = 0) -> "OnlineRun":
     """Serve the load by plans of one of the schedulers; of the agent, by those of one of its trainings."""
     # Numba's kernels take half a second to import: only drawing pays for it.
-    from bench.online.control import Online, Pace, online_instance
-    from bench.online.planner import Planner
-    from bench.online.policies import POLICIES
-    from bench.online.result import OnlineRun
 
     need = SCHEDULERS[label][training]
     (found,) = suite(need.instances).build()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
 from reports.requests import mean_latency_ms
@@ -12,7 +13,6 @@ from reports.scheduler_bars import BarPart, draw_bars
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
 PARTS = (BarPart("mean latency", lambda row: mean_latency_ms(row, "vgg16", needs_of(NEEDS))),)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
 from reports.palette import QUIET
@@ -12,7 +13,6 @@ from reports.scheduler_bars import BarPart, allocated_pct, draw_bars, fragments_
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
 PARTS = (BarPart("allocated", allocated_pct), BarPart("fragments", fragments_pct, faint=True))

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
 from reports.palette import QUIET
@@ -13,7 +15,6 @@ from reports.scheduler_bars import draw_bars
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 NEEDS = compared("inss-64gpu")
 
@@ -24,7 +25,6 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def _label(ax: "Axes") -> None:
-    from bench.simulation.result import VIOLATIONS_ALLOWED
 
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
     ax.set(ylabel="Not in time (%)")

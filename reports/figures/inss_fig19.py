@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure, Need
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, write_note
 from reports.inss_baselines import agent, baselines, needs_of
 from reports.palette import QUIET, scheduler_look
 from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 _ONCE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
 

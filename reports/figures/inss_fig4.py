@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.inss_baselines import compared, needs_of
 from reports.scheduler_bars import BarPart, draw_bars, fragments_pct
@@ -11,7 +12,6 @@ from reports.scheduler_bars import BarPart, draw_bars, fragments_pct
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 NEEDS = compared("4gpu")
 PARTS = (BarPart("fragments", fragments_pct),)

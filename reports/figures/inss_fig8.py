@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.figure import Figure
 from reports.training_curves import draw_curves
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:

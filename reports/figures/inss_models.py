@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, SoloSample
+from instances.performance.inss import regressed_ms
+from instances.performance.prediction import latencies_ms
 from reports.measured import measured_solo, missing_note
 from reports.palette import SERIES, shades
 from reports.panels import Curve, Panel, line, panels_figure, points
@@ -38,16 +40,12 @@ PROFILED = ("resnet50", "vgg16", "mobilenet")
 
 def alone_ms(model: str, batch: int) -> Floats:
     """Return the inference time of a batch alone, at each of ``SHARES_PCT``."""
-    from instances.performance.prediction import latencies_ms
-
     groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT.tolist()]
     return np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
 
 
 def growth_pct(neighbours: str) -> Floats:
     """Return by how much ResNet50 is slower than alone, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
-    from instances.performance.prediction import latencies_ms
-
     others = [Configuration(model, BATCH, share_pct) for model, share_pct in NEIGHBOURS[neighbours]]
     own = [Configuration(PIVOT, batch, PIVOT_SHARE_PCT) for batch in PIVOT_BATCHES]
     groups = [[each, *beside] for beside in ([], others) for each in own]
@@ -105,7 +103,6 @@ def _fig2() -> Sequence[Panel]:
 
 
 def _fig6() -> Sequence[Panel]:
-    from instances.performance.inss import regressed_ms
 
     solo = gpu_type("a100-inss").model(PIVOT).profiled("a100-inss")
     looks = list(zip(BATCHES, shades(len(BATCHES)), strict=True))

@@ -2,19 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from instances.calibration.a100_inss import TABLE_3
 from reports.figure import Figure
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
+from reports.inss_points import draw_points
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw the table into ``folder``; it needs no runs."""
-    from instances.calibration.a100_inss import TABLE_3
-    from reports.inss_points import draw_points
-
     return draw_points(FIGURE.name, TABLE_3, "Batch", lambda point: point.own.batch, folder)
 
 

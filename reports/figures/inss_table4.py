@@ -2,20 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
+from instances.calibration.a100_inss import TABLE_4, PublishedTime
 from reports.figure import Figure
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from instances.calibration.a100_inss import PublishedTime
+from reports.inss_points import draw_points
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     """Draw the table into ``folder``; it needs no runs."""
-    from instances.calibration.a100_inss import TABLE_4
-    from reports.inss_points import draw_points
-
     return draw_points(FIGURE.name, TABLE_4, "Share (%)", lambda point: _share_pct(point), folder)
 
 

@@ -5,6 +5,12 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from bench.ledger.row import Row
+from heuristics.bin_packing import BinPacking
+from heuristics.mediator import Mediator
+from heuristics.utilisation import Utilisation
 from reports.figure import Figure
 from reports.figure_style import FULL_WIDTH_IN, page, save, swatch
 from reports.palette import scheduler_look
@@ -12,7 +18,6 @@ from reports.palette import scheduler_look
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 MEAN_PCT = (30.0, 30.0, 30.0, 30.0)
 DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
@@ -39,12 +44,6 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 def colocations() -> dict[str, list[list[int]]]:
     """Return how each scheduler puts the four jobs on GPUs in pairs, as positions."""
-    import numpy as np
-
-    from heuristics.bin_packing import BinPacking
-    from heuristics.mediator import Mediator
-    from heuristics.utilisation import Utilisation
-
     jobs = Utilisation(np.array(MEAN_PCT) / 100.0, np.array(DEVIATION_PCT) / 100.0, np.ones((4, 1)))
     return {rule.name: rule.groups(jobs, lambda group: len(group) <= 2) for rule in (BinPacking(), Mediator())}
 

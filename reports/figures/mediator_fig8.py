@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from bench.judge.judging import judge
+from bench.ledger.row import Row
+from instances.files import plan_from_json
 from reports.figure import Figure, Need, NothingToDrawError
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, swatch, write_note
 from reports.palette import QUIET, scheduler_look
@@ -17,7 +20,6 @@ from reports.selection import gaps, instances_of, own_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 OURS, OTHERS = "mediator", ("horus", "bin-packing")
 NEEDS = (Need("mediator-40", (OURS, *OTHERS), quick="mediator-40-s0"),)
@@ -76,9 +78,6 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 def fares(row: "Row") -> Fares:
     """Return how the jobs fare under the plan of a row, by the judge."""
-    from bench.judge.judging import judge
-    from instances.files import plan_from_json
-
     plan = plan_from_json(row.plan)
     slots = judge(plan, instances_of(NEEDS)[row.instance]).slots
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}

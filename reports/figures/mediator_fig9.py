@@ -4,18 +4,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.judge.colocation import demand_over_time, over_capacity_pct
+from bench.ledger.row import Row
+from instances import PlacedGpu
+from instances.files import plan_from_json
+from instances.view import View
 from reports.figure import Figure, Need
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
 from reports.palette import ALARM, QUIET, scheduler_look
 from reports.selection import instances_of, plans_and_notes
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    from bench.ledger.row import Row
-    from instances import PlacedGpu
 
 NEEDS = (Need("mediator-40-s0", ("mediator", "horus", "bin-packing")),)
 
@@ -47,10 +51,6 @@ def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
 
     The demand is that of ``bench.judge.colocation.demand_over_time``.
     """
-    from bench.judge.colocation import demand_over_time, over_capacity_pct
-    from instances.files import plan_from_json
-    from instances.view import View
-
     instance = instances_of(NEEDS)[row.instance]
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
     groups = [
@@ -61,7 +61,6 @@ def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
 
 
 def _draw_group(ax: "Axes", scheduler: str, row: "Row") -> None:
-    from bench.judge.colocation import over_capacity_pct
 
     position, gpu, demand = busiest_group(row)
     over_pct = over_capacity_pct(demand)

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from heuristics.utilisation import largest_batch, of_jobs
+from instances.colocation import Launches, Sample, draw_launches, run_alone, run_together
 from instances.suites import suite
 from instances.suites.mediator import DNNS, STAND_INS
+from instances.view import View
 from reports.palette import BLACK, DEEP_BLUE, ORANGE, SERIES, STAR
 from reports.panels import Curve, Panel, line, panels_figure
-
-if TYPE_CHECKING:
-    from instances.view import View
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,6 @@ class Used(NamedTuple):
 
 @cache
 def _view() -> "View":
-    from instances.view import View
 
     problem = next(each for each in suite("mediator-40").build() if each.name == INSTANCE)
     return View.of(problem, problem.gpus[0].type)
@@ -52,8 +51,6 @@ def _view() -> "View":
 
 def growth_pct(other: str) -> tuple[float, float]:
     """Return by how much Inception-V4 and another DNN are slower side by side, in batches of one without a pause."""
-    from instances.colocation import Launches, run_together
-
     tables, models = _view().tables, list(_view().gpu.models)
 
     def always(dnn: str) -> Launches:
@@ -71,8 +68,6 @@ def growth_pct(other: str) -> tuple[float, float]:
 
 def used() -> Used:
     """Return what MediatorDNN's profiling finds of the forty jobs (Fig. 6)."""
-    from heuristics.utilisation import of_jobs
-
     found = of_jobs(_view(), _view().instance.jobs)
     return Used(100.0 * found.mean, 100.0 * found.deviation)
 
@@ -86,9 +81,6 @@ def deviation_ratio(found: Used, alike: float = 0.05) -> float:
 
 def over_time_pct(number: int) -> Floats:
     """Return the utilisation of a GPU by one of the jobs alone, second by second, in percent (Fig. 2)."""
-    from heuristics.utilisation import largest_batch
-    from instances.colocation import Sample, draw_launches, run_alone
-
     view = _view()
     job = view.instance.jobs[number - 1]
     model = list(view.gpu.models).index(job.model)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.ledger.row import Row
 from reports.complete_table import NEEDS, Contest, contest, failures
 from reports.figure import Figure
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
@@ -19,7 +20,6 @@ from reports.statistics.primal_integral import gap_over_time
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 TARGET = 0.01
 """Gap to the best known value at which a plan counts as good in the profile of times."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.ledger.row import Row
 from reports.complete_table import NEEDS, contest, failures
 from reports.figure import Figure
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
@@ -17,7 +18,6 @@ from reports.statistics.primal_integral import gap_at, gap_over_time, primal_int
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 _HEIGHT_IN = 2.6
 _FIRST_S = 1e-3

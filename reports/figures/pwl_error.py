@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bench.ledger.gap import relative_gap
+from bench.ledger.row import Row
 from instances.costs import next_cost
 from reports.figure import Figure, Need
 from reports.figure_style import COLUMN_IN, note_height_in, page, save, stroke, write_note
@@ -16,7 +17,6 @@ from reports.variants import made_for
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 PIECES = (1, 2, 3, 4, 6, 8)
 _INSTANCES = "smoke-goodput,exact-5-s2,exact-10-s2,igniter-12"

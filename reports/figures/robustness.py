@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bench.evaluation import Trial
+from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
 from reports.figure import Figure, Need
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, stroke, write_note
@@ -17,7 +18,6 @@ from reports.variants import tried_like
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bench.ledger.row import Row
 
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)

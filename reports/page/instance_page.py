@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.formatting import percent, seconds, worth
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from instances import InputError
 from instances.files import instance_to_json
 from reports.page.curves import progress, reference
@@ -17,9 +18,6 @@ from reports.page.leaderboard import outcome
 from reports.page.plan_columns import GpuColumn, compact_plan, stacks
 from reports.page.replays import measured
 from reports.page.styles import model_colours
-
-if TYPE_CHECKING:
-    from bench.ledger.store import Ledger
 
 _MANY_GPUS = 24
 """From here stacks are narrow and their labels are left to the hover."""

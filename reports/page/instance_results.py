@@ -4,18 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from bench.formatting import objective_of
 from bench.ledger.bound_scope import Reach
 from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
 from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from instances import InputError, Instance
 from reports.page.entrants import entrants, facets_of, newest
 from reports.page.suites import suites_of
-
-if TYPE_CHECKING:
-    from bench.ledger.store import Ledger
 
 HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
 """Columns that only runs which are shown in full, and scenario sets, are read with."""

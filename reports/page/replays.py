@@ -1,13 +1,11 @@
 """Predicted against measured, where plans were replayed on hardware."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
 from reports.page.instance_results import InstanceResults
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.ledger.store import Ledger
 
 
 def measured(case: InstanceResults, shown: "Mapping[str, Row]", ledger: "Ledger") -> list[dict[str, Any]]:

@@ -2,12 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from bench.ledger.gap import relative_gap
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
+from bench.ledger.row import Row
 
 UNSOLVED = 1.0
 """The gap of a run without a feasible plan, whatever the reason: as bad as a cost without limit."""

@@ -1,12 +1,9 @@
 """Primal integral: the gap of a run's plan, integrated over time."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from bench.ledger.row import Row
 from reports.statistics.best_known import UNSOLVED, achieved, gap_to_best
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
 
 
 def gap_over_time(row: "Row", best: float | None) -> list[tuple[float, float]]:

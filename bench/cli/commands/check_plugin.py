@@ -1,11 +1,23 @@
 """``bench check-plugin``: whether a scheduler keeps to what every scheduler must keep to."""
 
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from bench.cli.options import INTERRUPTED, Format, FormatOption, JobsOption, MemoryLimitOption, ThreadsOption
+from bench.cli.selection import find_problems
+from bench.cli.tasks import Limits
+from bench.cli.terminal import print_json, say, show
+from bench.cli.views.tables import mark, table
+from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
+from bench.doctor.known_bad import refuse_wrong_answers
+from bench.runner.inspection import inspect_schedulers
+from bench.schedulers.parameters import parse_overrides
+from bench.schedulers.registry import entries
+from instances import InputError, Instance
+from instances.errors import unknown_name
 
 EXAMPLES = (
     "bench check-plugin igniter",
@@ -42,20 +54,6 @@ def check_plugin(
 
     Exit code 1 means that a check failed.
     """
-    from dataclasses import asdict
-
-    from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits
-    from bench.cli.terminal import print_json, say, show
-    from bench.cli.views.tables import mark, table
-    from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
-    from bench.doctor.known_bad import refuse_wrong_answers
-    from bench.runner.inspection import inspect_schedulers
-    from bench.schedulers.parameters import parse_overrides
-    from bench.schedulers.registry import entries
-    from instances import InputError, Instance
-    from instances.errors import unknown_name
-
     refuse_wrong_answers()
     known = entries()
     if name not in known:

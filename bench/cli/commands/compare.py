@@ -5,18 +5,23 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from bench.ledger.gap import Gap
-    from bench.ledger.row import Row
-    from reports.comparison import Comparison, Pair
+from bench.cli.terminal import print_json, say, show
+from bench.cli.views.tables import table
+from bench.formatting import objective_of, percent, seconds, worth
+from bench.labels import labels
+from bench.ledger.gap import Gap, ledger_gaps
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from instances import InputError
+from instances.errors import unknown_name
+from reports.comparison import Comparison, Measure, Pair, PairVerdict, compare_pairs, pair_runs
+from reports.statistics.best_known import achieved
 
 EXAMPLES = (
     "bench compare before.sqlite after.sqlite                  # the same schedulers, two versions",
@@ -59,10 +64,6 @@ def compare(
     times do not count unless named: they are comparable only on one idle machine, and count as equal where they differ
     by less than a tenth or by less than 10 ms.
     """
-    from bench.cli.terminal import print_json, say, show
-    from instances import InputError
-    from reports.comparison import compare_pairs, pair_runs
-
     watched = _watched(fail_on)
     across = not _is_ledger(a)
     if across == _is_ledger(b):
@@ -89,8 +90,6 @@ def compare(
 
 
 def _watched(fail_on: str) -> list[str]:
-    from instances.errors import unknown_name
-    from reports.comparison import Measure
 
     known = [_FEASIBLE, *Measure]
     parts = [part.strip() for part in fail_on.split(",") if part.strip() not in ("", "nothing")]
@@ -107,9 +106,6 @@ def _is_ledger(text: str) -> bool:
 
 def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[Row], dict[str, Gap]]]":
     """Return the rows of both sides, and their gaps by the bounds in their own ledger."""
-    from bench.ledger.gap import ledger_gaps
-    from bench.ledger.store import Ledger
-
     found = []
     for side in (a, b):
         with Ledger(ledger_file if across else Path(side)) as ledger:
@@ -128,10 +124,6 @@ def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[
     InputError
         If there are none, or the scheduler has run with several parameters: which of them are meant?
     """
-    from bench.labels import labels
-    from instances import InputError
-    from instances.errors import unknown_name
-
     named = labels(rows)
     found = [row for row in rows if name == named[row.key]] or [row for row in rows if name == row.scheduler]
     if not found:
@@ -146,8 +138,6 @@ def _regressions(
     pairs: "Sequence[Pair]", found: "Sequence[Comparison]", watched: Sequence[str], strict: bool
 ) -> list[str]:
     """Return what B does worse and whoever called wants to be warned of, in words."""
-    from reports.comparison import PairVerdict
-
     told = []
     if _FEASIBLE in watched:
         told = [f"{_run(pair)}: B has no feasible plan ({pair.b.termination})" for pair in pairs if pair.lost]
@@ -166,7 +156,6 @@ def _run(pair: "Pair") -> str:
 
 
 def _pair_json(pair: "Pair") -> dict[str, object]:
-    from reports.comparison import Measure
 
     a, b = pair.a, pair.b
     sides = {
@@ -186,10 +175,6 @@ def _pair_json(pair: "Pair") -> dict[str, object]:
 
 
 def _pair_table(pairs: "Sequence[Pair]", across: bool) -> "Table":
-    from bench.cli.views.tables import table
-    from bench.formatting import objective_of, percent, seconds, worth
-    from reports.comparison import Measure
-    from reports.statistics.best_known import achieved
 
     def cell(pair: "Pair", measure: Measure, a: str, b: str) -> str:
         verdict = pair.verdict(measure)
@@ -213,7 +198,6 @@ def _pair_table(pairs: "Sequence[Pair]", across: bool) -> "Table":
 
 
 def _test_table(found: "Sequence[Comparison]", across: bool) -> "Table":
-    from bench.cli.views.tables import table
 
     columns = [*([] if across else ["scheduler"]), "measure", ">better", ">equal", ">worse", ">B worse by"]
     cells = [

@@ -5,6 +5,10 @@ from dataclasses import asdict
 import typer
 
 from bench.cli.options import Format, FormatOption
+from bench.cli.terminal import print_json, show
+from bench.cli.views.tables import table
+from bench.doctor.examination import examine
+from bench.doctor.finding import Level
 
 EXAMPLES = (
     "bench doctor",
@@ -18,11 +22,6 @@ def doctor(form: FormatOption = Format.TABLE) -> None:
     Exit code 1 means that something would make runs fail or results wrong. `bench run` refuses to start while a
     solver is installed that is known to give wrong answers.
     """
-    from bench.cli.terminal import print_json, show
-    from bench.cli.views.tables import table
-    from bench.doctor.examination import examine
-    from bench.doctor.finding import Level
-
     findings = examine()
     if form is Format.JSON:
         print_json([asdict(finding) for finding in findings])

@@ -8,6 +8,11 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import DEFAULT_LEDGER
+from bench.cli.terminal import emit, say
+from bench.ledger.store import Ledger
+from instances import InputError
+from instances.files import write_bytes
+from reports.export_table import documentation, like_formulas, table, to_csv, to_parquet
 
 EXAMPLES = (
     "bench export results/ledger.sqlite -o runs.csv",
@@ -40,12 +45,6 @@ def export(
     Texts are written as they are, also those that a spreadsheet would take for formulas. Plans, trajectories and
     simulations in full are in `bench show KEY --format json`.
     """
-    from bench.cli.terminal import emit, say
-    from bench.ledger.store import Ledger
-    from instances import InputError
-    from instances.files import write_bytes
-    from reports.export_table import documentation, like_formulas, table, to_csv, to_parquet
-
     if columns:
         emit(documentation(), sys.stdout)
         return

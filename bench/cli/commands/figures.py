@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from bench.cli.files import make_folder
+from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
 from bench.cli.options import (
     DEFAULT_LEDGER,
     JobsOption,
@@ -15,12 +17,15 @@ from bench.cli.options import (
     ThreadsOption,
     TimeLimitOption,
 )
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.ledger.store import Ledger
-    from bench.task import Task
-    from reports.figure import Figure
+from bench.cli.running import tell_failures
+from bench.cli.tasks import Limits, fitting_jobs
+from bench.cli.terminal import emit, listed, say
+from bench.doctor.known_bad import refuse_wrong_answers
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.task import Task
+from instances import InputError
+from reports.figure import Figure, NothingToDrawError
 
 EXAMPLES = (
     "bench list figures",
@@ -54,14 +59,6 @@ def draw_figures(
 
     A figure that has nothing to draw says why in one line. Exit code 1 if it was named; without names it is left out.
     """
-    from bench.cli.files import make_folder
-    from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of
-    from bench.cli.running import tell_failures
-    from bench.cli.tasks import Limits, fitting_jobs
-    from bench.cli.terminal import say
-    from bench.doctor.known_bad import refuse_wrong_answers
-    from bench.ledger.store import Ledger
-
     chosen = _chosen(names)
     if source is not None:
         _draw_from(source, chosen, bool(names), out)
@@ -104,8 +101,6 @@ def _chosen(names: Sequence[str] | None) -> "list[Figure]":
     typer.Exit
         If one of the papers' figures is named that is not drawn, having said why not.
     """
-    from bench.cli.terminal import say
-    from reports.figure import NothingToDrawError
     from reports.figures import figure, figure_names
 
     try:
@@ -117,9 +112,6 @@ def _chosen(names: Sequence[str] | None) -> "list[Figure]":
 
 def _draw(figures: "Sequence[Figure]", rows_of: "Callable[[Figure], Sequence[Row]]", out: Path) -> dict[str, str]:
     """Draw figures and print their files; return by name why there is nothing to draw for some of them."""
-    from bench.cli.terminal import emit
-    from reports.figure import NothingToDrawError
-
     without = {}
     for figure in figures:
         try:
@@ -132,10 +124,6 @@ def _draw(figures: "Sequence[Figure]", rows_of: "Callable[[Figure], Sequence[Row
 
 def _draw_from(ledger_file: Path, figures: "Sequence[Figure]", named: bool, out: Path) -> None:
     """Draw from the rows that are there; of figures that were not named, those that need runs and have some."""
-    from bench.cli.files import make_folder
-    from bench.cli.terminal import say
-    from bench.ledger.store import Ledger
-
     with Ledger(ledger_file) as ledger:
         rows = ledger.rows()
     make_folder(out, "--out")
@@ -149,8 +137,6 @@ def _draw_from(ledger_file: Path, figures: "Sequence[Figure]", named: bool, out:
 
 
 def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
-    from bench.cli.terminal import listed
-    from instances import InputError
 
     runs = listed([f"{task.scheduler} on {task.instance.name}" for task in missing])
     problem = f"{ledger_file} lacks {len(missing)} runs: {runs}; without --no-run they are made"
@@ -159,9 +145,6 @@ def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
 
 def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
     """Say what making the missing runs takes before they are made."""
-    from bench.cli.needed_runs import tell_cost
-    from bench.cli.terminal import say
-
     if not missing and not climbs:
         if any(figure.needs for figure in figures):
             say("every run is in the ledger")

@@ -7,6 +7,13 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import Format, FormatOption
+from bench.cli.terminal import print_json, say, show
+from bench.cli.views.tables import table
+from instances import InputError, Objective
+from instances.errors import unknown_name
+from instances.files import instance_to_json, write_json
+from instances.files.models import MOST_COUNT
+from instances.generate import FAMILIES, MOST_WORKLOADS, generate
 
 EXAMPLES = (
     "bench generate --list",
@@ -44,13 +51,6 @@ def generate_instance(
         _list(form)
         return
 
-    from bench.cli.terminal import print_json, say
-    from instances import InputError, Objective
-    from instances.errors import unknown_name
-    from instances.files import instance_to_json, write_json
-    from instances.files.models import MOST_COUNT
-    from instances.generate import FAMILIES, MOST_WORKLOADS, generate
-
     if family is None:
         raise InputError("FAMILY", f"is missing; one of {', '.join(FAMILIES)}")
     if size is None:
@@ -72,9 +72,6 @@ def generate_instance(
 
 
 def _list(form: Format) -> None:
-    from bench.cli.terminal import print_json, show
-    from bench.cli.views.tables import table
-    from instances.generate import FAMILIES
 
     families = [
         {"name": family.name, "gpu": family.gpu, "models": list(family.demands), "description": family.description}

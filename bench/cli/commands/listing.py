@@ -5,6 +5,15 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.options import Format, FormatOption
+from bench.cli.selection import pool_in_words
+from bench.cli.terminal import listed, one_line, print_json, show
+from bench.cli.views.tables import table
+from bench.runner.inspection import inspect_schedulers
+from bench.scenarios import OBJECTIVE
+from instances.catalogue import gpu_type, gpu_type_names
+from instances.errors import unknown_name
+from instances.suites import SCENARIO_SUITES, SUITES
+from reports.figures import figure, figure_names, figures_not_drawn
 
 EXAMPLES = (
     "bench list instances",
@@ -25,9 +34,6 @@ def list_things(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List what can be named on the command line."""
-    from bench.cli.terminal import print_json
-    from instances.errors import unknown_name
-
     if kind not in _KINDS:
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
     collect, columns = {
@@ -47,8 +53,6 @@ def list_things(
 
 
 def _show(entries: Entries, columns: list[str]) -> None:
-    from bench.cli.terminal import one_line, show
-    from bench.cli.views.tables import table
 
     keys = [column.lstrip(">") for column in columns]
     show(table([c.replace("_", " ") for c in columns], [[_in_words(e[key]) for key in keys] for e in entries]))
@@ -59,9 +63,6 @@ def _show(entries: Entries, columns: list[str]) -> None:
 
 def _show_figures(entries: Entries) -> None:
     """Show what is said of each figure, line by line: a table with one line for each cannot hold sentences."""
-    from bench.cli.terminal import show
-    from bench.cli.views.tables import table
-
     lines, groups = [], []
     for entry in entries:
         about = _ABOUT_FIGURES if entry["reproducible"] else _ABOUT_NOT_DRAWN
@@ -74,8 +75,6 @@ def _show_figures(entries: Entries) -> None:
 
 def _in_words(value: object) -> object:
     """Return a value for people: of long lists the beginning."""
-    from bench.cli.terminal import listed
-
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
             return [f"{entry['name']}={entry['default']}" for entry in value]
@@ -84,8 +83,6 @@ def _in_words(value: object) -> object:
 
 
 def _instances() -> Entries:
-    from bench.cli.selection import pool_in_words
-    from instances.suites import SUITES
 
     found: dict[str, dict[str, Any]] = {}
     for suite in SUITES.values():
@@ -109,9 +106,6 @@ def _instances() -> Entries:
 
 
 def _scenario_sets() -> Entries:
-    from bench.cli.selection import pool_in_words
-    from bench.scenarios import OBJECTIVE
-    from instances.suites import SCENARIO_SUITES
 
     return [
         {
@@ -131,7 +125,6 @@ def _scenario_sets() -> Entries:
 
 
 def _suites() -> Entries:
-    from instances.suites import SCENARIO_SUITES, SUITES
 
     suites = [
         {
@@ -149,7 +142,6 @@ def _suites() -> Entries:
 
 
 def _gpus() -> Entries:
-    from instances.catalogue import gpu_type, gpu_type_names
 
     return [
         {
@@ -165,7 +157,6 @@ def _gpus() -> Entries:
 
 
 def _schedulers() -> Entries:
-    from bench.runner.inspection import inspect_schedulers
     from bench.schedulers.registry import entries
 
     return [
@@ -188,8 +179,6 @@ def _schedulers() -> Entries:
 
 def _figures() -> Entries:
     """Describe the figures that can be drawn, then those of the papers that are not."""
-    from reports.figures import figure, figure_names, figures_not_drawn
-
     found: Entries = []
     for name in figure_names():
         drawn = figure(name, "list")

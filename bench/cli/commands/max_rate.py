@@ -1,9 +1,10 @@
 """``bench max-rate``: how far the rates can grow under each scheduler."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from bench.cli.options import (
     DEFAULT_LEDGER,
@@ -19,12 +20,21 @@ from bench.cli.options import (
     ThreadsOption,
     TimeLimitOption,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from bench.max_rate import Climb
-    from bench.task import Task
+from bench.cli.running import run_with_progress, tell_failures
+from bench.cli.selection import find_problems
+from bench.cli.tasks import Limits, RunOrder, fitting_jobs, plan_tasks
+from bench.cli.terminal import print_json, say, show
+from bench.cli.views.tables import table
+from bench.doctor.known_bad import refuse_wrong_answers
+from bench.evaluation import Trial
+from bench.formatting import worth
+from bench.labels import labels
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.max_rate import Climb, climb, with_all_served
+from bench.simulation.arrivals import parse_arrivals
+from bench.task import Task
+from instances import InputError, Instance, ScenarioSet
 
 EXAMPLES = (
     "bench max-rate --instances gpulet-scen1 --schedulers sbp,elastic-partitioning,ideal",
@@ -67,18 +77,6 @@ def max_rate(
 
     Exit code 1 means that a run failed, which ends its climb: it says nothing about rates. --retry makes it again.
     """
-    from bench.cli.running import run_with_progress, tell_failures
-    from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, RunOrder, fitting_jobs, plan_tasks
-    from bench.cli.terminal import print_json, say, show
-    from bench.doctor.known_bad import refuse_wrong_answers
-    from bench.evaluation import Trial
-    from bench.ledger.row import Row
-    from bench.ledger.store import Ledger
-    from bench.max_rate import climb, with_all_served
-    from bench.simulation.arrivals import parse_arrivals
-    from instances import InputError, Instance, ScenarioSet
-
     refuse_wrong_answers()
     if not LEAST_STEP <= step <= 1.0:
         raise InputError("--step", f"{step:g}; expected a fraction from {LEAST_STEP:g} to 1")
@@ -131,9 +129,6 @@ def _json(task: "Task", one: "Climb") -> dict[str, object]:
 
 
 def _table(tasks: "Sequence[Task]", climbs: "Sequence[Climb]") -> "Table":
-    from bench.cli.views.tables import table
-    from bench.formatting import worth
-    from bench.labels import labels
 
     names = labels(tasks)
     cells = [

@@ -1,16 +1,30 @@
 """``bench online``: plans that follow a changing load."""
 
+import csv
+import io
 import math
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, TimeLimitOption, TruthOption
-
-if TYPE_CHECKING:
-    from bench.online.control import Online, Pace
-    from bench.online.result import OnlineRun
+from bench.cli.selection import find_instance
+from bench.cli.terminal import console_on, listed, one_line, print_json, say, show
+from bench.cli.views.tables import mark, table
+from bench.formatting import pct, percent
+from bench.online.control import Online, Pace, online_instance
+from bench.online.load import read_traces, streams, waves
+from bench.online.planner import Planner, SchedulerError
+from bench.online.policies import POLICIES
+from bench.online.result import OnlineRun, PeriodEnd
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from instances import InputError
+from instances.errors import unknown_name
+from instances.misspecification import misspecified
 
 EXAMPLES = (
     "bench online --instances gpulet-scen3 --rates 2.3 --scheduler gpu-scaling --headroom 1.2",
@@ -95,18 +109,6 @@ def online(
 
     After Ctrl-C what was served until then is shown.
     """
-    from bench.cli.files import refuse_input, write_text
-    from bench.cli.selection import find_instance
-    from bench.cli.terminal import print_json, say
-    from bench.online.control import Online, Pace, online_instance
-    from bench.online.load import read_traces, streams, waves
-    from bench.online.planner import Planner, SchedulerError
-    from bench.online.policies import POLICIES
-    from bench.online.result import OnlineRun
-    from instances import InputError
-    from instances.errors import unknown_name
-    from instances.misspecification import misspecified
-
     given = [option.rpartition("=")[2] for option in (*(traces or ()), *(parameters or ()))]
     refuse_input(output, [instance_name, *given], "--output")
     if policy not in POLICIES:
@@ -155,12 +157,6 @@ def online(
 
 def _follow(run: "Online", pace: "Pace") -> bool:
     """Run to the end, saying on a terminal how far it is; return whether Ctrl-C came first."""
-    import sys
-
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from bench.cli.terminal import console_on
-
     columns = (TextColumn("serving"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("serving", total=pace.seconds)
@@ -173,11 +169,6 @@ def _follow(run: "Online", pace: "Pace") -> bool:
 
 
 def _show(course: "OnlineRun", head: str) -> None:
-    from bench.cli.terminal import listed, one_line, show
-    from bench.cli.views.tables import mark, table
-    from bench.formatting import pct, percent
-    from bench.online.result import PeriodEnd
-    from bench.simulation.result import VIOLATIONS_ALLOWED
 
     many = math.ceil(len(course.periods) / _ROWS)
     groups = [course.part(first, first + many) for first in range(0, len(course.periods), many)]
@@ -208,7 +199,6 @@ def _show(course: "OnlineRun", head: str) -> None:
 
 
 def _cells(course: "OnlineRun", shown: int) -> list[object]:
-    from bench.formatting import percent
 
     seen, last = course.seen, course.periods[-1]
     return [
@@ -224,9 +214,6 @@ def _cells(course: "OnlineRun", shown: int) -> list[object]:
 
 def _csv(course: "OnlineRun") -> str:
     """Return the periods as CSV: their own columns, then the throughput of every workload."""
-    import csv
-    import io
-
     sheet = io.StringIO()
     lines = csv.writer(sheet, lineterminator="\n")
     periods = [period.to_json(course.ids) for period in course.periods]

@@ -1,14 +1,24 @@
 """``bench replay``: what a plan does on hardware, beside what was predicted."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
-
-if TYPE_CHECKING:
-    from bench.replay.command import ReplayOrder, Values
+from bench.cli.selection import find_plan
+from bench.cli.terminal import one_line, print_json, say, show
+from bench.cli.views.tables import table
+from bench.ledger.store import Ledger
+from bench.replay.command import COLUMNS, ReplayOrder, Values, cells, head, remarks, replayed, title
+from bench.replay.ledger_row import row_of_replay
+from bench.replay.prediction import predict
+from bench.replay.recording import ReplayFailedError, ReplayOptions
+from bench.replay.result import NOTHING_REPLAYED
+from bench.simulate import simulate
+from bench.simulation.arrivals import parse_arrivals
+from bench.simulation.settings import Settings
+from instances import InputError
 
 EXAMPLES = (
     "bench replay plan.json --backend cpu --seconds 5   # tiny models: tries the plan's serving, not its times",
@@ -53,13 +63,6 @@ def replay_plan(
     A load generator sends each request at its time, whatever becomes of those before. Latencies count from when a
     request was due. Where that can be told, what the performance model and the simulator predict stands beside.
     """
-    from bench.cli.selection import find_plan
-    from bench.cli.terminal import print_json, say
-    from bench.replay.command import ReplayOrder
-    from bench.replay.recording import ReplayFailedError, ReplayOptions
-    from bench.simulation.arrivals import parse_arrivals
-    from bench.simulation.settings import Settings
-
     plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
     settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
     order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at))
@@ -82,9 +85,6 @@ def replay_plan(
 
 
 def _replayed(order: "ReplayOrder") -> "Values":
-    from bench.cli.terminal import say
-    from bench.replay.command import replayed
-    from bench.replay.prediction import predict
 
     values = replayed(order, say)
     if len(order.plans) == 1:
@@ -94,19 +94,12 @@ def _replayed(order: "ReplayOrder") -> "Values":
 
 def _simulated(order: "ReplayOrder") -> "Values":
     """Simulate: a replay without hardware."""
-    from bench.replay.command import head
-    from bench.replay.result import NOTHING_REPLAYED
-    from bench.simulate import simulate
-    from instances import InputError
-
     if len(order.plans) > 1:
         raise InputError("--then", "is not for --backend sim; `bench online` simulates plans that change")
     return head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
 
 
 def _keep(ledger: Path, order: "ReplayOrder", values: "Values") -> None:
-    from bench.ledger.store import Ledger
-    from bench.replay.ledger_row import row_of_replay
 
     _, instance = order.plans[0]
     with Ledger(ledger, create=True) as file:
@@ -114,8 +107,5 @@ def _keep(ledger: Path, order: "ReplayOrder", values: "Values") -> None:
 
 
 def _show(values: "Values") -> None:
-    from bench.cli.terminal import one_line, show
-    from bench.cli.views.tables import table
-    from bench.replay.command import COLUMNS, cells, remarks, title
 
     show(one_line(title(values)), "", table(COLUMNS, cells(values)), "", *map(one_line, remarks(values)))

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.document import write_experiments
 from bench.cli.options import DEFAULT_LEDGER, JobsOption
+from bench.cli.terminal import emit
+from bench.gc_pause import no_collection
+from bench.ledger.store import Ledger
+from instances import InputError
+from reports.page.output_folder import check_folder
+from reports.page.site import write_site
 
 EXAMPLES = (
     "bench report results/ledger.sqlite -o site/",
@@ -43,14 +50,6 @@ def report(
     With --experiments the document EXPERIMENTS.md instead: what the papers report beside what the ledger has.
     Tables of it that a README.md in the same folder shows are made anew, too.
     """
-    from bench.cli.document import write_experiments
-    from bench.cli.terminal import emit
-    from bench.gc_pause import no_collection
-    from bench.ledger.store import Ledger
-    from instances import InputError
-    from reports.page.output_folder import check_folder
-    from reports.page.site import write_site
-
     if experiments:
         write_experiments(ledger_file, output or Path("EXPERIMENTS.md"), run, jobs)
         return

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bench.cli.experiment import names_experiments, take_experiment
+from bench.cli.files import make_folder, plan_file_name, write_plan
 from bench.cli.options import (
     DEFAULT_LEDGER,
     INTERRUPTED,
@@ -25,10 +26,18 @@ from bench.cli.options import (
     TruthOption,
     WorkLimitOption,
 )
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.task import Task
+from bench.cli.running import run_with_progress, tell_failures
+from bench.cli.selection import find_problems
+from bench.cli.tasks import Limits, RunOrder, fitting_jobs, parse_seeds, plan_tasks
+from bench.cli.terminal import print_json, say, show
+from bench.cli.views.run_tables import row_json, run_tables
+from bench.doctor.known_bad import refuse_wrong_answers
+from bench.evaluation import Trial
+from bench.ledger.gap import ledger_gaps
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.simulation.arrivals import parse_arrivals
+from bench.task import Task
 
 EXAMPLES = (
     "bench run --instances smoke --schedulers igniter,ffd+",
@@ -119,18 +128,6 @@ def run(
     Exit code 1 means that a run failed: it crashed, raised, ran out of memory or gave no valid plan. Reaching the
     time limit, finding nothing or breaking a constraint are results.
     """
-    from bench.cli.files import make_folder
-    from bench.cli.running import run_with_progress, tell_failures
-    from bench.cli.selection import find_problems
-    from bench.cli.tasks import Limits, RunOrder, fitting_jobs, parse_seeds, plan_tasks
-    from bench.cli.terminal import print_json, say, show
-    from bench.cli.views.run_tables import row_json, run_tables
-    from bench.doctor.known_bad import refuse_wrong_answers
-    from bench.evaluation import Trial
-    from bench.ledger.gap import ledger_gaps
-    from bench.ledger.store import Ledger
-    from bench.simulation.arrivals import parse_arrivals
-
     refuse_wrong_answers()
     under = parse_arrivals(arrivals, "--arrivals") if simulate is OnOff.ON else None
     trial = Trial(headroom, truth, error, under)
@@ -168,7 +165,6 @@ def _count(number: int, what: str) -> str:
 
 
 def _write_plans(rows: Sequence["Row"], folder: Path, tasks: Sequence["Task"]) -> None:
-    from bench.cli.files import plan_file_name, write_plan
 
     by_key = {task.key: task.instance for task in tasks}
     for row in rows:

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import Format, FormatOption
+from bench.cli.terminal import listed, print_json, show
+from bench.ledger.salvage import salvage
 
 EXAMPLES = ("bench salvage results/ledger.sqlite -o results/saved.sqlite",)
 
@@ -22,9 +24,6 @@ def salvage_ledger(
 
     Every run carries a digest of its values; runs that are not as they were written are left behind.
     """
-    from bench.cli.terminal import listed, print_json, show
-    from bench.ledger.salvage import salvage
-
     found = salvage(ledger_file, output)
     if form is Format.JSON:
         print_json(asdict(found))

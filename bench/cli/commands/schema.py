@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.terminal import print_json
+from instances.errors import unknown_name
+from instances.files import schemas
+
 EXAMPLES = ("bench schema instance > instance.schema.json", "bench schema plan > plan.schema.json")
 
 
 def print_schema(kind: Annotated[str, typer.Argument(metavar="instance|plan", help="Which file.")]) -> None:
     """Print the JSON Schema (draft 2020-12) of instance or plan files."""
-    from bench.cli.terminal import print_json
-    from instances.errors import unknown_name
-    from instances.files import schemas
-
     known = schemas()
     if kind not in known:
         raise unknown_name("KIND", "file", kind, list(known))

@@ -4,16 +4,24 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
-
-if TYPE_CHECKING:
-    from bench.ledger.row import Row
-    from bench.ledger.store import Ledger
-    from instances import Instance, ScenarioSet
+from bench.cli.selection import known_names, looks_like_file, named_instances
+from bench.cli.tasks import base_of
+from bench.cli.terminal import print_json, say, show
+from bench.cli.views.instance import show_instance
+from bench.cli.views.run import show_run
+from bench.cli.views.run_tables import row_json, run_tables
+from bench.ledger.gap import ledger_gaps
+from bench.ledger.row import Row
+from bench.ledger.store import DETAILS, Ledger
+from instances import InputError, Instance, ScenarioSet
+from instances.errors import unknown_name
+from instances.files import instance_to_json, plan_from_json, plan_to_json, read_instance, write_json
+from instances.suites import SCENARIO_SUITES
 
 EXAMPLES = (
     "bench show                          # the best of each scheduler",
@@ -41,9 +49,6 @@ def show_things(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Show the best results so far, a run in full, or an instance."""
-    from bench.ledger.store import Ledger
-    from instances import InputError
-
     if plan or output is not None:
         if names is None or len(names) != 1:
             raise InputError("--plan" if plan else "--output", "needs exactly one name: whose?")
@@ -57,11 +62,6 @@ def show_things(
 
 def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
     """Write a run's plan or an instance as a file."""
-    from bench.cli.terminal import print_json, say
-    from bench.ledger.store import Ledger
-    from instances import InputError, ScenarioSet
-    from instances.files import instance_to_json, plan_from_json, plan_to_json, write_json
-
     if plan:
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)
@@ -84,16 +84,6 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
 
 def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
     """Show runs and instances; in JSON one is an object, several are a list."""
-    from bench.cli.tasks import base_of
-    from bench.cli.terminal import print_json, show
-    from bench.cli.views.instance import show_instance
-    from bench.cli.views.run import show_run
-    from bench.cli.views.run_tables import row_json
-    from bench.ledger.gap import ledger_gaps
-    from bench.ledger.store import Ledger
-    from instances import ScenarioSet
-    from instances.files import instance_to_json
-
     found: list[dict[str, object]] = []
     for name in names:
         problems = _problems(name, ledger_file)
@@ -129,13 +119,6 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
     InputError
         If it is neither a known name, nor a file, nor something a run's key may start with.
     """
-    from bench.cli.selection import known_names, looks_like_file, named_instances
-    from bench.ledger.store import Ledger
-    from instances import InputError
-    from instances.errors import unknown_name
-    from instances.files import read_instance
-    from instances.suites import SCENARIO_SUITES
-
     named = named_instances(name)
     if named:
         return [*named]
@@ -157,11 +140,6 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
 
 def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = None) -> None:
     """Show the best rows, of one instance only where its ``fingerprint`` is given: nothing where it has none."""
-    from bench.cli.terminal import print_json, show
-    from bench.cli.views.run_tables import row_json, run_tables
-    from bench.ledger.gap import ledger_gaps
-    from bench.ledger.store import DETAILS
-
     without = DETAILS if form is Format.TABLE else ()
     keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]
     if fingerprint is not None and not keys:

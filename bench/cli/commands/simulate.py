@@ -1,16 +1,26 @@
 """``bench simulate``: what a plan does under real arrivals."""
 
+import csv
+import io
+import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ArrivalsOption, ErrorOption, Format, FormatOption, TruthOption
-
-if TYPE_CHECKING:
-    from bench.simulate import Series, Served, Settings, Simulated
-    from instances import Instance, Plan
+from bench.cli.selection import find_plan
+from bench.cli.terminal import console_on, listed, one_line, print_json, say, show
+from bench.cli.views.tables import mark, table
+from bench.formatting import percent
+from bench.simulate import Interference, Series, Served, Settings, Simulated, simulation
+from bench.simulation.arrivals import parse_arrivals
+from instances import Instance, Plan
+from instances.errors import unknown_name
+from instances.misspecification import misspecified
 
 EXAMPLES = (
     "bench simulate plan.json",
@@ -49,14 +59,6 @@ def simulate_plan(
 
     Arrival traces are scaled to each workload's rate. The same seed gives every plan the same requests.
     """
-    from bench.cli.files import refuse_input, write_text
-    from bench.cli.selection import find_plan
-    from bench.cli.terminal import print_json, say
-    from bench.simulate import Interference, Settings, simulation
-    from bench.simulation.arrivals import parse_arrivals
-    from instances.errors import unknown_name
-    from instances.misspecification import misspecified
-
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
     plan, instance = find_plan(plan_file, instance_name)
     if interference not in list(Interference):
@@ -88,12 +90,6 @@ def simulate_plan(
 
 def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
     """Run a simulation to its end; on a terminal say how far it is when it takes long."""
-    import sys
-
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from bench.cli.terminal import console_on
-
     columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("simulating", total=1.0)
@@ -106,9 +102,6 @@ def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
 
 
 def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simulated") -> None:
-    from bench.cli.terminal import listed, one_line, show
-    from bench.cli.views.tables import mark, table
-    from bench.formatting import percent
 
     columns = [
         "workload",
@@ -143,8 +136,6 @@ def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simu
 
 
 def _cells(one: "Served") -> list[object]:
-    from bench.cli.views.tables import mark
-    from bench.formatting import percent
 
     def ms(value: float | None) -> str:
         return "-" if value is None else f"{value:,.1f} ms"
@@ -166,8 +157,6 @@ def _cells(one: "Served") -> list[object]:
 
 
 def _csv(series: "Series") -> str:
-    import csv
-    import io
 
     sheet = io.StringIO()
     lines = csv.writer(sheet, lineterminator="\n")

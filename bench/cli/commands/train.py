@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
+from typing import Annotated, Any, Protocol, Self, cast
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.options import INTERRUPTED
-
-if TYPE_CHECKING:
-    from instances import Instance
+from bench.cli.selection import find_instance
+from bench.cli.terminal import console_on, say
+from bench.schedulers.parameters import instantiate
+from instances import InputError, Instance
+from instances.errors import unknown_name
+from reports.learning_curve import draw_learning_curve
 
 GROUP = "bench.trainers"
 """Entry points of classes that train: dataclasses whose fields are the parameters."""
@@ -61,12 +65,6 @@ def train(
     Training goes on from the checkpoint in the output folder, if there is one. Ctrl-C stops it after the episode under
     way, with a checkpoint; a second Ctrl-C stops it at once.
     """
-    from bench.cli.selection import find_instance
-    from bench.cli.terminal import say
-    from bench.schedulers.parameters import instantiate
-    from instances import InputError
-    from instances.errors import unknown_name
-
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:
         raise unknown_name("SCHEDULER", "trainer", name, list(found))
@@ -100,8 +98,6 @@ def train(
         where = "the last checkpoint" if not told.stopping else "there"
         say(f"interrupted after episode {told.last}; the same command goes on from {where}: {shlex.join(command)}")
         raise typer.Exit(INTERRUPTED)
-
-    from reports.learning_curve import draw_learning_curve
 
     say(f"wrote {output}, learning curve {draw_learning_curve(output)}")
 
@@ -138,9 +134,6 @@ class _Told:
     """
 
     def __init__(self, episodes: int | None) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from bench.cli.terminal import console_on
 
         self.last = 0
         self.stopping = False
@@ -172,8 +165,6 @@ class _Told:
         KeyboardInterrupt
             If training shall stop.
         """
-        from bench.cli.terminal import say
-
         self.last = number
         self._here += 1
         reward, late_pct, rps = (scalars[name] for name in ("reward", "late_pct", "throughput_rps"))

@@ -1,15 +1,18 @@
 """``bench verify``: the judge's verdict on a plan file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bench.cli.options import Format, FormatOption
-
-if TYPE_CHECKING:
-    from bench.judge.judging import Verdict
-    from instances import Instance, Plan
+from bench.cli.selection import find_plan
+from bench.cli.terminal import one_line, print_json, show
+from bench.cli.views.picture import plan_picture
+from bench.cli.views.tables import mark
+from bench.formatting import worth
+from bench.judge.judging import Verdict, judge
+from instances import Instance, Plan
 
 EXAMPLES = (
     "bench verify plan.json",
@@ -31,10 +34,6 @@ def verify(
 
     An infeasible plan is a result like any other: the exit code is 0 unless --strict is given.
     """
-    from bench.cli.selection import find_plan
-    from bench.cli.terminal import print_json
-    from bench.judge.judging import judge
-
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)
     if form is Format.JSON:
@@ -47,10 +46,6 @@ def verify(
 
 
 def _show(plan: "Plan", instance: "Instance", verdict: "Verdict") -> None:
-    from bench.cli.terminal import one_line, show
-    from bench.cli.views.picture import plan_picture
-    from bench.cli.views.tables import mark
-    from bench.formatting import worth
 
     over = verdict.over_capacity_pct
     found = "feasible" if verdict.feasible else "infeasible"

@@ -3,13 +3,13 @@
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, one_line
 from instances import Instance, Objective, PlacedGpu, Plan
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _COLUMNS = ("GPU", "share", "", "workload", "model", "batch", "rate", "cycle")
 _RIGHT = ("", "batch", "rate")
@@ -24,10 +24,6 @@ def plan_picture(plan: Plan, instance: Instance) -> "Table":
 
     Under ``colocation`` all bars begin at the left: every job has the whole GPU.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus)]
     widths = [max((len(cells[column]) for lines in gpus for _, cells in lines), default=0) for column in range(8)]
     picture = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))

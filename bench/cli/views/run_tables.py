@@ -1,18 +1,15 @@
 """Runs as tables: those on instances, and those on scenario sets, which are counted rather than valued."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from rich.table import Table
 
 from bench.cli.terminal import draws_unicode, listed, one_line
 from bench.cli.views.tables import mark, table
 from bench.formatting import objective_of, pct, percent, result, seconds, short, worth
 from bench.labels import in_words, labels
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from bench.ledger.gap import Gap
-    from bench.ledger.row import JsonObject, Row
+from bench.ledger.gap import Gap
+from bench.ledger.row import JsonObject, Row
 
 
 def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "list[Table | str]":

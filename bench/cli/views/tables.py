@@ -1,13 +1,11 @@
 """Tables and their cells."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
 
 from bench.cli.terminal import draws_unicode, one_line
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 _LEAST_WIDTH = 24
 """Up to this length names are never folded."""
@@ -25,9 +23,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequ
     groups
         What each row belongs to: a blank line parts the groups.
     """
-    from rich import box
-    from rich.table import Table
-
     cells = [[cell(value) for value in row] for row in rows]
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.replay.nets import build, example_input, settle
+
 NCU = "ncu"
 
 DURATION = "gpu__time_duration.sum"
@@ -66,8 +68,6 @@ def traffic_of(printed: str) -> tuple[float, float] | None:
 def run_once(model: str, batch: int, half: bool) -> None:
     """Run a batch between the profiler's start and stop; this is the program that Nsight Compute watches."""
     import torch
-
-    from bench.replay.nets import build, example_input, settle
 
     with torch.device("cuda"), torch.inference_mode():
         net = build(model)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import highspy
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +43,6 @@ class Programme:
     """
 
     def __init__(self, least: Floats, most: Floats, pool_count: Floats, threads: int) -> None:
-        import highspy
 
         # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
         highspy.Highs.resetGlobalScheduler(True)
@@ -67,8 +67,6 @@ class Programme:
 
     def solve(self) -> ProgrammeSolution:
         """Solve, warm from the last basis."""
-        import highspy
-
         if self._solver.run() == highspy.HighsStatus.kError:
             raise RuntimeError("HiGHS cannot solve the programme over contents")
         dual = np.array(self._solver.getSolution().row_dual)

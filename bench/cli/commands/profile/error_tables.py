@@ -1,9 +1,9 @@
 """Errors of a performance model as tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from instances.performance.validation import Errors
+from bench.cli.views.tables import table
+from instances.performance.validation import Errors
 
 
 def rows_of(errors: "Errors") -> list[dict[str, Any]]:
@@ -27,8 +27,6 @@ def size(item: tuple[Any, Any]) -> float:
 
 def summary_table(name: str, summaries: "dict[Any, dict[str, float]]") -> Any:
     """Return a table of summaries, a row each."""
-    from bench.cli.views.tables import table
-
     columns = ["mean", "p50", "p90", "p95", "max"]
     rows = [
         [str(value), f"{summary['rows']:.0f}", *(f"{100.0 * summary[column]:.2f} %" for column in columns)]
@@ -39,8 +37,6 @@ def summary_table(name: str, summaries: "dict[Any, dict[str, float]]") -> Any:
 
 def worst_table(name: str, errors: "Errors") -> Any:
     """Return a table of single rows."""
-    from bench.cli.views.tables import table
-
     rows = [
         [
             row["own"],

@@ -1,19 +1,23 @@
 """``bench profile fit``: from measurements to a catalogue entry."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.table import Table
-
-    from instances import GpuType
-    from instances.performance.profile_fit import GpuFacts
+from bench.cli.commands.profile.light_profile import catalogued, fitted
+from bench.cli.files import refuse_input, write_text
+from bench.cli.terminal import emit, show
+from bench.cli.views.tables import table
+from instances import GpuType, InputError
+from instances.catalogue import gpu_type, gpu_type_names, gpu_type_to_toml
+from instances.files import read_json
+from instances.performance.profile_fit import GpuFacts
 
 EXAMPLES = (
     "bench profile fit profile.json -o v100.toml",
@@ -60,9 +64,6 @@ def fit(
     A light profile gives the iGniter model. A folder gives all of them: solo.csv says how models run alone, pairs.csv
     how two slow each other down.
     """
-    from bench.cli.files import refuse_input
-    from instances.files import read_json
-
     if profile_file.is_dir():
         from bench.cli.commands.profile.folder import FILES, fit_folder, residuals, stated
 
@@ -73,7 +74,6 @@ def fit(
         found = fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
         _write(_of_kind(found.gpu, facts_file.get("provenance")), output, residuals(found))
         return
-    from bench.cli.commands.profile.light_profile import catalogued, fitted
 
     refuse_input(output, [profile_file], "--output")
     measured = read_json(profile_file)
@@ -86,10 +86,6 @@ def fit(
 
 def _write(gpu: "GpuType", output: Path | None, residuals: list[Any]) -> None:
     """Write a catalogue file and show the residuals beside it."""
-    from bench.cli.files import write_text
-    from bench.cli.terminal import emit, show
-    from instances.catalogue import gpu_type_to_toml
-
     text = gpu_type_to_toml(gpu)
     if output is None:
         emit(text, sys.stdout)
@@ -116,10 +112,6 @@ def _facts(
     pcie_bytes_per_ms: float | None,
 ) -> "GpuFacts":
     """Return what no measurement tells: given, stated in the folder, or what the catalogue says under that name."""
-    from instances import InputError
-    from instances.catalogue import gpu_type, gpu_type_names
-    from instances.performance.profile_fit import GpuFacts
-
     name = name or stated.get("name")
     if name is None:
         raise InputError(
@@ -144,10 +136,6 @@ def _facts(
 
 def _given(value: float | None, option: str, default: float | None) -> float:
     """Return an option's value, or what the catalogue says."""
-    from math import inf
-
-    from instances import InputError
-
     chosen = default if value is None else value
     if chosen is None:
         raise InputError(option, "is missing; a profile does not tell it, nor does the catalogue for this GPU")
@@ -157,7 +145,6 @@ def _given(value: float | None, option: str, default: float | None) -> float:
 
 
 def _residuals(gpu: "GpuType") -> "list[Table | str]":
-    from bench.cli.views.tables import table
 
     hardware = [[quantity, f"{value:.3g}"] for quantity, value in gpu.provenance.residual.items()]
     quantities = list(next(iter(gpu.models.values())).provenance.residual) if gpu.models else []

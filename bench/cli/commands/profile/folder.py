@@ -1,10 +1,16 @@
 """``bench profile fit DIR``: every performance model fitted to a folder of measurements."""
 
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from instances.performance.profile_fit import GpuFacts, ProfileFit
+import numpy as np
+
+from bench.cli.commands.profile.error_tables import size, summary_table, worst_table
+from instances import InputError
+from instances.files import read_json
+from instances.measurements import read_pairs, read_solo
+from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
 
 SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
 
@@ -20,11 +26,6 @@ def stated(folder: Path) -> dict[str, Any]:
     InputError
         If the file is wrong.
     """
-    from math import inf
-
-    from instances import InputError
-    from instances.files import read_json
-
     file = folder / FACTS_FILE
     if not file.exists():
         return {}
@@ -48,11 +49,6 @@ def fit_folder(folder: Path, facts: "GpuFacts", source: str) -> "ProfileFit":
     InputError
         If ``solo.csv`` is missing, or some file is wrong.
     """
-    from instances import InputError
-    from instances.files import read_json
-    from instances.measurements import read_pairs, read_solo
-    from instances.performance.profile_fit import fit_measurements
-
     pairs, light = folder / PAIRS_FILE, folder / LIGHT_FILE
     try:
         return fit_measurements(
@@ -69,8 +65,6 @@ def fit_folder(folder: Path, facts: "GpuFacts", source: str) -> "ProfileFit":
 
 def residuals(fit: "ProfileFit") -> list[Any]:
     """Return tables of the residuals: alone by model, batch and share, in pairs by performance model; and outliers."""
-    from bench.cli.commands.profile.error_tables import size, summary_table, worst_table
-
     found: list[Any] = []
     for name, key in (("model", "model"), ("batch", "batch"), ("share", "share_pct")):
         found += [summary_table(f"alone, by {name}", _alone_by(fit, key)), ""]
@@ -94,7 +88,6 @@ def residuals(fit: "ProfileFit") -> list[Any]:
 
 
 def _alone_by(fit: "ProfileFit", key: str) -> dict[Any, dict[str, float]]:
-    import numpy as np
 
     groups: dict[Any, list[float]] = {}
     for name, samples in fit.samples.items():

@@ -1,10 +1,15 @@
 """A light profile from anybody: which GPU it is of, and the GPU type that fits it."""
 
+import math
+import warnings
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from instances import GpuType
+from instances import GpuType, InputError
+from instances.catalogue import gpu_type, gpu_type_names
+from instances.files.problems import input_error
+from instances.performance.igniter_fit import fit_profile
 
 LARGEST = 1e12
 """Beyond all times, powers, rates and sizes that a profile may hold."""
@@ -12,9 +17,6 @@ LARGEST = 1e12
 
 def catalogued(profile: Any, file: Path) -> "GpuType | None":
     """Return the catalogue's entry of the GPU that a profile is of, if there is one."""
-    from instances import InputError
-    from instances.catalogue import gpu_type, gpu_type_names
-
     gpu = profile.get("gpu") if isinstance(profile, dict) else None
     if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
         raise InputError(f"{file}: gpu.name", "is missing; a light profile names its GPU there")
@@ -24,13 +26,6 @@ def catalogued(profile: Any, file: Path) -> "GpuType | None":
 
 def fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> "GpuType":
     """Fit ``profile``; whatever is wrong with it is an ``InputError`` about ``file``."""
-    import math
-    import warnings
-    from dataclasses import asdict
-
-    from instances import InputError
-    from instances.performance.igniter_fit import fit_profile
-
     _check_numbers(profile, str(file))
     try:
         with warnings.catch_warnings():  # of a fit through garbage, whose figures are refused below
@@ -51,8 +46,6 @@ def fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_h
 
 def _check_numbers(profile: Any, where: str) -> None:
     """Refuse numbers that no measurement gives, before anything is computed with them."""
-    from instances.files.problems import input_error
-
     waiting: list[tuple[tuple[int | str, ...], Any]] = [((), profile)]
     while waiting:
         location, value = waiting.pop()

@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.terminal import say
+from bench.replay.light_profile.machine import Setup
 from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
+from bench.replay.light_profile.run import ProfileOrder, carry_out
+from bench.replay.light_profile.writing import CatalogueFacts
 
 EXAMPLES = (
     "bench profile run --gpu 0 -o measured-here",
@@ -62,11 +66,6 @@ def run(
     same command continues from there. On a host with PyTorch alone, `python -m bench.replay.light_profile` takes the
     same options.
     """
-    from bench.cli.terminal import say
-    from bench.replay.light_profile.machine import Setup
-    from bench.replay.light_profile.run import ProfileOrder, carry_out
-    from bench.replay.light_profile.writing import CatalogueFacts
-
     setup = Setup(device.value, gpu, partition.value, half, graphs)
     grid = Grid.quick() if quick else Grid.full()
     return carry_out(

@@ -1,15 +1,22 @@
 """``bench profile validate``: how far a performance model is from measured co-locations."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from bench.cli.commands.profile.error_tables import rows_of, size, summary_table, worst_table
 from bench.cli.options import Format, FormatOption
-
-if TYPE_CHECKING:
-    from instances import GpuType
-    from instances.performance.validation import Errors
+from bench.cli.terminal import print_json, show
+from instances import GpuType
+from instances.catalogue import gpu_type
+from instances.errors import unknown_name
+from instances.files import read_gpu_type
+from instances.measurements import read_pairs
+from instances.performance import performance_model, validation
+from instances.performance.prediction import check_known
+from instances.performance.validation import Errors
+from reports.scatter import draw_scatter
 
 EXAMPLES = (
     "bench profile validate pairs.csv --gpu v100 --model igniter",
@@ -40,13 +47,6 @@ def validate(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Compare predicted with measured inference times of co-located models; errors are relative to the measured."""
-    from bench.cli.commands.profile.error_tables import rows_of
-    from bench.cli.terminal import print_json, show
-    from instances.errors import unknown_name
-    from instances.measurements import read_pairs
-    from instances.performance import performance_model, validation
-    from instances.performance.prediction import check_known
-
     performance_model(model_name, "--model")
     if hold_out is not None and hold_out not in validation.HELD_OUT:
         raise unknown_name("--hold-out", "part to hold out", hold_out, list(validation.HELD_OUT))
@@ -58,8 +58,6 @@ def validate(
         else validation.validate_held_out(gpu, model_name, samples, hold_out)
     )
     if plot is not None:
-        from reports.scatter import draw_scatter
-
         draw_scatter(plot, f"{model_name} on {gpu.name}", errors)
     if form is Format.JSON:
         head = {"gpu": gpu.name, "model": model_name, "hold_out": hold_out}
@@ -76,14 +74,10 @@ def find_gpu(name: str) -> "GpuType":
     InputError
         If there is neither.
     """
-    from instances.catalogue import gpu_type
-    from instances.files import read_gpu_type
-
     return read_gpu_type(Path(name)) if name.endswith(".toml") else gpu_type(name, "--gpu")
 
 
 def _tables(errors: "Errors", worst: int) -> list[Any]:
-    from bench.cli.commands.profile.error_tables import size, summary_table, worst_table
 
     by_batch, by_share = errors.by(lambda sample: sample.own.batch), errors.by(lambda sample: sample.own.share_pct)
     parts: list[tuple[str, dict[Any, dict[str, float]]]] = [

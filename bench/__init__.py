@@ -1,1 +1,24 @@
-"""The harness: scheduler contract, judge, runner, ledger and command line."""
+"""Benchmark of GPU sharing: ``bench.run``, ``bench.judge``, ``bench.simulate``, ``bench.load``, ``bench.Ledger``.
+
+Everything is imported when it is first used, so that ``import bench`` and ``bench.api`` stay light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bench.ledger.store import Ledger
+    from bench.session import judge, load, run, simulate, table
+
+__all__ = ["Ledger", "judge", "load", "run", "simulate", "table"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what ``__all__`` names; see PEP 562."""
+    if name not in __all__:
+        raise AttributeError(f"module 'bench' has no attribute '{name}'")
+    return getattr(import_module("bench.ledger.store" if name == "Ledger" else "bench.session"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

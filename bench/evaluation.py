@@ -91,7 +91,7 @@ class Trial:
 
         Returns what was found as JSON values, ``None`` where nothing is simulated.
         """
-        from bench.simulate import Settings, no_simulation, simulation
+        from bench.plan_simulation import Settings, no_simulation, simulation
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None

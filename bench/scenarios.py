@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.ledger.row import JsonObject, Row, Termination
 from instances import InputError, ScenarioSet
 from instances.files import plan_from_json

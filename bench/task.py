@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 
 from bench.code_version import OWN_PACKAGES, solver_versions, sources_hash
 from bench.evaluation import Trial
+from bench.schedulers.registry import FILE
 from instances import InputError, Instance, ScenarioSet
 
 
@@ -116,7 +118,8 @@ class Task:
     @property
     def packages(self) -> list[str]:
         """Those of the harness, and those the schedulers are in."""
-        return [*OWN_PACKAGES, *(stage.target.partition(":")[0].partition(".")[0] for stage in self.stages)]
+        modules = [stage.target.partition(":")[0] for stage in self.stages if stage.distribution != FILE]
+        return [*OWN_PACKAGES, *(module.partition(".")[0] for module in modules)]
 
     @cached_property
     def code_hash(self) -> str:
@@ -131,7 +134,7 @@ class Task:
             "stages": [
                 {
                     "name": stage.name,
-                    "target": stage.target,
+                    "target": Path(stage.target).name,  # of a file without its folder, which changes nothing
                     # All values where the class could be loaded; saying a default aloud changes nothing.
                     "parameters": {**stage.overrides, **stage.parameters},
                     "distribution": [stage.distribution, stage.version],

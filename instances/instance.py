@@ -26,7 +26,7 @@ class Objective(StrEnum):
     given GPUs, most throughput (InSS 1). ``goodput``: workloads may be served in part, most requests served.
     ``scale``: largest multiple of all rates that fits. ``colocation``: best-effort jobs in groups, each on a whole GPU
     (MediatorDNN); the value is the requests per second that all jobs get done under contention, more is better. It is
-    read beside the number of GPUs and the time over capacity (``bench.judge.colocation``): a GPU for each job serves
+    read beside the number of GPUs and the time over capacity (``bench.judging.colocation``): a GPU for each job serves
     most.
     """
 

@@ -19,7 +19,10 @@ from instances.generate import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-RUN = [ROOT / "docs" / f"{name}.md" for name in ("user-guide", "scheduler-authors", "formats", "metrics", "design")]
+RUN = [
+    ROOT / "docs" / f"{name}.md"
+    for name in ("user-guide", "scheduler-authors", "formats", "metrics", "design", "python")
+]
 """Whose commands are run, in order, in one folder; those of the others must at least be right."""
 
 RUN_OPTIONS = [
@@ -122,7 +125,8 @@ def test_toml_is_read_by_its_reader(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("document", RUN, ids=lambda document: document.name)
-def test_python_runs(document: Path) -> None:
+def test_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "document"}
     for block in of("python", [document]):
         exec(compile(block.text, str(block), "exec"), names)

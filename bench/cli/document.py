@@ -7,11 +7,11 @@ import typer
 from bench.cli.files import refuse_input, write_text
 from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
 from bench.cli.running import tell_failures
-from bench.cli.tasks import Limits, default_jobs
 from bench.cli.terminal import listed, say
 from bench.doctor.known_bad import refuse_wrong_answers
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.planning import Limits, default_jobs
 from reports.experiments import render
 from reports.experiments.blocks import refreshed
 from reports.figure import Need

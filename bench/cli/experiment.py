@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from bench.cli.selection import anchored
 from bench.experiment import SUFFIX, read_experiment
+from bench.selection import anchored
 from instances import InputError
 
 FILES = ("instances", "arrivals")

@@ -8,13 +8,13 @@ import typer
 
 from bench.cli.options import INTERRUPTED
 from bench.cli.running import run_with_progress
-from bench.cli.selection import find_problems
-from bench.cli.tasks import Limits, RunOrder, base_of, plan_orders
 from bench.cli.terminal import say
 from bench.formatting import clock
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served
+from bench.planning import Limits, RunOrder, base_of, plan_orders
+from bench.selection import find_problems
 from bench.task import Task
 from reports.figure import Need
 

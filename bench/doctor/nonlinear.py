@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.api import Outcome, Run, Scheduler, Status
 from bench.code_version import distribution_version
 from bench.doctor.finding import Finding, Level
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.schedulers.registry import entries, load
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type

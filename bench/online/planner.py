@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bench.api import Run, Status, refusal
 from bench.evaluation import Trial
-from bench.judge.judging import judge
+from bench.judging.judge import judge
+from bench.plan_simulation import no_simulation
 from bench.schedulers.parameters import instantiate, parse_overrides
 from bench.schedulers.registry import entries, load, parse_spec
-from bench.simulate import no_simulation
 from instances import InputError, Instance, Plan
 from instances.prepared import prepared
 
@@ -62,9 +62,9 @@ class Planner:
         if not 0.0 < time_limit_s < math.inf:
             raise InputError("--time-limit", f"{time_limit_s:g}; expected a finite number of seconds greater than 0")
         known = entries()
-        overrides = parse_overrides(parameters, list(known))
         stages = parse_spec(spec, known, "--scheduler")
-        classes = [load(stage.target) for stage in stages]
+        overrides = parse_overrides(parameters, [*known, *(stage.name for stage in stages)])
+        classes = [load(stage.target, stage.version) for stage in stages]
         for stage, found in zip(stages, classes, strict=True):
             if (refused := refusal(found, instance)) is not None:
                 raise InputError("--scheduler", f"{stage.name} {refused}")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.simulate import Settings, no_simulation, simulate
+from bench.plan_simulation import Settings, no_simulation, simulate
 from bench.simulation.layout import sites
 from instances import Instance, Plan
 

@@ -194,7 +194,7 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
     if entry.problem:
         return {"type": "broken", "error": entry.problem}
     try:
-        scheduler = registry.load(entry.target)
+        scheduler = registry.load(entry.target, entry.version)
         made, error = None, ""
         try:
             made = instantiate(scheduler, overrides, entry.name)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.judge.judging import Verdict, judge
+from bench.judging.judge import Verdict, judge
 from bench.ledger.row import JsonObject, Row, Termination
 from bench.provenance import provenance
 from bench.runner.record import RunRecord

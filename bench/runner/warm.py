@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from bench.simulate import Settings, simulate
+from bench.plan_simulation import Settings, simulate
 from instances import Gpulet, PlacedGpu, Plan, Slot
 from instances.suites import suite
 

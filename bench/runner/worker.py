@@ -162,7 +162,7 @@ def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
     schedulers = []
     for stage in task.stages:
         report.send({"type": "phase", "phase": f"importing {stage.target}"})
-        found = registry.load(stage.target)
+        found = registry.load(stage.target, stage.version)
         refused = refusal(found, task.instance)
         if refused is not None:
             raise SkippedError(f"{stage.name} {refused}")

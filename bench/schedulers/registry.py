@@ -1,15 +1,26 @@
-"""Schedulers by name: the entry points of group ``bench.schedulers``, listed without importing anything of theirs."""
+"""Schedulers by name: entry points of the group ``bench.schedulers``, and classes in files; none is imported here."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
 
 from bench.api import Scheduler
 from instances.errors import InputError, unknown_name
 
 GROUP = "bench.schedulers"
+
+FILE_MARK = ".py:"
+"""Part of a name that stands for a class in a file, such as ``./my_scheduler.py:WorstFit``."""
+
+FILE = "file"
+"""Distribution of a scheduler in a file; its version is the SHA-256 of the file."""
 
 RESERVED = ("@", ",", "=")
 """``b@a``, ``a,b`` and ``a.parameter=value`` are written with them."""
@@ -80,6 +91,9 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers
     for name in (part.strip() for part in reversed(spec.split("@"))):
         if not name:
             raise InputError(where, f'"{spec}" lacks a name; write SCHEDULER or SCHEDULER@START')
+        if FILE_MARK in name:
+            stages.append(_in_file(name, known, where))
+            continue
         if name not in known:
             raise unknown_name(where, "scheduler", name, list(known))
         if problem := known[name].problem:
@@ -88,19 +102,47 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers
     return tuple(stages)
 
 
-def load(target: str) -> type[Scheduler]:
-    """Import the class at ``module:attribute``. Whatever its module raises comes through.
+def _in_file(spec: str, known: Mapping[str, Entry], where: str) -> Entry:
+    """Return the entry of ``FILE.py:CLASS``: it is called like the class."""
+    text, _, name = spec.rpartition(":")
+    path = Path(text)
+    if not path.is_file():
+        raise InputError(where, f'there is no file "{text}"; expected FILE.py:CLASS')
+    if not name.isidentifier():
+        raise InputError(where, f'"{spec}" names no class; expected FILE.py:CLASS')
+    if name in known and known[name].distribution != FILE:
+        raise InputError(where, f'"{spec}": a registered scheduler is called "{name}" already; rename the class')
+    return Entry(name, f"{path.resolve()}:{name}", FILE, _digest(path))
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def load(target: str, version: str | None = None) -> type[Scheduler]:
+    """Import the class at ``module:attribute`` or ``file.py:attribute``. Exceptions of its module are not caught.
+
+    Parameters
+    ----------
+    target
+        Place of the class.
+    version
+        SHA-256 that a file must still have; not compared for a module.
 
     Raises
     ------
     InputError
-        If there is no such class, or it is no scheduler.
+        If there is no such class, it is no scheduler, or its file has changed.
     """
-    module, _, attribute = target.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+    module, _, attribute = target.rpartition(":")
+    in_file = FILE_MARK in target
+    if in_file and version is not None and _digest(Path(module)) != version:
+        raise InputError(module, "has changed since this run was planned; run it again")
+    names = attribute.split(".") if in_file else [*module.split("."), *attribute.split(".")]
+    if not all(part.isidentifier() for part in names):
         raise InputError(target, "is no place of a class; expected MODULE:CLASS")
     try:
-        found = attrgetter(attribute)(import_module(module))
+        found = attrgetter(attribute)(_file_module(Path(module)) if in_file else import_module(module))
     except AttributeError as error:
         if error.name not in attribute.split("."):  # the module itself failed
             raise
@@ -110,3 +152,18 @@ def load(target: str) -> type[Scheduler]:
         lack = f" without {', '.join(missing)}" if missing else ""
         raise InputError(target, f"is a {type(found).__name__}{lack}; a scheduler is a class as in bench.api.Scheduler")
     return found
+
+
+def _file_module(path: Path) -> ModuleType:
+    """Import a file under a name that no installed module has."""
+    name = f"bench scheduler {path}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None  # noqa: PT018 - a file that ends with .py has both
+        sys.modules[name] = module = module_from_spec(spec)  # dataclasses look their module up there
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]

@@ -37,7 +37,7 @@ class Simulation:
     Parameters
     ----------
     plan, instance, settings, truth
-        See ``bench.simulate.simulate``.
+        See ``bench.plan_simulation.simulate``.
     streams
         Requests by workload (or application) where not all are of the kind that ``settings`` name.
 

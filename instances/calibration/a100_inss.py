@@ -20,7 +20,7 @@ from instances.calibration.shapes import Shape, calibrated_model, fit_shape, rea
 from instances.catalogue import gpu_type
 from instances.gpu import DnnModel, GpuType, Provenance
 from instances.measurements import Configuration
-from instances.performance import Floats
+from instances.performance.model import Floats
 from instances.performance.prediction import latencies_ms
 from instances.profile import Line
 

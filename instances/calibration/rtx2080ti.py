@@ -16,7 +16,7 @@ from instances.calibration.shapes import SHARPNESS, Shape, calibrated_model, fit
 from instances.errors import InputError
 from instances.gpu import GpuType, Hardware, Provenance
 from instances.memory import request_bytes
-from instances.performance import Floats
+from instances.performance.model import Floats
 from instances.performance.solo_fit import rounded
 from instances.profile import Line, PairFactor
 from instances.suites.gpulet import ATC_SLO_MS

@@ -6,9 +6,9 @@ from functools import cache
 from statistics import fmean
 
 from bench.evaluation import Trial
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.ledger.row import Row
-from bench.simulate import Interference, Settings, Simulated, simulate
+from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals
 from instances import Plan
 from instances.files import plan_from_json

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 
-from bench.simulate import simulate
+from bench.plan_simulation import simulate
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
 from instances.catalogue import gpu_type

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.ledger.row import Row
 from instances.files import plan_from_json
 from reports.figure import Figure, Need, NothingToDrawError

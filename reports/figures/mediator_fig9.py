@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.judge.colocation import demand_over_time, over_capacity_pct
+from bench.judging.colocation import demand_over_time, over_capacity_pct
 from bench.ledger.row import Row
 from instances import PlacedGpu
 from instances.files import plan_from_json
@@ -49,7 +49,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
     """Return the GPU of a row's plan that is longest over capacity, the first of several: position, GPU and demand.
 
-    The demand is that of ``bench.judge.colocation.demand_over_time``.
+    The demand is that of ``bench.judging.colocation.demand_over_time``.
     """
     instance = instances_of(NEEDS)[row.instance]
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}

@@ -8,13 +8,13 @@ import pytest
 from conftest import Call
 
 from bench.api import Status
-from bench.cli.selection import find_problems
 from bench.conformance import CheckResult, CheckSettings, check
 from bench.conformance.cases import CheckedInstance, cases, impossible, large
 from bench.conformance.checks import _lost, _Suite
 from bench.ledger.row import Row
 from bench.runner.inspection import SchedulerInfo, inspect_schedulers
 from bench.schedulers.registry import Entry, entries
+from bench.selection import find_problems
 from instances import Instance, Objective, Partition, spatial_gpu
 from instances.files import plan_to_json
 from instances.plan import Plan
@@ -148,7 +148,7 @@ def test_optima_are_those_of_trying_everything() -> None:
 
 @pytest.mark.soak
 def test_optima_are_those_of_two_methods() -> None:
-    from bench.cli.tasks import Limits, RunOrder, plan_tasks
+    from bench.planning import Limits, RunOrder, plan_tasks
     from bench.runner.runner import run_tasks
 
     known = {case.instance.name: case for objective, partition in ALL for case in cases(objective, partition)}

@@ -15,7 +15,7 @@ from rogue_schedulers import good_plan
 
 from bench.api import Run
 from bench.evaluation import Trial
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.runner.runner import Listener, run_tasks

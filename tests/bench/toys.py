@@ -1,6 +1,6 @@
 """Two workloads on a made-up GPU, and plans for them that are judged by hand."""
 
-from bench.judge.judging import Verdict, Violation
+from bench.judging.judge import Verdict, Violation
 from instances import (
     Gpulet,
     GpuPool,

@@ -5,7 +5,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.api import Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.igniter import IGniter
 from instances import Instance
 from instances.generate import generate

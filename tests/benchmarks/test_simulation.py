@@ -8,7 +8,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.api import Run
-from bench.simulate import Interference, Settings, Simulated, simulate
+from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Stream
 from bench.simulation.driver import Simulation
 from heuristics.igniter import IGniter

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from bench.api import Outcome, Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.cpsat import CpSat
 from formulations.minlp import Minlp

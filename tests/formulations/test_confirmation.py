@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Status
 from bench.doctor.nonlinear import KNOWN_OPTIMA, KnownOptimum
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.compact.answer import SolverAnswer
 from formulations.confirmation import confirm_infeasible, confirm_optimal

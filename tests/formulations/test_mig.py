@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Bound, Outcome, Run, Status, refusal
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.mig import Mig
 from formulations.mig.covers import cheapest_cover
 from formulations.mig.offers import Offers

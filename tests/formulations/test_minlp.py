@@ -9,7 +9,7 @@ import pyomo.environ as pyo
 import pytest
 
 from bench.api import Bound, Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.compact.build import build
 from formulations.compact.model import CompactModel

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.api import Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.cpsat import CpSat
 from formulations.minlp import Minlp

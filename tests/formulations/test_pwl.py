@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.api import Outcome, Run, Status, refusal
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.compact.build import build
 from formulations.compact.highs import solve

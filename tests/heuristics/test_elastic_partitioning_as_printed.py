@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from bench.api import Run
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.elastic_partitioning import ElasticPartitioning, RemainingGpulets, Variant
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
 from instances.profile import PairFactor, SoloProfile

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Scheduler, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.elastic_partitioning import (
     ElasticPartitioning,
     Variant,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.api import Run
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.greedy_best_fit import GreedyBestFit
 from instances import Instance, Objective
 from instances.suites import suite

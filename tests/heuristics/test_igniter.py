@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.api import Outcome, Run, Scheduler, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.demand_items import appropriate_batch, lower_bound_share
 from heuristics.first_fit import FfdPlus, FfdPlusPlus
 from heuristics.igniter import IGniter

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Run, Scheduler, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.gpu_lets_plus import GpuLetsPlus, most_efficient_share
 from heuristics.gslice_plus import GslicePlus, observed
 from heuristics.igniter import IGniter

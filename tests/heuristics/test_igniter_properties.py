@@ -7,7 +7,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from bench.api import Run, Scheduler, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from instances import Instance, Objective, Plan
 from instances.generate import FAMILIES
 from tests.heuristics.mixes import AWARE, EVERY, V100, Demand, by_name, contents, instance, planned

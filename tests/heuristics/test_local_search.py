@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Scheduler, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.igniter import IGniter
 from heuristics.local_search import SCALE_STEP, LocalSearch
 from heuristics.random_fit import RandomFit

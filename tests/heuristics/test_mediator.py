@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Run, Scheduler, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.bin_packing import BinPacking
 from heuristics.grouping import fill_groups
 from heuristics.horus import Horus

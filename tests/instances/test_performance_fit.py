@@ -259,7 +259,7 @@ def test_the_catalogues_t4_is_the_scaled_v100() -> None:
 
 def test_igniter_needs_fifteen_t4s() -> None:
     from bench.api import Run
-    from bench.judge.judging import judge
+    from bench.judging.judge import judge
     from heuristics.igniter import IGniter
     from instances import GpuPool
     from instances.suites import suite

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from bench.api import Run
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.first_fit import FfdPlus
 from heuristics.igniter import IGniter
 from instances.files import plan_to_json

@@ -5,8 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from bench.api import Run
-from bench.judge.colocation import over_capacity_pct
-from bench.judge.judging import judge
+from bench.judging.colocation import over_capacity_pct
+from bench.judging.judge import judge
 from heuristics.bin_packing import BinPacking
 from heuristics.horus import Horus
 from heuristics.mediator import Mediator

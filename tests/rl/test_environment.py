@@ -6,7 +6,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from instances import GpuPool, InputError, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.plan import spatial_gpu

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bench.api import Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from instances import InputError, Workload
 from instances.catalogue import gpu_type
 from instances.suites.inss import four_gpus, larger

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from instances import InputError, Objective, PlacedGpu, PlanClass
 from instances.suites.inss import four_gpus, overloaded
 from instances.view import View

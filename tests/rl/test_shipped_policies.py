@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from bench.api import Run
-from bench.judge.judging import judge
+from bench.judging.judge import judge
+from bench.plan_simulation import Settings, simulate
 from bench.schedulers.parameters import instantiate
-from bench.simulate import Settings, simulate
 from formulations.colgen import ColGen
 from heuristics.igniter import IGniter
 from instances.suites.inss import four_gpus, unseen

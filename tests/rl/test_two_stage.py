@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench.api import Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from instances import InputError, PlanClass, SloRule, Workload
 from instances.suites.inss import four_gpus
 from rl.cluster import Cluster

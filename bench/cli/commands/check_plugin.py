@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import INTERRUPTED, Format, FormatOption, JobsOption, MemoryLimitOption, ThreadsOption
-from bench.cli.selection import find_problems
-from bench.cli.tasks import Limits
 from bench.cli.terminal import print_json, say, show
 from bench.cli.views.tables import mark, table
 from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
 from bench.doctor.known_bad import refuse_wrong_answers
+from bench.planning import Limits
 from bench.runner.inspection import inspect_schedulers
 from bench.schedulers.parameters import parse_overrides
-from bench.schedulers.registry import entries
+from bench.schedulers.registry import entries, parse_spec
+from bench.selection import find_problems
 from instances import InputError, Instance
-from instances.errors import unknown_name
 
 EXAMPLES = (
+    "bench check-plugin ./my_scheduler.py:WorstFit",
     "bench check-plugin igniter",
     "bench check-plugin local-search --param local-search.rounds=200",
     "bench check-plugin ts --instances 4gpu    # one that is for some instances only",
@@ -27,7 +27,7 @@ EXAMPLES = (
 
 
 def check_plugin(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered scheduler.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered scheduler, or FILE.py:CLASS.")],
     instances: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,9 +56,12 @@ def check_plugin(
     """
     refuse_wrong_answers()
     known = entries()
-    if name not in known:
-        raise unknown_name("NAME", "scheduler", name, list(known))
-    overrides = parse_overrides(parameters or [], list(known))
+    stages = parse_spec(name, known, "NAME")
+    if len(stages) > 1:
+        raise InputError("NAME", f'"{name}" is {len(stages)} schedulers; expected one')
+    (entry,) = stages
+    name = entry.name
+    overrides = parse_overrides(parameters or [], [*known, name])
     if stray := [other for other in overrides if other != name]:
         raise InputError(f"--param {stray[0]}", f'"{stray[0]}" is not "{name}", which is checked')
     own = find_problems(instances, "--instances") if instances else []
@@ -69,7 +72,7 @@ def check_plugin(
     terms = CheckSettings(
         time_limit, min(time_limit, HURRIED_S), memory_limit_mb=1024.0 * memory_limit, threads=threads, jobs=jobs
     )
-    info = inspect_schedulers([known[name]], overrides)[name]
+    info = inspect_schedulers([entry], overrides)[name]
     found: list[CheckResult] = []
     try:
         for finding in check(info, terms, [one for one in own if isinstance(one, Instance)]):

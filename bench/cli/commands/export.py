@@ -9,10 +9,10 @@ import typer
 
 from bench.cli.options import DEFAULT_LEDGER
 from bench.cli.terminal import emit, say
+from bench.ledger.export_table import documentation, like_formulas, table, to_csv, to_parquet
 from bench.ledger.store import Ledger
 from instances import InputError
 from instances.files import write_bytes
-from reports.export_table import documentation, like_formulas, table, to_csv, to_parquet
 
 EXAMPLES = (
     "bench export results/ledger.sqlite -o runs.csv",

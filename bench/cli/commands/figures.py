@@ -18,11 +18,11 @@ from bench.cli.options import (
     TimeLimitOption,
 )
 from bench.cli.running import tell_failures
-from bench.cli.tasks import Limits, fitting_jobs
 from bench.cli.terminal import emit, listed, say
 from bench.doctor.known_bad import refuse_wrong_answers
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.planning import Limits, fitting_jobs
 from bench.task import Task
 from instances import InputError
 from reports.figure import Figure, NothingToDrawError

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.options import Format, FormatOption
-from bench.cli.selection import pool_in_words
 from bench.cli.terminal import listed, one_line, print_json, show
 from bench.cli.views.tables import table
 from bench.runner.inspection import inspect_schedulers
 from bench.scenarios import OBJECTIVE
+from bench.selection import pool_in_words
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.errors import unknown_name
 from instances.suites import SCENARIO_SUITES, SUITES

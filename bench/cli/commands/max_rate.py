@@ -21,8 +21,6 @@ from bench.cli.options import (
     TimeLimitOption,
 )
 from bench.cli.running import run_with_progress, tell_failures
-from bench.cli.selection import find_problems
-from bench.cli.tasks import Limits, RunOrder, fitting_jobs, plan_tasks
 from bench.cli.terminal import print_json, say, show
 from bench.cli.views.tables import table
 from bench.doctor.known_bad import refuse_wrong_answers
@@ -32,6 +30,8 @@ from bench.labels import labels
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served
+from bench.planning import Limits, RunOrder, fitting_jobs, plan_tasks
+from bench.selection import find_problems
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, ScenarioSet

@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, TimeLimitOption, TruthOption
-from bench.cli.selection import find_instance
 from bench.cli.terminal import console_on, listed, one_line, print_json, say, show
 from bench.cli.views.tables import mark, table
 from bench.formatting import pct, percent
@@ -21,6 +20,7 @@ from bench.online.load import read_traces, streams, waves
 from bench.online.planner import Planner, SchedulerError
 from bench.online.policies import POLICIES
 from bench.online.result import OnlineRun, PeriodEnd
+from bench.selection import find_instance
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import InputError
 from instances.errors import unknown_name

@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
-from bench.cli.selection import find_plan
 from bench.cli.terminal import one_line, print_json, say, show
 from bench.cli.views.tables import table
 from bench.ledger.store import Ledger
+from bench.plan_simulation import simulate
 from bench.replay.command import COLUMNS, ReplayOrder, Values, cells, head, remarks, replayed, title
 from bench.replay.ledger_row import row_of_replay
 from bench.replay.prediction import predict
 from bench.replay.recording import ReplayFailedError, ReplayOptions
 from bench.replay.result import NOTHING_REPLAYED
-from bench.simulate import simulate
+from bench.selection import find_plan
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.settings import Settings
 from instances import InputError

@@ -27,8 +27,6 @@ from bench.cli.options import (
     WorkLimitOption,
 )
 from bench.cli.running import run_with_progress, tell_failures
-from bench.cli.selection import find_problems
-from bench.cli.tasks import Limits, RunOrder, fitting_jobs, parse_seeds, plan_tasks
 from bench.cli.terminal import print_json, say, show
 from bench.cli.views.run_tables import row_json, run_tables
 from bench.doctor.known_bad import refuse_wrong_answers
@@ -36,6 +34,8 @@ from bench.evaluation import Trial
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.planning import Limits, RunOrder, fitting_jobs, parse_seeds, plan_tasks
+from bench.selection import find_problems
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 
@@ -43,6 +43,7 @@ EXAMPLES = (
     "bench run --instances smoke --schedulers igniter,ffd+",
     "bench run --instances 64gpu-cost,mix.json,folder/,'more/*.json' --time-limit 60",
     "bench run experiment.toml --seeds 0,1,2",
+    "bench run --instances smoke --schedulers igniter,./my_scheduler.py:WorstFit",
     "bench run --instances igniter-12 --schedulers igniter,cpsat@igniter --param igniter.spend_spare=no",
     "bench run --instances smoke --format json --plans plans/ > rows.json",
     "bench run --instances 64gpu-cost --truth hybrid --error 0.2 --headroom 1.1 --seeds 0,1,2",
@@ -83,7 +84,7 @@ def run(
         typer.Option(
             "--schedulers",
             metavar="A,B,C@START",
-            help="C@START: C goes on from START's plan. Default: all that can solve the instance.",
+            help="Names or FILE.py:CLASS. C@START: C goes on from START's plan. Default: all that can solve the instance.",
         ),
     ] = None,
     parameters: Annotated[

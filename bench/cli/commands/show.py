@@ -9,8 +9,6 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
-from bench.cli.selection import known_names, looks_like_file, named_instances
-from bench.cli.tasks import base_of
 from bench.cli.terminal import print_json, say, show
 from bench.cli.views.instance import show_instance
 from bench.cli.views.run import show_run
@@ -18,6 +16,8 @@ from bench.cli.views.run_tables import row_json, run_tables
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.store import DETAILS, Ledger
+from bench.planning import base_of
+from bench.selection import known_names, looks_like_file, named_instances
 from instances import InputError, Instance, ScenarioSet
 from instances.errors import unknown_name
 from instances.files import instance_to_json, plan_from_json, plan_to_json, read_instance, write_json

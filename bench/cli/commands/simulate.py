@@ -12,11 +12,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ArrivalsOption, ErrorOption, Format, FormatOption, TruthOption
-from bench.cli.selection import find_plan
 from bench.cli.terminal import console_on, listed, one_line, print_json, say, show
 from bench.cli.views.tables import mark, table
 from bench.formatting import percent
-from bench.simulate import Interference, Series, Served, Settings, Simulated, simulation
+from bench.plan_simulation import Interference, Series, Served, Settings, Simulated, simulation
+from bench.selection import find_plan
 from bench.simulation.arrivals import parse_arrivals
 from instances import Instance, Plan
 from instances.errors import unknown_name

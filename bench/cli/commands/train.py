@@ -14,9 +14,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.options import INTERRUPTED
-from bench.cli.selection import find_instance
 from bench.cli.terminal import console_on, say
 from bench.schedulers.parameters import instantiate
+from bench.selection import find_instance
 from instances import InputError, Instance
 from instances.errors import unknown_name
 from reports.learning_curve import draw_learning_curve

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import Format, FormatOption
-from bench.cli.selection import find_plan
 from bench.cli.terminal import one_line, print_json, show
 from bench.cli.views.picture import plan_picture
 from bench.cli.views.tables import mark
 from bench.formatting import worth
-from bench.judge.judging import Verdict, judge
+from bench.judging.judge import Verdict, judge
+from bench.selection import find_plan
 from instances import Instance, Plan
 
 EXAMPLES = (

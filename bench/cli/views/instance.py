@@ -1,8 +1,8 @@
 """An instance for people."""
 
-from bench.cli.selection import pool_in_words
 from bench.cli.terminal import one_line, show
 from bench.cli.views.tables import table
+from bench.selection import pool_in_words
 from instances import Instance
 
 

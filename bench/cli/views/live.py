@@ -15,7 +15,7 @@ from bench.cli.terminal import console_on, one_line
 from bench.cli.views.progress import Progress
 from bench.cli.views.tables import cell, mark
 from bench.formatting import clock, worth
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.ledger.row import JsonObject, Row
 from bench.runner.record import Incumbent
 from bench.task import Task

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from conftest import Call
 
+from bench.ledger.export_table import documentation
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import Instance
-from reports.export_table import documentation
 
 
 @pytest.fixture(autouse=True)

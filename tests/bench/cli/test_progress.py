@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bench.cli import tasks
-from bench.cli.tasks import fitting_jobs
 from bench.cli.views.progress import Progress
 from bench.ledger.row import Row
+from bench.planning import fitting_jobs
 
 
 def test_the_time_left_is_estimated_from_each_schedulers_own_runs(

@@ -10,7 +10,7 @@ import pytest
 from conftest import Call
 
 from bench.cli.files import plan_file_name
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.ledger.row import Row
 from instances.files import read_plan
 from tests.bench.cli.conftest import Start
@@ -80,7 +80,7 @@ def test_without_schedulers_all_that_can_solve_the_objective_run(call: Call, mon
     from bench.schedulers import registry
 
     wanted = {name: entry for name, entry in registry.entries().items() if name in ("igniter", "bounds", "broken")}
-    monkeypatch.setattr("bench.cli.tasks.entries", lambda: wanted)
+    monkeypatch.setattr("bench.planning.entries", lambda: wanted)
     done = call("run --instances smoke-cost,smoke-goodput --format json")
     assert done.code == 0
     assert [(row["instance"], row["scheduler"]) for row in json.loads(done.out)] == [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.selection import anchored, find_problems
+from bench.selection import anchored, find_problems
 from instances import InputError
 from instances.files import instance_to_json, write_json
 from instances.generate import generate

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.judge.colocation import demand_over_time, over_capacity_pct
-from bench.judge.judging import judge
+from bench.judging.colocation import demand_over_time, over_capacity_pct
+from bench.judging.judge import judge
 from instances import (
     Gpulet,
     GpuPool,

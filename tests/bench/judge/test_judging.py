@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from bench.judge.judging import Verdict, judge
+from bench.judging.judge import Verdict, judge
 from instances import Gpulet, GpuPool, InputError, Objective, PlacedGpu, Plan, SloRule, spatial_gpu
 from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan
 from tests.instances.reference import TOY

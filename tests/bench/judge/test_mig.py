@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.judge.judging import Verdict, judge
+from bench.judging.judge import Verdict, judge
 from instances import (
     Gpulet,
     GpuPool,

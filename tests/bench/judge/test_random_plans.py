@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bench.api import Run
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from heuristics.igniter import IGniter
 from instances import Plan, spatial_gpu
 from instances.generate import generate

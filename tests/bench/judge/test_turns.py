@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from instances import SloRule, Workload
 from instances.budget import latency_budget_ms
 from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan, shared

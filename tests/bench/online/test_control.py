@@ -14,7 +14,7 @@ from bench.online.planner import Planner
 from bench.online.policy import OnlinePolicy, PeriodDecision, Static
 from bench.online.reschedule import Reschedule
 from bench.online.result import OnlineRun, PeriodEnd
-from bench.simulate import Settings, simulate
+from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.trace import Trace
 from instances import Application, InputError, Instance, Objective, Plan

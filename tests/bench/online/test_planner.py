@@ -8,7 +8,7 @@ import pytest
 
 import bench.online.planner as planner_module
 from bench.api import Outcome, Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.online.planner import Planner, SchedulerError
 from bench.schedulers.registry import Entry
 from instances import InputError, Instance, Objective, Plan, spatial_gpu

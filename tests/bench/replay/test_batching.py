@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.plan_simulation import Interference, Settings, simulate
 from bench.replay.batching import SlotQueue, Turns
-from bench.simulate import Interference, Settings, simulate
 from bench.simulation.arrivals import Stream, parse_arrivals
 from bench.simulation.layout import sites
 from instances import Gpulet, Instance, PlacedGpu, Plan, Slot

@@ -10,8 +10,8 @@ import pytest
 
 from bench.cli.app import main
 from bench.ledger.store import Ledger
+from bench.plan_simulation import Settings, simulate
 from bench.replay.command import remarks
-from bench.simulate import Settings, simulate
 from bench.simulation.layout import sites
 from instances.files import plan_to_json, read_plan
 from tests.bench.replay.serving_plans import gpulet_data, plan_data, write_plan

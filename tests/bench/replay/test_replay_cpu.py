@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.simulate import Settings, simulate
+from bench.plan_simulation import Settings, simulate
 from instances.files import read_plan
 from tests.bench.replay.serving_plans import RATE_RPS, gpulet_data, plan_data, write_plan
 

@@ -9,7 +9,9 @@ import pytest
 from bench.runner.inspection import inspect_schedulers
 from bench.schedulers.parameters import describe_parameters, instantiate, parse_overrides, parse_value
 from bench.schedulers.registry import Entry, entries, load, parse_spec
+from bench.task import Stage, Task
 from instances import InputError, Objective
+from instances.suites import suite
 
 KNOWN = {name: Entry(name, f"somewhere:{name}") for name in ("igniter", "ts", "local-search")}
 
@@ -222,3 +224,62 @@ class Wide:
 def test_parameters_are_described_as_json() -> None:
     described = describe_parameters(Wide, Wide())  # type: ignore[arg-type]
     assert [(p.name, p.value) for p in described] == [("limit", "inf"), ("shares", [4, 8]), ("objective", "cost")]
+
+
+SCHEDULER = """
+from dataclasses import dataclass
+from bench.api import Outcome, Status
+from instances import Objective
+
+@dataclass(frozen=True)
+class Nothing:
+    name = "nothing"
+    objectives = frozenset({Objective.COST})
+    patience: int = 3
+
+    def schedule(self, instance, run):
+        return Outcome(Status.UNKNOWN, None)
+"""
+
+
+def test_a_class_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(SCHEDULER)
+    (entry,) = parse_spec(f"{file}:Nothing", entries())
+    assert (entry.name, entry.target, entry.distribution) == ("Nothing", f"{file}:Nothing", "file")
+    assert load(entry.target, entry.version).name == "nothing"
+    (info,) = inspect_schedulers([entry], {"Nothing": {"patience": "5"}}).values()
+    assert info.error == ""
+    assert [parameter.value for parameter in info.parameters] == [5]
+    file.write_text(SCHEDULER + "# changed\n")
+    (changed,) = parse_spec(f"{file}:Nothing", entries())
+    assert changed.version != entry.version
+    with pytest.raises(InputError, match="has changed since"):
+        load(entry.target, entry.version)
+
+
+def test_the_key_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
+    keys = []
+    for folder, text in (("a", SCHEDULER), ("b", SCHEDULER), ("c", SCHEDULER + "#")):
+        (tmp_path / folder).mkdir()
+        file = tmp_path / folder / "mine.py"
+        file.write_text(text)
+        (entry,) = parse_spec(f"{file}:Nothing", {})
+        stage = Stage(entry.name, entry.target, distribution=entry.distribution, version=entry.version)
+        keys.append(Task(suite("igniter-3").build()[0], (stage,)).key)
+    assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("./none.py:Mine", '--schedulers: there is no file "./none.py"'),
+        ("mine.py:", "names no class"),
+        ("mine.py:igniter", 'a registered scheduler is called "igniter" already'),
+    ],
+)
+def test_files_that_are_no_schedulers(spec: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SCHEDULER)
+    with pytest.raises(InputError, match=message):
+        parse_spec(spec, KNOWN)

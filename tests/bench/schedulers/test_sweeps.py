@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from bench.cli.tasks import Limits, RunOrder, plan_orders, plan_tasks
 from bench.labels import labels
+from bench.planning import Limits, RunOrder, plan_orders, plan_tasks
 from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import MOST_VARIANTS, describe_parameters, instantiate, variants
 from bench.schedulers.registry import Entry
@@ -68,7 +68,7 @@ def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
         looks.append([entry.name for entry, _ in asked])
         return inspect_variants(asked)
 
-    monkeypatch.setattr("bench.cli.tasks.inspect_variants", counted)
+    monkeypatch.setattr("bench.planning.inspect_variants", counted)
     assert plan_orders(orders) == alone
     assert looks == [["igniter", "local-search", "local-search"]]
 

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from bench.simulate import Interference, Served, Settings, Simulated
+from bench.plan_simulation import Interference, Served, Settings, Simulated
 from bench.simulation.arrivals import Stream
 from bench.simulation.binning import bin_of
 from bench.simulation.driver import Simulation

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.simulate import Interference, Settings, no_simulation, simulate
+from bench.plan_simulation import Interference, Settings, no_simulation, simulate
 from bench.simulation import driver
 from bench.simulation.applications import flow_of, nobody_underway, with_rows
 from instances import Application, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from bench.simulate import Settings
+from bench.plan_simulation import Settings
 from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from tests.bench.simulation.agreement import agree, check_same, outcomes, poisson_ms, simulated
 from tests.instances.reference import SMALL, TOY

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from bench.simulate import Interference, Settings, Simulated
+from bench.plan_simulation import Interference, Settings, Simulated
 from bench.simulation.arrivals import Stream
 from bench.simulation.driver import Simulation
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload, spatial_gpu

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.simulate import Interference, Settings, Simulated, simulate
+from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bench.simulate import Interference, Settings, simulate
+from bench.plan_simulation import Interference, Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.noise import noise_factor
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu

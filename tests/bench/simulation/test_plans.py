@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.simulate import Interference, Settings, no_simulation, simulate, simulation
+from bench.plan_simulation import Interference, Settings, no_simulation, simulate, simulation
 from bench.simulation import driver
 from bench.simulation.arrivals import Arrivals, Process
 from instances import (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from bench.simulate import Interference, Settings, Simulated, offered_rps, simulate
+from bench.plan_simulation import Interference, Settings, Simulated, offered_rps, simulate
 from bench.simulation import driver
 from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace

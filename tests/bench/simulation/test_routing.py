@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.simulate import Settings, simulate
+from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.routing import next_slot, routing_of, spread
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.simulate import Interference, Settings, simulate
+from bench.plan_simulation import Interference, Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from tests.instances.reference import SMALL, TOY

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.simulate import Interference, Settings
+from bench.plan_simulation import Interference, Settings
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
 from tests.bench.simulation.agreement import agree, poisson_ms
 from tests.bench.simulation.reference import Resident, igniter_demand, igniter_ms

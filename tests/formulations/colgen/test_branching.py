@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Bound, Outcome, Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound
 from formulations.colgen.branching import Branch, Tree

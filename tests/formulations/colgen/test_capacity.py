@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bench.api import Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort
 from formulations.colgen.generation import identical_workloads

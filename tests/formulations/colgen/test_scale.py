@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bench.api import Outcome, Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.rates import SCALE_STEP
 from instances import GpuPool, Instance, Objective, SloRule, Workload

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Bound, Outcome, Run, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.generation import identical_workloads
 from formulations.colgen.split.pricer import SplitPricer

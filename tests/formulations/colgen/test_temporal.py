@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bench.api import Outcome, Run, Scheduler, Status
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.temporal.contents import TemporalPricer
 from formulations.colgen.temporal.turns import CYCLE_STEP, SLOTS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.api import Bound, Outcome, Run
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from formulations.cpsat import CpSat, assignment, scale, scheduler, whole_numbers
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type

@@ -10,7 +10,7 @@ import pytest
 
 from bench.ledger.row import Row
 from bench.max_rate import STEP
-from bench.simulate import Settings
+from bench.plan_simulation import Settings
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports import experiments
 from reports.experiments import FIRST_LINE, SECTIONS, Document, render

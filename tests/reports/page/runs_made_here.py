@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.api import Run, Scheduler
 from bench.evaluation import Trial
-from bench.judge.judging import judge
+from bench.judging.judge import judge
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Row, columns
 from bench.simulation.arrivals import Arrivals

@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.judge.colocation import check_shared_gpulet, judge_colocation
-from bench.judge.mig import check_mig_gpulet, judge_mig_gpu
-from bench.judge.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
+from bench.judging.colocation import check_shared_gpulet, judge_colocation
+from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
+from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
 from instances.errors import unknown_name
 from instances.interference import gpu_time_beside_ms

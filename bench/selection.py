@@ -40,19 +40,19 @@ def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioS
     return list(found.values())
 
 
-def find_plan(file: Path, instance_name: str | None) -> tuple[Plan, Instance]:
-    """Read a plan and find what it answers: the instance named, or the one that the plan embeds or names.
+def find_plan(file: Path, given: Instance | str | None) -> tuple[Plan, Instance]:
+    """Read a plan and find its instance: the one given or named, or the one that the plan embeds or names.
 
     Raises
     ------
     InputError
         If a file cannot be read, there is no such instance, or the plan cannot be one for it.
     """
-    from bench.judge.judging import check_belongs
+    from bench.judging.judge import check_belongs
 
     plan, instance = read_plan(file)
-    if instance_name is not None:
-        instance = find_instance(instance_name, "INSTANCE")
+    if given is not None:
+        instance = given if isinstance(given, Instance) else find_instance(given, "INSTANCE")
     elif instance is None:
         instance = find_instance(plan.instance, f"{file}: instance")
     check_belongs(plan, instance, str(file))

@@ -16,8 +16,8 @@ class Violation:
     ----------
     kind
         ``latency``, ``share``, ``allowed-share``, ``memory``, ``batch``, ``rate``, ``duty-cycle`` or ``pool``; of MIG
-        instances also ``slice``, ``start``, ``overlap``, ``blocked`` and ``configuration`` (``bench.judge.mig``); of
-        best-effort jobs also ``job`` (``bench.judge.colocation``).
+        instances also ``slice``, ``start``, ``overlap``, ``blocked`` and ``configuration`` (``bench.judging.mig``); of
+        best-effort jobs also ``job`` (``bench.judging.colocation``).
     gpu
         Position in the plan, or ``None`` when it concerns no single GPU.
     workload
@@ -91,7 +91,8 @@ class Verdict:
     slots
         The prediction for every slot, in plan order.
     over_capacity_pct
-        Time in which the jobs of a GPU ask for more than all of it, mean over those GPUs (``bench.judge.colocation``);
+        Time in which the jobs of a GPU ask for more than all of it, mean over those GPUs (see
+        ``bench.judging.colocation``);
         ``None`` unless the objective is ``colocation``.
     """
 

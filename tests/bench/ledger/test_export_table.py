@@ -8,22 +8,22 @@ from pathlib import Path
 import pandas
 import pytest
 
-from bench.ledger.gap import Gap
-from bench.ledger.row import columns
-from bench.ledger.store import Ledger
-from instances import InputError
-from instances.suites import suite
-from reports.export_table import (
+from bench.ledger.export_table import (
     COLUMNS,
     NOT_EXPORTED,
     UNITS,
     documentation,
-    frame,
     like_formulas,
     table,
     to_csv,
     to_parquet,
 )
+from bench.ledger.frames import all_columns
+from bench.ledger.gap import Gap
+from bench.ledger.row import columns
+from bench.ledger.store import Ledger
+from instances import InputError
+from instances.suites import suite
 
 DOCUMENT = Path(__file__).parents[2] / "docs/columns.md"
 PARTS = {"simulation", "scenarios"}
@@ -174,7 +174,7 @@ def test_a_run_without_anything_is_a_line_of_gaps(make_row):
 
 def test_a_frame_has_the_same_values_and_keeps_what_is_not_known_apart(lines, tmp_path):
     with Ledger(tmp_path / "l.sqlite") as ledger:
-        found = frame(ledger)
+        found = all_columns(ledger)
     assert list(found.columns) == [column.name for column in COLUMNS]
     (run,) = found.itertuples()
     for name, value in lines[0].items():

@@ -5,15 +5,12 @@ from csv import writer
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from json import dumps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.ledger.gap import Gap, ledger_gaps
 from bench.ledger.row import Row, columns
 from bench.ledger.store import Ledger
 from instances import InputError, PlanClass
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Value = str | int | float | bool | None
 Values = Mapping[str, Value]
@@ -45,15 +42,6 @@ def table(ledger: Ledger) -> Iterator[Values]:
     gaps = ledger_gaps(rows, ledger)
     for row in rows:
         yield {column.name: column.of(row, gaps[row.key]) for column in COLUMNS}
-
-
-def frame(ledger: Ledger) -> "DataFrame":
-    """Return the table as a pandas ``DataFrame``; ``pandas.NA`` is what is not known or does not apply."""
-    from pandas import DataFrame
-
-    types = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
-    found = DataFrame.from_records(list(table(ledger)), columns=[column.name for column in COLUMNS])
-    return found.astype({column.name: types[column.kind] for column in COLUMNS})
 
 
 def to_csv(lines: "Sequence[Values]") -> str:

@@ -9,7 +9,7 @@ whoever is really running (``dynamic``) or would be planned to (``static``).
 
 from collections.abc import Generator
 
-from bench.judge.judging import check_belongs
+from bench.judging.judge import check_belongs
 from bench.simulation.driver import Simulation
 from bench.simulation.offered import offered_rps
 from bench.simulation.result import Series, Served, Simulated

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from bench.judge.verdict import RATE_TOLERANCE, SlotVerdict, Violation
+from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Violation
 from instances import Gpulet, InputError, Instance, MigProfile, Partition, PlacedGpu
 
 

@@ -131,6 +131,7 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
     """Do the same for several orders: the schedulers of all are looked at together, which is what takes time."""
     known = entries()
     specs = [_specs(order, known) for order in orders]
+    known |= {entry.name: entry for named in specs for stages in named.values() for entry in stages}
     asked = [
         _variants(named.values(), _overrides(order.parameters, known, named.values()))
         for order, named in zip(orders, specs, strict=True)

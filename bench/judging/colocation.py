@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.judge.verdict import SlotVerdict, Violation
+from bench.judging.verdict import SlotVerdict, Violation
 from instances import Gpulet, GpuType, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.colocation import Launches, Sample, draw_launches, run_alone, run_together
 from instances.view import View

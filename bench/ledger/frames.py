@@ -1,0 +1,74 @@
+"""Rows of a ledger as pandas tables."""
+
+from collections.abc import Sequence
+
+from pandas import DataFrame, Series
+
+from bench.ledger.export_table import COLUMNS, Exported, Values, table
+from bench.ledger.gap import ledger_gaps
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from instances.files import plan_from_json
+
+MAIN = (
+    "instance",
+    "scheduler",
+    "parameters",
+    "seed",
+    "status",
+    "value",
+    "value_unit",
+    "gpus_used",
+    "bound",
+    "gap",
+    "decision_s",
+    "feasible",
+    "violations",
+    "sim_violation_rate",
+    "termination",
+    "reason",
+    "key",
+)
+"""Columns of the table that ``bench.run`` returns, besides ``plan``."""
+
+
+SHOWN = ("instance", "scheduler", "seed", "status", "value", "value_unit", "gpus_used", "gap", "decision_s", "feasible")
+"""Columns of a printed table; ``table.columns`` names all."""
+
+
+class RunTable(DataFrame):
+    """Table of runs that prints its main columns in full."""
+
+    @property
+    def _constructor(self) -> type["RunTable"]:
+        return RunTable
+
+    def __repr__(self) -> str:
+        return self._shown().to_string()
+
+    def _repr_html_(self) -> str:
+        return str(self._shown().to_html())
+
+    def _shown(self) -> DataFrame:
+        """Return the columns ``SHOWN``, or all where it lacks one, as when columns were selected."""
+        return DataFrame(self[[*SHOWN]] if set(SHOWN) <= set(self.columns) else self)
+
+
+def all_columns(ledger: Ledger) -> DataFrame:
+    """Return every run of a ledger with all columns; ``pandas.NA`` where a figure is unknown or does not apply."""
+    return _frame(list(table(ledger)), COLUMNS)
+
+
+def main_columns(rows: Sequence[Row], ledger: Ledger) -> RunTable:
+    """Return ``rows`` of a ledger with the columns ``MAIN`` and ``plan``, a ``Plan`` or ``None``."""
+    gaps = ledger_gaps(rows, ledger)
+    chosen = [column for name in MAIN for column in COLUMNS if column.name == name]
+    found = _frame([{column.name: column.of(row, gaps[row.key]) for column in chosen} for row in rows], chosen)
+    plans = [None if row.plan is None else plan_from_json(row.plan) for row in rows]
+    return RunTable(found.assign(plan=Series(plans, dtype=object)))
+
+
+def _frame(lines: Sequence[Values], chosen: Sequence[Exported]) -> DataFrame:
+    types = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
+    found = DataFrame.from_records(list(lines), columns=[column.name for column in chosen])
+    return found.astype({column.name: types[column.kind] for column in chosen})

@@ -1,0 +1,263 @@
+"""Functions for scripts and notebooks: run schedulers, judge and simulate plans, load instances.
+
+``import bench`` has them all; the command line plans, runs, judges and simulates by the same functions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pandas import DataFrame
+
+from bench.evaluation import Trial
+from bench.judging.judge import check_belongs
+from bench.judging.judge import judge as judge_plan
+from bench.judging.verdict import Verdict
+from bench.ledger.frames import all_columns, main_columns
+from bench.ledger.store import Ledger
+from bench.plan_simulation import Interference, Settings, Simulated
+from bench.plan_simulation import simulate as simulate_requests
+from bench.planning import Limits, RunOrder, fitting_jobs, plan_tasks
+from bench.runner.runner import Listener, run_tasks
+from bench.selection import find_instance, find_plan, find_problems
+from bench.simulation.arrivals import parse_arrivals
+from instances import InputError, Instance, Plan, ScenarioSet
+from instances.misspecification import misspecified
+
+Problem = str | Path | Instance | ScenarioSet
+AnyPlan = str | Path | Plan
+
+_ARGUMENTS = {"--time-limit": "time_limit_s", "--memory-limit": "memory_limit_gb", "--param": "parameters"}
+
+
+def run(
+    instances: Problem | Sequence[Problem],
+    schedulers: str | Sequence[str] | None = None,
+    *,
+    parameters: Mapping[str, object] | None = None,
+    seeds: Sequence[int] = (0,),
+    time_limit_s: float = 10.0,
+    work_limit: int | None = None,
+    memory_limit_gb: float = 8.0,
+    threads: int = 1,
+    jobs: int | None = None,
+    arrivals: str | None = "poisson",
+    headroom: float = 1.0,
+    truth: str | None = None,
+    error: float = 0.0,
+    ledger: Ledger | str | Path | None = None,
+    retry: bool = False,
+    listener: Listener | None = None,
+) -> DataFrame:
+    """Run schedulers on instances and return a table with one row per run.
+
+    Parameters
+    ----------
+    instances
+        Instances, scenario sets, names of either or of suites, files, patterns and folders; one or several.
+    schedulers
+        Names, ``name@start``, or ``file.py:Class``; all that can solve an instance if not given.
+    parameters
+        Values by ``"scheduler.parameter"``.
+    seeds
+        One run for each.
+    time_limit_s, work_limit, memory_limit_gb, threads
+        Limits of every run.
+    jobs
+        Runs at a time; as many as the cores allow if not given.
+    arrivals
+        Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV`` or a trace file. ``None``
+        turns the simulation off.
+    headroom
+        Factor on every latency that the schedulers plan with.
+    truth, error
+        Performance model by which the GPUs really behave, and the largest relative error of their figures.
+    ledger
+        Ledger that takes the rows and gives those it has; a path is made if need be. Without one, nothing is kept.
+    retry
+        Whether failed runs of the ledger are run again.
+    listener
+        Receiver of progress messages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per run: the main columns of ``docs/columns.md`` and ``plan``, a ``Plan`` or ``None``. ``bench.table``
+        returns all columns of a ledger.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong: the message names it.
+    KeyboardInterrupt
+        On Ctrl-C, after all workers were stopped; rows of finished runs are in the ledger.
+
+    Examples
+    --------
+    >>> import bench
+    >>> table = bench.run("igniter-3", ["igniter", "colgen"], time_limit_s=10)
+    >>> table[["scheduler", "status", "gpus_used"]].values.tolist()
+    [['igniter', 'feasible', 1], ['colgen', 'optimal', 1]]
+    """
+    with _named_as_arguments():
+        limits = Limits(time_limit_s, memory_limit_gb, threads, work_limit)
+        trial = Trial(headroom, truth, error, None if arrivals is None else parse_arrivals(arrivals, "arrivals"))
+        texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
+        names = [schedulers] if isinstance(schedulers, str) else schedulers
+        tasks, _ = plan_tasks(RunOrder(_problems(instances), names, texts, seeds, limits, trial))
+        jobs, _ = fitting_jobs(jobs, threads)
+        with ExitStack() as stack:
+            if ledger is None:
+                ledger = Path(stack.enter_context(TemporaryDirectory(prefix="bench-"))) / "ledger.sqlite"
+            if not isinstance(ledger, Ledger):
+                ledger = stack.enter_context(Ledger(Path(ledger), create=True))
+            rows = run_tasks(tasks, ledger, jobs, listener, retry=retry)
+            return main_columns(rows, ledger)
+
+
+def table(ledger: Ledger | str | Path) -> DataFrame:
+    """Return all rows of a ledger with all columns of ``docs/columns.md``.
+
+    Raises
+    ------
+    InputError
+        If there is no such ledger.
+    """
+    if isinstance(ledger, Ledger):
+        return all_columns(ledger)
+    with Ledger(Path(ledger)) as opened:
+        return all_columns(opened)
+
+
+def judge(plan: AnyPlan, instance: str | Path | Instance | None = None) -> Verdict:
+    """Judge a plan: whether it is feasible, its value, and the constraints that it breaks.
+
+    Parameters
+    ----------
+    plan
+        Plan, or file with one.
+    instance
+        Instance, its name or its file. Not needed for a plan file that embeds or names its instance.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or the plan belongs to another instance.
+
+    Examples
+    --------
+    >>> import bench
+    >>> table = bench.run("igniter-3", "igniter")
+    >>> bench.judge(table.plan[0], "igniter-3").feasible
+    True
+    """
+    return judge_plan(*_pair(plan, instance))
+
+
+def simulate(
+    plan: AnyPlan,
+    instance: str | Path | Instance | None = None,
+    *,
+    arrivals: str = "poisson",
+    seconds: float = 30.0,
+    warmup_s: float = 5.0,
+    seed: int = 0,
+    interference: str = "dynamic",
+    drop: bool = True,
+    truth: str | None = None,
+    error: float = 0.0,
+) -> Simulated:
+    """Simulate every request of a plan: latencies, goodput, late and dropped requests of each workload.
+
+    Parameters
+    ----------
+    plan, instance
+        As for ``judge``.
+    arrivals
+        ``poisson``, ``constant``, ``gamma:CV`` or a trace file.
+    seconds, warmup_s
+        Simulated time that is measured, and simulated time before it.
+    seed
+        Seed of the arrivals and of the error.
+    interference
+        ``dynamic``: of batches that overlap; ``static``: of all residents at all times.
+    drop
+        Whether requests that can no longer be in time are dropped.
+    truth, error
+        As for ``run``.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, the plan belongs to another instance, or it cannot be simulated.
+
+    Examples
+    --------
+    >>> import bench
+    >>> table = bench.run("igniter-3", "igniter")
+    >>> served = bench.simulate(table.plan[0], "igniter-3", arrivals="constant", seconds=5)
+    >>> served.violating
+    0
+    """
+    placed, asked = _pair(plan, instance)
+    with _named_as_arguments():
+        if interference not in list(Interference):
+            raise InputError("interference", f'is "{interference}"; expected dynamic or static')
+        process = parse_arrivals(arrivals, "arrivals")
+        settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
+        return simulate_requests(placed, asked, settings, misspecified(asked, truth, error, seed))
+
+
+def load(name: str | Path) -> Instance:
+    """Return the instance of a name or file.
+
+    Raises
+    ------
+    InputError
+        If there is none, or the name is that of several.
+
+    Examples
+    --------
+    >>> import bench
+    >>> [workload.model for workload in bench.load("igniter-3").workloads]
+    ['alexnet', 'resnet50', 'vgg19']
+    """
+    with _named_as_arguments():
+        return find_instance(str(name), "name")
+
+
+def _problems(given: Problem | Sequence[Problem]) -> list[Instance | ScenarioSet]:
+    several = [given] if isinstance(given, str | Path | Instance | ScenarioSet) else given
+    found: dict[str, Instance | ScenarioSet] = {}
+    for one in several:
+        named = find_problems([str(one)], "instances") if isinstance(one, str | Path) else [one]
+        for problem in named:
+            if found.setdefault(problem.name, problem).fingerprint != problem.fingerprint:
+                raise InputError("instances", f'two different instances are called "{problem.name}"; rename one')
+    if not found:
+        raise InputError("instances", "is empty; expected at least one instance")
+    return list(found.values())
+
+
+def _pair(plan: AnyPlan, instance: str | Path | Instance | None) -> tuple[Plan, Instance]:
+    """Return a plan and its instance, which the plan must belong to."""
+    asked = instance if isinstance(instance, Instance) or instance is None else load(instance)
+    if not isinstance(plan, Plan):
+        return find_plan(Path(plan), asked)
+    asked = asked or load(plan.instance)
+    check_belongs(plan, asked)
+    return plan, asked
+
+
+@contextmanager
+def _named_as_arguments() -> Iterator[None]:
+    """Name arguments of these functions, not options of the command line, in errors."""
+    try:
+        yield
+    except InputError as error:
+        if not error.where.startswith("--"):
+            raise
+        option, *rest = error.where.split(" ", 1)
+        name = _ARGUMENTS.get(option, option.removeprefix("--").replace("-", "_"))
+        raise InputError(" ".join([name, *rest]), error.problem) from None

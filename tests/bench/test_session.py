@@ -1,0 +1,122 @@
+"""Functions of ``import bench``."""
+
+import doctest
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas
+import pytest
+
+import bench
+from bench import session
+from bench.judging.judge import judge
+from instances import InputError
+from instances.files import plan_to_json
+
+
+def test_examples_of_the_docstrings() -> None:
+    found = doctest.testmod(session)
+    assert found.attempted >= 8
+    assert found.failed == 0
+
+
+def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import bench\nprint(bench.run(instances=['igniter-3'], schedulers=['igniter', 'colgen'], time_limit_s=10))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert [line.split()[2] for line in lines[1:]] == ["igniter", "colgen"]
+    assert "optimal" in lines[2]
+    assert list(tmp_path.iterdir()) == [script]  # without a ledger nothing is kept
+
+
+def test_importing_bench_loads_nothing_of_it() -> None:
+    program = "import bench, sys; print([name for name in sys.modules if name.startswith('bench.')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_names_are_listed_and_unknown_ones_refused() -> None:
+    assert set(bench.__all__) <= set(dir(bench))
+    with pytest.raises(AttributeError, match="has no attribute 'solve'"):
+        _ = bench.solve  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pandas.DataFrame, Path]:
+    ledger = tmp_path_factory.mktemp("runs") / "ledger.sqlite"
+    return bench.run(["igniter-3", "smoke-cost"], ["igniter", "ffd+"], seeds=[0, 1], ledger=ledger), ledger
+
+
+def test_a_row_for_each_instance_scheduler_and_seed(runs: tuple[pandas.DataFrame, Path]) -> None:
+    table, _ = runs
+    assert len(table) == 8
+    assert table.groupby(["instance", "scheduler"]).seed.agg(list).tolist() == [[0, 1]] * 4
+    for run in table.itertuples():
+        verdict = judge(run.plan, bench.load(run.instance))
+        assert (verdict.value, verdict.feasible) == (run.value, run.feasible)
+
+
+def test_a_ledger_gives_the_rows_that_it_has(runs: tuple[pandas.DataFrame, Path]) -> None:
+    first, ledger = runs
+    with bench.Ledger(ledger) as opened:
+        again = bench.run(["igniter-3", "smoke-cost"], ["igniter", "ffd+"], seeds=[0, 1], ledger=opened)
+        pandas.testing.assert_frame_equal(first.drop(columns="plan"), again.drop(columns="plan"))
+        assert len(bench.table(opened)) == 8
+    assert set(first.columns) - {"plan"} <= set(bench.table(ledger).columns)
+
+
+def test_the_table_prints_its_main_columns(runs: tuple[pandas.DataFrame, Path]) -> None:
+    table, _ = runs
+    assert "..." not in str(table)
+    assert "decision_s" in str(table)
+    assert "plan" not in str(table)
+    assert "violations" in str(table[["scheduler", "violations"]])
+    assert "<table" in table._repr_html_()  # type: ignore[operator]
+
+
+def test_plans_and_instances_by_name_file_and_object(runs: tuple[pandas.DataFrame, Path], tmp_path: Path) -> None:
+    plan, instance = runs[0].plan[0], bench.load("igniter-3")
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan_to_json(plan, instance)))
+    verdicts = [bench.judge(plan), bench.judge(plan, instance), bench.judge(file), bench.judge(str(file), "igniter-3")]
+    assert all(verdict == verdicts[0] for verdict in verdicts)
+    found = bench.simulate(file, arrivals="constant", seconds=5.0, seed=3)
+    assert replace(found, wall_s=0.0) == replace(
+        bench.simulate(plan, instance, arrivals="constant", seconds=5.0, seed=3), wall_s=0.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"instances": "igniter-33"}, 'instances: unknown suite, instance or file "igniter-33"; did you mean'),
+        ({"instances": []}, "instances: is empty"),
+        ({"time_limit_s": 0.0}, "time_limit_s: 0; expected"),
+        ({"memory_limit_gb": -1.0}, "memory_limit_gb: -1; expected"),
+        ({"schedulers": "ignitr"}, 'schedulers: unknown scheduler "ignitr"; did you mean "igniter"?'),
+        ({"parameters": {"igniter.spend": 1}}, 'parameters igniter.spend: unknown parameter "spend"'),
+        ({"arrivals": "poison"}, 'arrivals: unknown arrival process "poison"'),
+    ],
+)
+def test_errors_name_the_argument(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        bench.run(**({"instances": "igniter-3", "schedulers": "igniter"} | arguments))  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+def test_two_instances_of_one_name_are_refused() -> None:
+    mine = bench.load("igniter-3")
+    with pytest.raises(InputError, match='two different instances are called "igniter-3"'):
+        bench.run([mine, replace(mine, workloads=mine.workloads[:2])], "igniter")
+
+
+def test_a_plan_of_another_instance_is_refused(runs: tuple[pandas.DataFrame, Path]) -> None:
+    with pytest.raises(InputError, match='made for "igniter-3"'):
+        bench.judge(runs[0].plan[0], "smoke-cost")

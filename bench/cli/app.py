@@ -34,7 +34,6 @@ COMMANDS = {
     "train": Subcommand("train", "train", "Train a learning scheduler."),
     "generate": Subcommand("generate", "generate_instance", "Draw a random instance."),
     "figures": Subcommand("figures", "draw_figures", "Draw the papers' figures."),
-    "salvage": Subcommand("salvage", "salvage_ledger", "Save what is whole in a damaged ledger."),
     "report": Subcommand("report", "report", "Write a ledger as a web page."),
     "compare": Subcommand("compare", "compare", "Compare two ledgers or two schedulers."),
     "check-plugin": Subcommand("check_plugin", "check_plugin", "Check that a scheduler keeps its promises."),

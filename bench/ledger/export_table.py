@@ -120,7 +120,7 @@ def _part(name: str, kind: type, unit: str, meaning: str, of: str, key: str) -> 
 
 _HEAD = """# Columns of `bench export`
 
-<!-- Written by `bench export --columns`; tests/reports/test_tidy.py says when it is out of date. -->
+<!-- Written by `bench export --columns`; tests/reports/test_export_table.py says when it is out of date. -->
 
 One line per run, in the order in which the runs ended. An empty cell is a figure that is not known or does not apply: a
 run that failed has no `value`, and a failure is never a zero. Times are seconds, fractions lie between 0 and 1.

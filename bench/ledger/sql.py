@@ -21,8 +21,7 @@ DIGEST = "digest"
 """Column beside those of ``Row``: what ``digest`` says of them, so that a row which was damaged is never misread."""
 
 REACH = "plan_reach"
-"""Column beside those of ``Row``: the ``Reach`` of the plan, so that gaps need no plans, most of what lists read. Rows
-of older benches have none; there the plan says it."""
+"""Column beside those of ``Row``: the ``Reach`` of the plan, so that gaps need no plans, most of what lists read."""
 
 _ALIKE = frozenset({"parameters", "bound_scope"})
 """Columns of JSON that are the same in many rows, and are read once."""
@@ -30,7 +29,11 @@ _ALIKE = frozenset({"parameters", "bound_scope"})
 _SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
 _STORED: dict[type, type] = {float: float, int: int, bool: int}
 
-SALVAGE = "`bench salvage` saves what is whole"
+DELETE = "delete it to use the others: sqlite3 LEDGER \"DELETE FROM runs WHERE key LIKE 'KEY%'\""
+"""Remedy for a damaged row."""
+
+RECOVER = "`sqlite3 LEDGER .recover | sqlite3 NEW` saves what is whole"
+"""Remedy for a damaged file."""
 
 
 def row_to_sql(row: Row) -> dict[str, Any]:
@@ -61,8 +64,8 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
     key = values["key"]
     at = f"{where}: run {key[:12]}" if isinstance(key, str) else f"{where}: a run without a key"
     stored = values[DIGEST]
-    if checked and stored is not None and stored != digest(values):
-        raise InputError(at, f"is damaged: its values are not those that were written; {SALVAGE}")
+    if checked and stored != digest(values):
+        raise InputError(at, f"is damaged: its values are not those that were written; {DELETE}")
     read: dict[str, Any] = {}
     for column in columns():
         if column.name in without:
@@ -71,11 +74,11 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
         try:
             read[column.name] = _from_sql(column, values[column.name], at, values["source"])
         except ValueError as error:
-            problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {SALVAGE}"
+            problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {DELETE}"
             raise InputError(f"{at}: {column.name}", problem) from None
     row, told = Row(**read), values.get(REACH)
     if row.plan is not None and told is not None and reach_from_sql(told, at) != Reach.of(row.plan):
-        raise InputError(f"{at}: {REACH}", f"is damaged: not that of the plan; {SALVAGE}")
+        raise InputError(f"{at}: {REACH}", f"is damaged: not that of the plan; {DELETE}")
     return row
 
 
@@ -142,7 +145,7 @@ def reach_from_sql(text: Any, where: str) -> Reach:
 def shaped(column: str, value: Any, where: str, source: object = "plan") -> Any:
     """Return the JSON ``value`` of a column, which is what a run has there."""
     if (wrong := wrong_inside(column, source, value)) is not None:
-        raise InputError(where, f"is damaged: {wrong}; {SALVAGE}")
+        raise InputError(where, f"is damaged: {wrong}; {DELETE}")
     return value
 
 
@@ -158,7 +161,7 @@ def parsed(text: Any, kind: type, where: str) -> Any:
         except ValueError:  # half a surrogate pair, which only Python takes for text
             value = json.loads(text, parse_constant=_no_number)
     except (TypeError, ValueError, RecursionError):
-        raise InputError(where, f"is damaged: no JSON; {SALVAGE}") from None
+        raise InputError(where, f"is damaged: no JSON; {DELETE}") from None
     if not isinstance(value, kind):
-        raise InputError(where, f"is damaged: {type(value).__name__} in the place of {kind.__name__}; {SALVAGE}")
+        raise InputError(where, f"is damaged: {type(value).__name__} in the place of {kind.__name__}; {DELETE}")
     return value

@@ -13,12 +13,12 @@ from typing import Any, Self
 from bench.gc_pause import no_collection
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import JsonObject, Row, Termination, columns
-from bench.ledger.sql import REACH, SALVAGE, parsed, reach_from_sql, row_from_sql, row_to_sql, shaped, sql_columns
+from bench.ledger.sql import REACH, RECOVER, parsed, reach_from_sql, row_from_sql, row_to_sql, shaped, sql_columns
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 1
 """Stored in the file; raised when columns or tables are added. Rows that are older have nothing there, so that every
 field of ``Row`` that is added later may be ``None``."""
 
@@ -82,15 +82,10 @@ class Ledger:
 
     def _prepare(self, create: bool) -> None:
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            problem = (
-                f"ledger version {version} is newer than this bench reads ({SCHEMA_VERSION}); update gpushare-bench"
-            )
-            raise InputError(str(self.path), problem)
         tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if {"instances", "runs"} <= tables:
-            if version < SCHEMA_VERSION:
-                self._add_columns()
+            if version != SCHEMA_VERSION:
+                raise InputError(str(self.path), f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}")
             return
         if tables or not create:
             raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")
@@ -103,17 +98,6 @@ class Ledger:
             )
             self._database.execute(f"CREATE TABLE IF NOT EXISTS runs ({listed}, PRIMARY KEY (key))")
             self._database.execute("CREATE INDEX IF NOT EXISTS runs_by_instance ON runs (instance_hash, scheduler)")
-            self._database.execute(_CHUNKS)
-            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def _add_columns(self) -> None:
-        """Bring the file of an older bench up to date."""
-        with self.transaction():
-            # Another bench may have done it since.
-            known = {name for _, name, *_ in self._database.execute("PRAGMA table_info(runs)")}
-            for name, kind in sql_columns().items():
-                if name not in known:
-                    self._database.execute(f'ALTER TABLE runs ADD COLUMN "{name}" {kind}')
             self._database.execute(_CHUNKS)
             self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -300,9 +284,9 @@ class Ledger:
         except sqlite3.OperationalError as error:
             raise InputError(str(self.path), printable(f"cannot be used as a ledger: {error}")) from None
         except sqlite3.DatabaseError as error:
-            problem = f"is no ledger, or a damaged one: {error}; {SALVAGE}"
+            problem = f"is no ledger, or a damaged one: {error}; {RECOVER}"
             raise InputError(str(self.path), printable(problem)) from None
         except UnicodeDecodeError:  # of a message that quotes what is damaged
-            raise InputError(str(self.path), f"is a damaged ledger: its schema is no text; {SALVAGE}") from None
+            raise InputError(str(self.path), f"is a damaged ledger: its schema is no text; {RECOVER}") from None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None

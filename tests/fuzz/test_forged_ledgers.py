@@ -28,10 +28,9 @@ COMMANDS = (
     ("export", "FILE", "-o", "runs.csv"),
     ("compare", "FILE", "FILE"),
     ("figures", "igniter-fig14", "--from", "FILE", "--out", "figures"),
-    ("salvage", "FILE", "-o", "saved.sqlite"),
 )
 
-OUTPUTS = ("site", "runs.csv", "figures", "saved.sqlite")
+OUTPUTS = ("site", "runs.csv", "figures")
 
 
 def remove(path: Path) -> None:

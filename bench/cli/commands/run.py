@@ -84,7 +84,7 @@ def run(
         typer.Option(
             "--schedulers",
             metavar="A,B,C@START",
-            help="Names or FILE.py:CLASS. C@START: C goes on from START's plan. Default: all that can solve the instance.",
+            help="Names, or FILE.py:CLASS. C@START starts C from START's plan. Default: all that can solve it.",
         ),
     ] = None,
     parameters: Annotated[

@@ -107,10 +107,16 @@ def test_nests_and_half_characters_of_machines_are_refused() -> None:
     assert wrong_inside("provenance", "plan", {"cpu": "\ud800"}) is not None
 
 
+def forged(stored: dict[str, Any], **changed: object) -> dict[str, Any]:
+    """Change values of a stored row, and its digest with them."""
+    values = stored | changed
+    return values | {DIGEST: digest(values)}
+
+
 @pytest.mark.parametrize("value", [float("inf"), -float("inf")])
 def test_infinite_columns_are_refused(tmp_path: Path, make_row: Callable[..., Row], value: float) -> None:
     with pytest.raises(InputError, match="decision_s: is damaged: a number that is not finite"):
-        row_from_sql(row_to_sql(make_row(key="00ff")) | {"decision_s": value, DIGEST: None}, "l.sqlite")
+        row_from_sql(forged(row_to_sql(make_row(key="00ff")), decision_s=value), "l.sqlite")
 
 
 def test_what_could_not_be_read_again_is_not_written(make_row: Callable[..., Row]) -> None:
@@ -122,7 +128,7 @@ def test_reach_must_be_that_of_the_plan(make_row: Callable[..., Row]) -> None:
     stored = row_to_sql(make_row(key="00ff", plan=GOOD["plan"]))
     other = json.dumps({"shares": [], "slots_per_gpulet": 1, "max_batch": 1, "gpulets_per_gpu": 1})
     with pytest.raises(InputError, match="plan_reach: is damaged: not that of the plan"):
-        row_from_sql(stored | {REACH: other, DIGEST: None}, "l.sqlite")
+        row_from_sql(forged(stored, **{REACH: other}), "l.sqlite")
 
 
 def test_a_forged_row_is_one_line_whatever_its_digest_says(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.sql import DIGEST, REACH
 from bench.ledger.store import SCHEMA_VERSION, Ledger
@@ -210,29 +209,14 @@ def test_ledger_in_a_folder_that_cannot_be_written_is_read(
             ledger.add(replace(full_row, key="cd"), instance)
 
 
-def test_ledger_of_an_older_bench_gets_the_columns_it_lacks(path: Path, full_row: Row, instance: Instance) -> None:
-    with Ledger(path, create=True) as ledger:
-        ledger.add(full_row, instance)
-    database = sqlite3.connect(path)
-    for column in ("over_capacity_pct", REACH, DIGEST):
-        database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-    database.execute("PRAGMA user_version = 1")
-    database.close()
-    newer = replace(full_row, key="cd")
-    for _ in range(2):
-        with Ledger(path) as ledger:
-            ledger.add(newer, instance)
-            assert ledger.rows() == [replace(full_row, over_capacity_pct=None), newer]
-            assert ledger.reaches() == {row.key: Reach.of(row.plan) for row in (full_row, newer) if row.plan}
-
-
-def test_newer_ledger_is_refused(path: Path) -> None:
+@pytest.mark.parametrize("version", [0, SCHEMA_VERSION + 1])
+def test_ledger_of_another_version_is_refused(path: Path, version: int) -> None:
     Ledger(path, create=True).close()
     database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.execute(f"PRAGMA user_version = {version}")
     database.close()
     for create in (False, True):
-        with pytest.raises(InputError, match="newer than this bench reads"):
+        with pytest.raises(InputError, match=f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}"):
             Ledger(path, create=create)
 
 

@@ -9,19 +9,17 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.judging.judge import judge
 from bench.ledger.row import JsonObject, Row, Termination
 from instances import InputError, ScenarioSet
+from instances.arrays import Flags
 from instances.files import plan_from_json
 
 OBJECTIVE = "scenarios"
 """The objective in a set's row, whose value is the number of scenarios with a plan that the judge accepts."""
 
 _JUDGED_AT_ONCE = 16
-
-Bits = NDArray[np.bool_]
 
 
 class Tally:
@@ -143,7 +141,7 @@ def pack(verdicts: Sequence[bool]) -> str:
     return base64.b64encode(zlib.compress(np.packbits(np.array(verdicts, dtype=bool)).tobytes(), 9)).decode()
 
 
-def unpack(text: str, count: int) -> Bits:
+def unpack(text: str, count: int) -> Flags:
     """Return the ``count`` verdicts that ``pack`` wrote, shape (count,)."""
     packed = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
     return np.unpackbits(packed, count=count).astype(bool)

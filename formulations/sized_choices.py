@@ -10,16 +10,12 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.rates import Rates
+from instances.arrays import Flags, Floats, Ints
 from instances.least_shares import linear_conditions_hold, premises_hold
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 MARGIN = 1e-12
 """Relative slack asked of every comparison that drops a choice: far above rounding, far below any real difference."""

@@ -4,15 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from instances import GOODPUT_STEP, Objective, PlacedGpu, spatial_gpu
+from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_alone
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class UnservableError(Exception):

@@ -6,20 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run
 from heuristics.gpulet_moves import give, give_most, put, restore, revert_split, snapshot, split
 from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
 from heuristics.gpulets import Gpulets, GpuletTerms, capacity_rps, neighbour_of, settle
 from instances import Instance, Objective
+from instances.arrays import Flags, Floats, Ints
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 
 PROFILED_PCT = (20, 40, 50, 60, 80, 100)
 """Shares that the papers profile."""
@@ -77,7 +72,7 @@ def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, ra
 
 
 @njit(cache=True)
-def find_best_fit(gpulets: Gpulets, ideal: int, tried: Bools) -> int:
+def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
     """Return the free gpulet that fits ``p_ideal`` best, -1 if there is none.
 
     That is the smallest of at least that size or, where all are smaller, the largest.

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from heuristics.fleet import placed_gpu, settle
 from heuristics.options import ItemOptions
 from heuristics.placement import Placement, tiny_market
 from instances import PlacedGpu
+from instances.arrays import Ints
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
-
-Ints = NDArray[np.int64]
 
 NODE_LIMIT = 300
 """Nodes for spending the spare shares of one GPU in one move; the plan itself is given many more."""

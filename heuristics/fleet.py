@@ -4,16 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from heuristics.options import ItemOptions, Items
 from instances import PlacedGpu, spatial_gpu
+from instances.arrays import Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Fleet(NamedTuple):

@@ -5,18 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run, Status
 from instances import GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
+from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.interference import gpu_time_ms
 from instances.performance.gpulet import GpuletModel
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PROFILED_PCT = (10, 20, 40, 50, 60, 80, 100)
 """Shares at which throughput is profiled; curvature exists at the five in between, the paper's five choices."""

@@ -2,12 +2,10 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from heuristics.gpulets import MOST_SLOTS, SLACK, Gpulets, GpuletTerms, capacity_rps, cycles, load, neighbour_of, settle
+from instances.arrays import Floats
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
 
 BISECTIONS = 12
 """Steps in which a largest rate is found."""

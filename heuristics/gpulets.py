@@ -4,13 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SLACK = 1e-9
 """Part of every limit that is left free, so that no later rounding breaks it."""

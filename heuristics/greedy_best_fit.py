@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run
 from heuristics.elastic_partitioning import find_best_fit, min_required_partition
@@ -13,11 +12,9 @@ from heuristics.gpulet_moves import give, revert_split, split
 from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
 from heuristics.gpulets import Gpulets, GpuletTerms, capacity_rps, neighbour_of
 from instances import Instance, Objective
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @njit(cache=True)

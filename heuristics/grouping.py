@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run, Status
 from heuristics.demand_items import DemandItems
@@ -13,11 +12,10 @@ from heuristics.options import shares_alone
 from heuristics.packing import Pack, Packing, pack_pools, warm_packing
 from heuristics.utilisation import Utilisation, largest_batch, of_items, of_jobs
 from instances import Gpulet, GpuPool, Instance, Job, Objective, PlacedGpu, Plan, SloRule, Slot
+from instances.arrays import Ints
 from instances.catalogue import gpu_type
 from instances.least_shares import raise_to_feasible
 from instances.view import View
-
-Ints = NDArray[np.int64]
 
 CAPACITY = 1.0
 """What the utilisations of a group may add up to: the whole GPU (MediatorDNN's ``HRC``)."""

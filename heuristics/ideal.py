@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run
 from heuristics.elastic_partitioning import ElasticPartitioning, Variant
@@ -15,11 +14,9 @@ from heuristics.gpulet_moves import give, give_most, restore, snapshot, split
 from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
 from heuristics.gpulets import Gpulets, GpuletTerms, capacity_rps, load, neighbour_of
 from instances import Instance, Objective
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LAYOUT_TENTHS = (10, 2, 4, 5)
 """First gpulet of a GPU in tenths; the second has the rest."""

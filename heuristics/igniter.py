@@ -6,18 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run
 from heuristics.demand_items import DemandItems
 from heuristics.packing import Packing, pack_pools, warm_packing
 from instances import Instance, Objective
+from instances.arrays import Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @njit(cache=True)

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heuristics.grouping import CAPACITY, Fits, Grouping, fill_groups
 from heuristics.utilisation import Utilisation
-
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 
 def con_score(metrics: Floats, standardise: bool = False) -> Floats:

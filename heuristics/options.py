@@ -5,16 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from heuristics.demand_items import UnservableError
 from instances import GOODPUT_STEP, Objective, Plan
+from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_alone, raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BATCHES_TRIED = 3
 """Of each rate of an item, the batches that need the fewest units; more only where throughput is asked for."""

@@ -3,17 +3,15 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Status
 from heuristics.demand_items import DemandItems, UnservableError, placed_gpus
 from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload
+from instances.arrays import Ints
 from instances.catalogue import gpu_type
 from instances.one_gpu import Resident, fit_gpu
 from instances.spare_shares import throughput_rps
 from instances.view import View
-
-Ints = NDArray[np.int64]
 
 Packing = tuple[Ints, Ints, Ints, Ints]
 """What a packing kernel returns: column of each item (-1 where it was left out), and per GPU the residents' items,

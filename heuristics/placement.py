@@ -6,16 +6,13 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heuristics.fleet import Fleet, fill, insert, placed_gpu, take_out
 from heuristics.options import RATE_TOLERANCE, ItemOptions, Items, options_of, whole_items
 from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload
+from instances.arrays import Floats, Ints
 from instances.catalogue import gpu_type
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDING = 1e-9
 """Relative room for sums of prices."""

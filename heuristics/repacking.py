@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heuristics.placement import Placement
 from instances import Objective
-
-Floats = NDArray[np.float64]
 
 EMPTIED = 2
 """GPUs emptied in a round, at most."""

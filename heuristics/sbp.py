@@ -6,15 +6,13 @@ from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run
 from heuristics.gpulet_pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
 from heuristics.gpulets import ALONE, MOST_SLOTS, SLACK, Gpulets, inference_ms
 from instances import Instance, Objective
+from instances.arrays import Floats
 from instances.view import View
-
-Floats = NDArray[np.float64]
 
 
 class Rest(StrEnum):

@@ -5,16 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from instances import Job
+from instances.arrays import Floats, Ints
 from instances.colocation import WINDOW_MS, Sample, draw_launches, run_alone
 from instances.gpu import GpuType
 from instances.queueing import next_batch
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 WORKLOAD_WINDOWS = 60
 """Windows simulated of a workload; of a job as many as ``instances.colocation`` has."""

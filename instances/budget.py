@@ -3,9 +3,9 @@
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 
 class SloRule(StrEnum):

@@ -22,12 +22,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 from instances.tables import Tables
 from instances.workload import Job
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Value = TypeVar("Value")
 
 WINDOW_MS = 1000.0

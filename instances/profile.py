@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 Line = tuple[float, float]
 """Slope and intercept."""

@@ -4,9 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 P99_REQUESTS = 20_000
 P99_SEED = 20_220_711

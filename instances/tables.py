@@ -5,14 +5,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats, Ints
 from instances.gpu import DnnModel, GpuType
 from instances.measurements import Configuration
 from instances.performance import performance_model
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Tables(NamedTuple):

@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from instances.arrays import Floats, Ints
 from instances.budget import latency_budget_ms
 from instances.gpu import GpuType
 from instances.instance import Instance
 from instances.tables import Tables, gpu_tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from reports.figure import Figure
 from reports.figure_style import FULL_WIDTH_IN, note_height_in, page, save, write_note
 from reports.inss_baselines import TRAININGS
@@ -18,7 +18,6 @@ from reports.statistics.student_t import half_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 
 FAMILIES = {"ts-4gpu": "everything is served: capacity", "ts-4gpu-goodput": "requests are turned away: goodput"}
 """Policies that come in several trainings, and what they were trained for."""

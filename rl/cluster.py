@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances import InputError, Instance, Objective, SloRule
+from instances.arrays import Floats, Ints
 from instances.budget import latency_budget_ms
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 OBJECTIVES = frozenset({Objective.CAPACITY, Objective.GOODPUT})
 """What the reward is in proportion to."""

@@ -18,17 +18,14 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
 from rl.admission import STEPS, admitted_rps
 from rl.cluster import Cluster
 from rl.queue_state import serve_step
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances import Objective, Workload
+from instances.arrays import Floats, Ints
 from rl.admission import STEPS
 from rl.policy import Policy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 Kind = tuple[str, float]
 """Model and SLO: what a place of a policy is for."""

@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 
 from instances import InputError, Workload
+from instances.arrays import Flags, Floats, Ints, Singles
 from rl.environment import DecisionProcess, compressed, let_in, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.networks import PerAction
@@ -37,11 +38,6 @@ from rl.policy import Policy
 from rl.sac_discrete import SacDiscrete, SacSettings, perturbed
 from rl.two_stage import TwoStage
 from rl.weights import in_a_line
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 TOP = "top"
 """Where a policy has the weights of the top layer, beside those of the two stages."""

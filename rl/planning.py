@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances import GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, SloRule, Workload
+from instances.arrays import Floats, Ints
 from instances.catalogue import gpu_type
 from instances.plan import spatial_gpu
 from rl.admission import STEPS
@@ -16,9 +16,6 @@ from rl.environment import let_in, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.policy import Policy
 from rl.two_stage import Decision, TwoStage
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SPREAD = 3.0
 """The logits of the first stage are divided by it when places are drawn: many different good ones are wanted."""

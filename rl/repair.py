@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from instances import Instance, Objective, PlacedGpu
+from instances.arrays import Floats, Ints
 from instances.budget import latency_budget_ms
 from instances.least_shares import least_share_alone, least_shares
 from instances.plan import spatial_gpu
@@ -18,9 +18,6 @@ from rl.admission import STEPS
 from rl.planning import LATE_RPS, Decided, decided
 from rl.policy import Policy
 from rl.ts import Ts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _NODE_LIMIT = 20_000
 """Of ``spend_spare_shares`` on one GPU: a millisecond or two."""

@@ -26,14 +26,9 @@ there (0 or 1); lambda, 0 where absent; g, 0 where absent; and u_k of all that w
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Flags, Floats, Ints, Singles
 from rl.cluster import Cluster
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 def placement_size(workloads: int, gpus: int) -> int:

@@ -4,19 +4,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run, Status
 from instances import InputError, Instance, Objective, PlacedGpu, Plan
+from instances.arrays import Ints
 from instances.catalogue import gpu_type
 from rl.cluster import OBJECTIVES
 from rl.grouping import NoFitError
 from rl.planning import agent_for, decided
 from rl.policy import Policy, load_policy
-
-Ints = NDArray[np.int64]
 
 GROUPS_WARMED = 16
 """A first decision takes twice as long as later ones where its memory was never used before."""

@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from instances import Instance, Objective, PlacedGpu
+from instances.arrays import Ints
 from rl.hierarchy import deal_in_layers
 from rl.planning import decided
 from rl.policy import Policy
 from rl.ts import Ts
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from instances.arrays import Flags, Floats, Ints, Singles
 from rl.cluster import Cluster
 from rl.environment import Feedback, compressed, whole_batches, whole_units
 from rl.sac_discrete import SacDiscrete, SacSettings
 from rl.states import Placing, allocation_size, placement_size
 from rl.td3 import Td3, Td3Settings
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

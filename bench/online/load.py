@@ -5,14 +5,11 @@ from math import ceil
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace, read_trace
 from instances import InputError, Instance
 from instances.errors import unknown_name
-
-Floats = NDArray[np.float64]
 
 WAVES_S = 3200
 """How long ``waves`` take: the window of gpulet ATC'22, Fig. 15."""

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.simulation.result import VIOLATIONS_ALLOWED
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from instances.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

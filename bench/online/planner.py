@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Run, Status, refusal
 from bench.evaluation import Trial
@@ -15,9 +14,8 @@ from bench.plan_simulation import no_simulation
 from bench.schedulers.parameters import instantiate, parse_overrides
 from bench.schedulers.registry import entries, load, parse_spec
 from instances import InputError, Instance, Plan
+from instances.arrays import Floats
 from instances.prepared import prepared
-
-Floats = NDArray[np.float64]
 
 
 class SchedulerError(Exception):

@@ -5,15 +5,12 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.replay.recording import Recording
 from bench.replay.requests import DROPPED, NO_SLOT, SERVED, Records
 from bench.simulation.histogram import counts_of
 from bench.simulation.result import RequestCounts, Served, Simulated, served
-
-Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
+from instances.arrays import Flags, Floats
 
 LATEST_MS = 1.0
 """A replay whose load generator was later than this at P99 did not offer the load that it says."""
@@ -176,10 +173,10 @@ def _takeovers_ms(course: Recording, w: int) -> Iterator[float]:
             yield float(mine["taken_ms"][0] - mine["due_ms"][0])
 
 
-def _while_measured(course: Recording) -> Marks:
+def _while_measured(course: Recording) -> Flags:
     from_ms = 1000.0 * course.settings.warmup_s
     due_ms = course.requests["due_ms"]
-    inside: Marks = (due_ms >= from_ms) & (due_ms < from_ms + 1000.0 * course.settings.seconds)
+    inside: Flags = (due_ms >= from_ms) & (due_ms < from_ms + 1000.0 * course.settings.seconds)
     return inside
 
 

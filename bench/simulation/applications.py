@@ -4,15 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from bench.simulation.binning import bin_of
 from bench.simulation.histogram import BINS
 from bench.simulation.lateness import is_late
 from instances import Instance
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from instances.arrays import Floats, Ints
 
 NONE = -1
 

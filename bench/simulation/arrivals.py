@@ -7,13 +7,11 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.simulation.trace import Trace, read_trace
 from instances import InputError
+from instances.arrays import Floats
 from instances.errors import unknown_name
-
-Floats = NDArray[np.float64]
 
 DEFAULT_BURSTINESS = 3.0
 

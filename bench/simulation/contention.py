@@ -1,15 +1,11 @@
 """Speed of overlapping batches: the performance model, evaluated whenever one starts or ends."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.simulation.applications import NONE
 from bench.simulation.layout import Records
+from instances.arrays import Floats
 from instances.compiled import inlined, kernel
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
 
 
 @kernel

@@ -5,7 +5,6 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, flow_of, nobody_underway, stage_dropped, with_rows
 from bench.simulation.arrivals import Stream
@@ -18,9 +17,7 @@ from bench.simulation.routing import Routing, routing_of, spread
 from bench.simulation.settings import Interference, Settings
 from bench.simulation.state import BY_SECOND, KernelSettings, nothing_measured
 from instances import Application, Instance, Partition, Plan
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from instances.arrays import Floats, Ints
 
 REQUESTS_AT_ONCE = 200_000
 """Requests in memory at a time, about."""

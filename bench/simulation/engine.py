@@ -1,7 +1,6 @@
 """The event loop: batches start and end on executors, and slow each other while they overlap."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
 from bench.simulation.binning import bin_of
@@ -11,12 +10,10 @@ from bench.simulation.layout import Records
 from bench.simulation.noise import noise_factor
 from bench.simulation.routing import Routing, next_slot
 from bench.simulation.state import KernelSettings
+from instances.arrays import Floats, Ints
 from instances.compiled import inlined, kernel
 from instances.queueing import next_batch
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel

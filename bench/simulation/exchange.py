@@ -4,15 +4,13 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE, Flow, Underway
 from bench.simulation.gpu_group import GpuGroup
 from bench.simulation.routing import Routing
 from bench.simulation.state import KernelSettings
 from instances import Gpulet, Instance, Partition, Plan
-
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 
 def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]:

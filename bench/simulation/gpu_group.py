@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.simulation.applications import Flow, Underway
 from bench.simulation.engine import advance
 from bench.simulation.layout import Records, Site
 from bench.simulation.routing import Routing
 from bench.simulation.state import BY_SECOND, COUNTS, QUEUE, KernelSettings, Measured, idle, nothing_measured
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(slots=True)

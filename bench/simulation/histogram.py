@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from instances.arrays import Ints
 
 _SUB_BITS = 7
 """Bits of the mantissa that tell bins apart: 128 bins to the octave, each less than 0.8 % wide."""

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from bench.simulation.applications import NONE
 from bench.simulation.timeouts import dispatch_timeout_ms
 from instances import Gpulet, Instance, Partition, PlacedGpu, Plan, Slot
+from instances.arrays import Floats
 from instances.interference import gpu_time_beside_ms
 from instances.tables import Tables, gpu_tables
 from instances.view import View
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Records = NDArray[np.void]
 
 EXECUTOR = np.dtype([("first", "i8"), ("end", "i8"), ("units", "i8"), ("first_slot", "i8"), ("end_slot", "i8")])

@@ -5,12 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.simulation.histogram import compact, quantile_ms
-
-Ints = NDArray[np.int64]
+from instances.arrays import Ints
 
 VIOLATIONS_ALLOWED = 0.01
 """Of the requests of a workload: the P99 is within the SLO."""

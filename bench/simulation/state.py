@@ -3,13 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.simulation.applications import NONE
 from bench.simulation.histogram import BINS
 from bench.simulation.layout import Records, Site
-
-Ints = NDArray[np.int64]
+from instances.arrays import Ints
 
 QUEUE = np.dtype([("head", "i8"), ("known", "i8"), ("batches", "i8")])
 """Of each slot: its oldest request that is not done, the end of those that have come or will, and how many batches have

@@ -9,11 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances import InputError
-
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 MOST_SECONDS = 10_000_000
 """A third of a year: a longer file is refused rather than read into memory."""

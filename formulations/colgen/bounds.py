@@ -3,11 +3,9 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances import Instance
-
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 SAFETY = 1e-9
 """Relative room for the rounding of the sums behind a bound."""

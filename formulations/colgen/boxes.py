@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 from formulations.colgen.choices import Choices
 from formulations.colgen.clock import now, spend
 from formulations.colgen.one_growth import OneGrowth
+from instances.arrays import Floats
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MARGIN = 1e-9
 """Relative slack by which every relaxed test errs on the side of a valid bound."""

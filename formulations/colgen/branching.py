@@ -12,16 +12,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.colgen.bounds import cost_bound
 from formulations.colgen.choices import Choices
 from formulations.colgen.master import Relaxation
 from formulations.colgen.pricer import Pattern, Priced, Pricer
 from formulations.colgen.spatial import CostGeneration
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from instances.arrays import Floats, Ints
 
 WHOLE = 1e-6
 """Distance from a whole number below which a sum of weights is one."""

@@ -8,12 +8,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.rates import Rates
+from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_alone
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Choices(NamedTuple):

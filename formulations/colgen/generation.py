@@ -6,18 +6,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.master import Covering, Master, Relaxation
 from formulations.colgen.plans import plan_of
 from formulations.colgen.pricer import Pattern, Priced
 from instances import Instance, PlacedGpu, Plan, PlanClass
+from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 WEAKEST_PULL = 0.2
 """Weight of the best bound's duals below which they are dropped."""

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, whole_limits
 from formulations.colgen.pricer import Pattern
-
-Floats = NDArray[np.float64]
-
+from instances.arrays import Floats
 
 MUCH = 1e-6
 """Relative change of a cost that calls for another look at the relaxation."""

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
 
 SAME_RATIO = 1e-12
 """Relative difference of growths that stems from rounding."""

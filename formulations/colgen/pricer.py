@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.boxes import Takes, reachable_takes
 from formulations.colgen.choices import Choices, all_choices
@@ -14,11 +13,9 @@ from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.one_growth import one_growth
 from formulations.colgen.search import Buffers, Found, search_box
 from formulations.rates import Rates
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MULTIPLIER_ROUNDS = 12
 

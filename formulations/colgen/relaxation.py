@@ -5,9 +5,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from instances.arrays import Floats, Ints
 
 L2_SCALE, POWER_SCALE = 10.0, 50.0
 """Percent and watts that weigh the same in a multiplier step."""

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 from formulations.colgen.boxes import MARGIN, least_share
 from formulations.colgen.choices import Choices
 from formulations.colgen.relaxation import relax_box
+from instances.arrays import Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BATCHES_LIMIT = 256
 """Nodes of the search for batches of one set of residents; a set that resists them counts as feasible in the bound."""

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
@@ -12,9 +11,8 @@ from formulations.colgen.master import Covering, Relaxation
 from formulations.colgen.pricer import Pattern, Priced, Pricer
 from formulations.rates import Rates, rates_at, rates_of
 from instances import GOODPUT_STEP, Instance
+from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
-
-Floats = NDArray[np.float64]
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 """At least; larger instances ask for as many as they have workloads."""

@@ -10,10 +10,10 @@ from formulations.problem import Offer, Problem
 from formulations.rates import rates_of
 from formulations.sized_choices import SizedChoices, servable_choices, why_not_exact
 from instances import Instance, Objective, SloRule
+from instances.arrays import Floats
 from instances.gpu import DnnModel
 from instances.view import View
 
-Floats = NDArray[np.float64]
 Range = tuple[float, float]
 
 FORMULA = "igniter"

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from pyomo.contrib.piecewise import PiecewiseLinearFunction
 
 from formulations.compact.model import CompactModel, Expr
+from instances.arrays import Floats
 
-Floats = NDArray[np.float64]
 Points = NDArray[np.int64]
 Plane = tuple[Floats, Floats]
 

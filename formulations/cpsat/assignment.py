@@ -10,17 +10,14 @@ from itertools import pairwise
 from math import floor
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from formulations.cpsat.conflicts import find_conflicts
 from formulations.cpsat.whole_numbers import DEMAND_RESOLUTION, WholeChoices, memory_limit
 from formulations.problem import Group, Offer, Problem
 from formulations.sized_choices import SizedChoices, most_company, undominated
+from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
 """Steps of N, C, D and P."""

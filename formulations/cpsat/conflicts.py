@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.cpsat.whole_numbers import WholeChoices
-
-Ints = NDArray[np.int64]
+from instances.arrays import Ints
 
 NODE_LIMIT = 100_000
 """Combinations of batches tried for one set before it counts as no conflict."""

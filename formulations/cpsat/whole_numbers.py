@@ -6,12 +6,10 @@ from fractions import Fraction
 from math import ceil, floor, lcm
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.sized_choices import SizedChoices
+from instances.arrays import Ints
 from instances.tables import Tables
-
-Ints = NDArray[np.int64]
 
 DEMAND_RESOLUTION = 100
 """Steps per percent of L2 and DRAM and per watt."""

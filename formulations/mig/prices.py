@@ -14,8 +14,9 @@ import numpy as np
 
 from bench.api import Run
 from formulations.mig.covers import MigCover, cheapest_cover
-from formulations.mig.offers import Floats, Offers
+from formulations.mig.offers import Offers
 from instances import Instance
+from instances.arrays import Floats
 from instances.costs import next_cost
 
 ROUNDS = 200

@@ -6,8 +6,9 @@ import highspy
 import numpy as np
 
 from bench.api import Run
-from formulations.mig.offers import Ints, Offers
+from formulations.mig.offers import Offers
 from instances import Instance
+from instances.arrays import Ints
 
 HIGHS_MOST = 2**31 - 1
 """The largest whole number that HiGHS takes."""

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.mig.offers import Floats, Ints, Offers
+from formulations.mig.offers import Offers
 from formulations.mig.prices import bounds
 from formulations.mig.programme import solve
 from instances import Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, PlanClass, Slot
+from instances.arrays import Floats, Ints
 from instances.costs import next_cost
 from instances.parvagpu import parvagpu
 

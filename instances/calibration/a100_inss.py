@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.calibration.shapes import Shape, calibrated_model, fit_shape, read_shapes, shaped_profile
 from instances.catalogue import gpu_type
 from instances.gpu import DnnModel, GpuType, Provenance
 from instances.measurements import Configuration
-from instances.performance.model import Floats
 from instances.performance.prediction import latencies_ms
 from instances.profile import Line
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, Provenance
 from instances.measurements import SoloSample, read_solo
 from instances.performance.igniter_fit import model_of_times
-from instances.performance.model import Floats
 from instances.performance.solo_fit import best_span, rounded
 from instances.profile import Company, Line, SoloProfile
 

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, nnls
 
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware
 from instances.measurements import Configuration, PairSample
 from instances.performance.gpulet import tabulated_ms
 from instances.performance.inss import regressed_ms
-from instances.performance.model import Floats
 from instances.performance.solo_fit import rounded
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import Company, PairFactor, SoloProfile, alone_ms

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import UNCONTENDED, Contention, Demand, Floats, Sensitivity
+from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import PairFactor, SoloProfile, interpolate
 

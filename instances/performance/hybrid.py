@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import Contention, Demand, Floats, Sensitivity, hardware_contention
+from instances.performance.model import Contention, Demand, Sensitivity, hardware_contention
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import Company, SoloProfile, alone_ms, interpolate
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import Contention, Demand, Floats, Sensitivity, hardware_contention
+from instances.performance.model import Contention, Demand, Sensitivity, hardware_contention
 from instances.performance.transfers import pcie_transfers_ms
 
 

@@ -6,14 +6,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar, nnls
 
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.memory import memory_mib, request_bytes
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

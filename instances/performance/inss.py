@@ -5,8 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import UNCONTENDED, Contention, Demand, Floats, Sensitivity
+from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity
 from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import SoloProfile
 

@@ -3,12 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.errors import InputError, unknown_name
 from instances.gpu import GpuType
 from instances.interference import gpu_times_ms
 from instances.measurements import Configuration
-from instances.performance.model import Floats
 from instances.tables import configuration_tables
 
 

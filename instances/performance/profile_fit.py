@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import PairSample, SoloSample
@@ -13,7 +14,6 @@ from instances.memory import request_bytes
 from instances.performance import performance_model, performance_model_names
 from instances.performance.company_fit import ENOUGH, Sides, fit_pair_factor
 from instances.performance.igniter_fit import fit_profile, model_of_times
-from instances.performance.model import Floats
 from instances.performance.solo_fit import SoloFit, fit_solo
 from instances.performance.validation import Errors, fit_pairs, validate
 

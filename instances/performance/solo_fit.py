@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.measurements import SoloSample
 from instances.performance.igniter_fit import fit_active_time
 from instances.performance.inss import locally_weighted
-from instances.performance.model import Floats
 from instances.profile import Line, SoloProfile, alone_ms
 
 SPANS = (0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5)

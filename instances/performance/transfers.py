@@ -1,7 +1,7 @@
 """Transfers between host and GPU, linear in the batch (iGniter equation 3; InSS Sec. 4.1)."""
 
+from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import Floats
 
 
 def pcie_transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:

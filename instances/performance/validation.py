@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.gpu import GpuType
 from instances.measurements import PairSample
 from instances.performance.company_fit import fit_company, fit_inss, fit_pair_factor
-from instances.performance.model import Floats
 from instances.performance.prediction import latencies_ms
 
 OUTLYING = 5.0

@@ -3,14 +3,12 @@
 from itertools import cycle
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
 from instances.instance import GpuPool, Instance, Objective
 from instances.workload import Workload
-
-Floats = NDArray[np.float64]
 
 # Model, SLO in ms (Sec. 6.1) and requests per second (ours).
 _DEMANDS = (

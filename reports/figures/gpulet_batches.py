@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration
 from instances.performance.prediction import latencies_ms
@@ -12,8 +12,6 @@ from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
 from reports.figure import Figure
 from reports.palette import STAR, shades
 from reports.panels import Curve, Panel, line, panels_figure
-
-Floats = NDArray[np.float64]
 
 MODELS = ("googlenet", "resnet50", "ssd-mobilenet", "vgg16")
 BATCHES = (1, 2, 4, 8, 16, 32)

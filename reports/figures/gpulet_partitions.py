@@ -5,17 +5,15 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heuristics.elastic_partitioning import PROFILED_PCT, max_efficient_partition, min_required_partition
 from heuristics.gpulet_pools import terms_of
+from instances.arrays import Floats
 from instances.suites import SCENARIO_SUITES
 from instances.view import View
 from reports.figure import Figure
 from reports.palette import BLACK, DEEP_BLUE, ORANGE, QUIET
 from reports.panels import Curve, Panel, panels_figure
-
-Floats = NDArray[np.float64]
 
 MODEL = "vgg16"
 RATES_RPS = (100.0, 300.0)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration
 from instances.performance import performance_model
@@ -13,8 +13,6 @@ from instances.performance.prediction import latencies_ms
 from reports.measured import light_profile, measured_pairs, measured_solo, missing_note
 from reports.palette import SERIES, performance_look
 from reports.panels import MEASURED, Curve, Panel, line, panels_figure, points
-
-Floats = NDArray[np.float64]
 
 MODELS = ("alexnet", "resnet50", "vgg19")
 PERFORMANCE = ("igniter", "hybrid")

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.performance import performance_model
 from reports.measured import light_profile, missing_note
 from reports.palette import SERIES, shades
 from reports.panels import Curve, Panel, line, panels_figure, points
-
-Floats = NDArray[np.float64]
 
 MODEL = "resnet50"
 BATCHES = (1, 4, 8, 16, 32)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, SoloSample
 from instances.performance.inss import regressed_ms
@@ -12,8 +12,6 @@ from instances.performance.prediction import latencies_ms
 from reports.measured import measured_solo, missing_note
 from reports.palette import SERIES, shades
 from reports.panels import Curve, Panel, line, panels_figure, points
-
-Floats = NDArray[np.float64]
 
 PIVOT = "resnet50"
 BATCH = 8

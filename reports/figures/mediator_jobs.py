@@ -5,17 +5,15 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heuristics.utilisation import largest_batch, of_jobs
+from instances.arrays import Floats
 from instances.colocation import Launches, Sample, draw_launches, run_alone, run_together
 from instances.suites import suite
 from instances.suites.mediator import DNNS, STAND_INS
 from instances.view import View
 from reports.palette import BLACK, DEEP_BLUE, ORANGE, SERIES, STAR
 from reports.panels import Curve, Panel, line, panels_figure
-
-Floats = NDArray[np.float64]
 
 INSTANCE = "mediator-40-s0"
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.ledger.row import JsonObject
+from instances.arrays import Floats
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 """Of the requests of a workload, at which its latencies are told."""
@@ -18,8 +19,6 @@ _BINS_PER_OCTAVE = 16.0
 """Of the histograms that are kept: see ``bench.simulation.histogram.compact``."""
 
 _NOTHING_SERVED: JsonObject = {"lower_ms": [], "requests": []}
-
-Floats = NDArray[np.float64]
 
 
 def distributions(simulation: JsonObject) -> dict[str, Any]:

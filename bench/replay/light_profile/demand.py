@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.replay.light_profile.journal import Journal
 from bench.replay.light_profile.points import CHAINED, Grid, Tenant
 from bench.replay.light_profile.rig import Reading
+from instances.arrays import Floats
 from instances.measurements import Configuration
-
-Floats = NDArray[np.float64]
 
 Demands = dict[Configuration, tuple[float, float | None]]
 """L2 and DRAM utilisation of a model alone, percent; of DRAM ``None`` where it is not known."""

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import value_bound
@@ -15,10 +14,9 @@ from formulations.colgen.master import Covering, Relaxation
 from formulations.colgen.pricer import Pattern, Priced
 from formulations.colgen.spatial import CostGeneration
 from instances import Instance, Objective, PlacedGpu
+from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 from instances.plan import spatial_gpu
-
-Floats = NDArray[np.float64]
 
 CERTIFIED_TOLERANCE = 0.016
 """Of a pricing call, at or below which regions are searched as long as it takes."""

@@ -4,14 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class CapacityMarket(NamedTuple):

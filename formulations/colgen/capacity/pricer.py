@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.colgen.capacity.options import CapacityMarket
 from formulations.colgen.capacity.regions import CapacityRegion, losses_rps
@@ -20,12 +19,10 @@ from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.one_growth import one_growth
+from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_alone, least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SPARE_NODES = 2_000
 """Nodes of the search that spends spare shares when a set of workloads is valued."""

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.capacity.options import CapacityMarket, loss_rps
 from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
-
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 
 @dataclass(slots=True)

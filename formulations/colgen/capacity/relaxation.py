@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from formulations.colgen.boxes import MARGIN
 from formulations.colgen.capacity.options import BoxOptions, CapacityMarket, empty_options, optimistic
 from formulations.colgen.relaxation import best_of_table, step_multipliers
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDS = 10
 """Steps of the multipliers in one relaxation."""

@@ -8,16 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN
 from formulations.colgen.capacity.options import CapacityMarket
 from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class FilledFound(NamedTuple):

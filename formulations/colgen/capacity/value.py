@@ -2,15 +2,12 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN, least_share
+from instances.arrays import Floats, Ints
 from instances.least_shares import least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @njit(cache=True)

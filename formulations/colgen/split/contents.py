@@ -4,13 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.split.serving import SplitMarket, part_served
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms, gpu_times_ms
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SWEEPS = 4
 """Rounds of improvement at most."""

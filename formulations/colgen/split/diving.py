@@ -4,14 +4,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.colgen.clock import now
 from formulations.colgen.master import Master, Relaxation
 from formulations.colgen.pricer import Pattern
 from formulations.colgen.split.generation import SplitGeneration
-
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 NOTHING = 1e-9
 """Parts of a workload that are not worth a slot."""

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
@@ -21,10 +20,9 @@ from formulations.colgen.split.plans import shared_out
 from formulations.colgen.split.pricer import Gpu, SplitPriced, SplitPricer
 from formulations.colgen.split.serving import SplitMarket, market
 from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
+from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 from instances.plan import Gpulet
-
-Floats = NDArray[np.float64]
 
 CUSHION = 1e-12
 """Relative room between the rate that a slot keeps up with and the one it is planned for."""

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.one_growth import one_growth
 from formulations.colgen.split.contents import Contents, empty_contents, improve, settle, worth_of
 from formulations.colgen.split.relaxation import L2, POWER, RESIDENTS, empty_relaxed, relax, trace
 from formulations.colgen.split.serving import SplitMarket, part_served
+from instances.arrays import Floats
 from instances.interference import gpu_time_ms
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ENOUGH = 200
 """GPUs found that are worth another look at the master."""

@@ -10,16 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.boxes import MARGIN
 from formulations.colgen.relaxation import step_multipliers
 from formulations.colgen.split.contents import Contents
 from formulations.colgen.split.serving import SplitMarket, part_served
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDS = 10
 """Steps of the multipliers in one relaxation."""

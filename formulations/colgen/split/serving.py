@@ -10,14 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 STEP_ROUNDING = 1e-9
 """Steps of a rate by which one may be short and still count."""

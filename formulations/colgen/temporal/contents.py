@@ -6,18 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.temporal.places import GpuletPosition, TypeDemand, first_look
 from formulations.colgen.temporal.seats import seating
 from formulations.colgen.temporal.turns import SLOTS, most_in_turns
 from instances import SloRule
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

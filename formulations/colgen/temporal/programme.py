@@ -5,9 +5,8 @@ from typing import Any
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from instances.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Run
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
@@ -13,9 +12,8 @@ from formulations.colgen.temporal.contents import TemporalPricer
 from formulations.colgen.temporal.places import MARGIN
 from formulations.colgen.temporal.programme import Programme, ProgrammeSolution
 from instances import Instance, Objective
+from instances.arrays import Floats
 from instances.view import View
-
-Floats = NDArray[np.float64]
 
 GOOD_ENOUGH = 1e-4
 """Relative gap between the programme and its bound at which no more contents are looked for."""

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.temporal.places import GpuletPosition, TypeDemand, all_times_ms
+from instances.arrays import Ints
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PAIR_SEATS = 36
 """Seats beside one other gpulet, about: the shares times the ranges of L2 demand at each."""

@@ -8,13 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.temporal.places import GpuletPosition, TypeDemand, all_times_ms
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SLOTS = 3
 """Slots of a gpulet, at most."""

@@ -13,15 +13,11 @@ and every overestimate is raised by it.
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.cpsat.capacity.configurations import Configurations
+from instances.arrays import Flags, Floats, Ints
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 MARGIN = 1e-11
 """Relative room for rounding."""

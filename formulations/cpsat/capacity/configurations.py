@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.rates import Rates
 from formulations.sized_choices import servable_choices
+from instances.arrays import Floats, Ints
 from instances.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Configurations(NamedTuple):

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.cpsat.capacity.cell import MARGIN, overestimate, throughput_of
 from formulations.cpsat.capacity.configurations import Configurations
+from instances.arrays import Ints
 from instances.tables import Tables
-
-Ints = NDArray[np.int64]
 
 CLOSED_WITHIN = 5e-10
 """Relative difference from the bound at which a plan is the best."""

@@ -8,12 +8,10 @@ prices are improved one type at a time.
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.cpsat.capacity.configurations import Configurations
+from instances.arrays import Floats
 from instances.tables import Tables
-
-Floats = NDArray[np.float64]
 
 ROUNDS, STEPS = 3, 40
 """Passes over the GPU types, and steps of a golden-section search in each."""

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from bench.api import Outcome, Run, Scheduler, Status
 from bench.judging.judge import judge
@@ -26,14 +25,13 @@ from heuristics.ideal import Ideal
 from heuristics.local_search import LocalSearch
 from heuristics.sbp import SquishyBinPacking
 from instances import Gpulet, GpuPool, GpuType, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot, Workload
+from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.interference import gpu_time_beside_ms
 from instances.suites import suite
 from instances.tables import gpu_tables
 from instances.view import View
 from tests.formulations.exhaustive import small_batches
-
-Floats = NDArray[np.float64]
 
 RTX = gpu_type("rtx2080ti")
 HEURISTICS: tuple[Scheduler, ...] = (

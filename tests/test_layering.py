@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
-    ("api", "code_version", "experiment", "gc_pause", "judging", "simulation"),
+    ("api", "code_version", "experiment", "extras", "gc_pause", "judging", "simulation"),
     ("ledger", "plan_simulation", "schedulers"),
     ("evaluation", "formatting", "labels", "scenarios", "selection"),
     ("task", "online"),

@@ -11,6 +11,7 @@ import typer
 from bench.cli.lazy import Subcommand, lazy_group
 from bench.cli.options import examples
 from bench.cli.terminal import emit, open_closed_streams, say
+from bench.extras import how_to_install
 
 # The class of everything wrong with a command line; typer does not export it.
 UsageError: Any = typer.BadParameter.__base__
@@ -98,6 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, InputError):
             raise
         say(f"error: {error}")
+        return 2
+    except ModuleNotFoundError as error:
+        if (problem := how_to_install(error)) is None:
+            raise
+        say(f"error: {problem}")
         return 2
     return code or 0
 

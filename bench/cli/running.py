@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bench.cli.options import DEFAULT_LEDGER
 from bench.cli.terminal import say
 from bench.cli.views.progress import Progress
+from bench.extras import how_to_install
 from bench.formatting import short
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -71,5 +72,7 @@ def _cluster(address: str) -> "DaskCluster":
     try:
         from bench.runner.cluster import DaskCluster  # dask is an extra
     except ModuleNotFoundError as error:
-        raise InputError("--cluster", f'needs {error.name}: pip install "gpushare-bench[cluster]"') from None
+        if (problem := how_to_install(error)) is None:
+            raise
+        raise InputError("--cluster", problem) from None
     return DaskCluster(address)

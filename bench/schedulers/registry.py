@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench.api import Scheduler
+from bench.extras import how_to_install
 from instances.errors import InputError, unknown_name
 
 GROUP = "bench.schedulers"
@@ -143,6 +144,10 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
         raise InputError(target, "is no place of a class; expected MODULE:CLASS")
     try:
         found = attrgetter(attribute)(_file_module(Path(module)) if in_file else import_module(module))
+    except ModuleNotFoundError as error:
+        if (problem := how_to_install(error)) is None:
+            raise
+        raise InputError(target, problem) from None
     except AttributeError as error:
         if error.name not in attribute.split("."):  # the module itself failed
             raise

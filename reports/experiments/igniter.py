@@ -237,7 +237,7 @@ MOTIVATION = (
         reason="the light profile fits a line to three samples",
     ),
     Claim(
-        what="– power at the same batches, predicted by the model `igniter`",
+        what="– power at the same batches, AlexNet and VGG-19, predicted by the model `igniter`",
         paper=(108, 156, 139, 179),
         ours=_demands(1),
         form="{:.0f}–{:.0f} W, {:.0f}–{:.0f} W",

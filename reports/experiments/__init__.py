@@ -1,7 +1,7 @@
-"""EXPERIMENTS.md: what the papers report beside what a ledger has, written by templates and queries.
+"""EXPERIMENTS.md: the papers' numbers beside those of a ledger, written from templates and queries.
 
-Words stand in ``templates``, a file for each section; every number is the answer of a query over runs, or of a function
-that needs none. A section is a module here: its tables and tuples of ``Claim`` are what its template may show.
+``templates`` has the text, one file for each section. Every number comes from a query over runs or from a function that
+needs no runs. Each section is a module of this package; its template shows the module's tables and tuples of ``Claim``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,18 +24,18 @@ SECTIONS = {
     "mediator": "MediatorDNN (Nabavinejad, Reda, Guo)",
     "parvagpu": "ParvaGPU (SC24)",
     "models": "Performance models",
-    "optimum": "How far from the optimum?",
-    "serving": "What plans do under real arrivals",
+    "optimum": "Distance from the optimum",
+    "serving": "Plans under random arrivals",
     "hardware": "On hardware",
 }
-"""Headings by module, which names its template, too."""
+"""Headings by name of the module; the template has the same name."""
 
 _COMMANDS_TOLD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The document, its tables by section and name (``optimum.gaps``), and the needs whose runs it lacks."""
+    """The document's text, its tables by section and name (``optimum.gaps``), and the needs whose runs are missing."""
 
     text: str
     tables: Mapping[str, str]
@@ -43,13 +43,13 @@ class Document:
 
 
 def render(ledger: "Ledger") -> Document:
-    """Return the document made from what a ledger has."""
+    """Return the document made from a ledger."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - Markdown, and nothing in it comes from outside
+        autoescape=False,  # noqa: S701 - Markdown without input from outside
     )
     runs, parts, lines = Runs(ledger), [], []
     made: dict[str, str] = {}
@@ -68,7 +68,7 @@ def render(ledger: "Ledger") -> Document:
 
 
 def _tables(name: str, runs: Runs, tally: Tally) -> Mapping[str, str]:
-    """Return by name, in lower case, the tables that a module has, filled."""
+    """Return the filled tables of a module by name in lower case."""
     found = {}
     for key, value in vars(import_module(f"{__name__}.{name}")).items():
         if isinstance(value, QueryTable):
@@ -79,7 +79,7 @@ def _tables(name: str, runs: Runs, tally: Tally) -> Mapping[str, str]:
 
 
 def _lacking(needs: "Sequence[Need]") -> str:
-    """Return the commands that make what a section lacks."""
+    """Return the commands that make the missing runs of a section."""
     commands = [f"\n- no runs: `{need.command}`" for need in merged(needs)]
     more = len(commands) - _COMMANDS_TOLD
     others = f"\n- and {more} more; `bench report --experiments --run` makes all of them" if more > 0 else ""
@@ -87,7 +87,7 @@ def _lacking(needs: "Sequence[Need]") -> str:
 
 
 def _made(runs: Runs) -> str:
-    """Return in a sentence how many runs the document is made from, and when, by what and where they were made."""
+    """Return a sentence with the number of runs, their dates, their code and their machines."""
     if not runs.used:
         return "No runs."
     rows = runs.used.values()
@@ -99,6 +99,6 @@ def _made(runs: Runs) -> str:
 
 
 def _code(row: "Row") -> str:
-    """Return in words which code made a run."""
+    """Return the commit that made a run, in words."""
     commit = row.provenance["commit"]
     return "no commit" if commit is None else f"{commit[:9]}{' with changes' if row.provenance['dirty'] else ''}"

@@ -1,7 +1,7 @@
-"""Tables of EXPERIMENTS.md that another document shows, too, between marks that name them.
+"""Blocks: copies of tables of EXPERIMENTS.md in another document.
 
-A block begins with ``<!-- table: optimum.gaps -->``, the module of a section and the table's name there, and ends with
-``<!-- end -->``. What is between is replaced whenever EXPERIMENTS.md is written, so that the two never differ.
+A block begins with ``<!-- table: optimum.gaps -->`` (the section's module and the table's name) and ends with
+``<!-- end -->``. Its content is replaced whenever EXPERIMENTS.md is written, so the copies never differ.
 """
 
 import re
@@ -13,20 +13,20 @@ _BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n)(?P<table>.*?)(<!-- end -
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """Return the name and the content of every block of a document, in their order."""
+    """Return the name and the content of every block of a document, in order."""
     return [(found["name"], found["table"].strip()) for found in _BLOCK.finditer(text)]
 
 
 def refreshed(text: str, tables: Mapping[str, str], where: str) -> str:
-    """Return a document with the tables in its blocks made anew.
+    """Return a document with new tables in its blocks.
 
     Raises
     ------
     InputError
-        If a block names no table, or one has no end; ``where`` names the document.
+        If a block names an unknown table or has no end; ``where`` names the document in the message.
     """
     if text.count("<!-- table: ") != len(blocks(text)):
-        raise InputError(where, "has a `<!-- table: NAME -->` without an `<!-- end -->` behind it")
+        raise InputError(where, "has a `<!-- table: NAME -->` without an `<!-- end -->` after it")
 
     def anew(found: re.Match[str]) -> str:
         name = found["name"]

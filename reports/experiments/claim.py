@@ -1,4 +1,4 @@
-"""Claims: a statement of a paper beside what comes out here, and a verdict on the two."""
+"""Claims: a paper's statement, our numbers, and a verdict on the two."""
 
 import math
 from collections import Counter
@@ -10,21 +10,21 @@ from typing import Any
 from reports.experiments.runs import NotAtHandError, Runs
 
 Values = tuple[Any, ...]
-"""Numbers and words; ``None`` where a run has none."""
+"""Numbers and words; ``None`` marks a value that a run does not have."""
 
 HEAD = ("what", "paper", "here", "verdict", "reason or note")
 
 NOTHING_PUBLISHED = "–"
-"""The paper's column of a line that the paper says nothing about; such a line has no verdict."""
+"""The paper's column of a line without a number in the paper; such a line has no verdict."""
 
 
 class ClaimVerdict(StrEnum):
-    """How the numbers here compare with the paper's."""
+    """Verdicts on our numbers beside the paper's."""
 
     REPRODUCED = "reproduced"
     """They agree within the stated tolerance."""
     BETTER = "better"
-    """They differ in the direction that people want, by a stated factor."""
+    """Ours is better by a stated factor."""
     DIFFERENT = "different"
     """They differ, for a stated reason."""
     NOT_COMPARABLE = "not comparable"
@@ -33,7 +33,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A line of a table of comparisons.
+    """A line of a table that compares the paper's numbers with ours.
 
     Attributes
     ----------
@@ -42,25 +42,25 @@ class Claim:
     paper
         The paper's numbers, or its words where it gives none.
     ours
-        The query that computes the same numbers.
+        The query that computes our numbers.
     form
-        The text of both: a format string with a place for each number.
+        Format string of both, with a place for each number.
     within
         Largest relative difference from the paper's numbers at which the claim is reproduced.
     holds
-        The test that replaces ``within``: whether our numbers say what the paper says.
+        Test that replaces ``within``: whether our numbers support the paper's statement.
     criterion
-        ``holds`` in words; it stands beside the verdict.
+        ``holds`` in words; the table shows it beside the verdict.
     better
-        The factor by which our numbers are better than the paper's, at most 1 if they are not: see ``below``. ``None``
-        where neither direction is better.
+        The factor by which our numbers are better than the paper's, at most 1 if they are not; see ``below``. ``None``
+        if no direction is better.
     not_comparable
-        Why the two cannot be compared, whatever the numbers: the paper withholds an input that decides the number, the
-        number served to calibrate ours, or ours is another quantity. Empty where they can be.
+        The reason why the two cannot be compared: the paper withholds an input that decides the number, our times are
+        calibrated to the number, or ours is another quantity. Empty if they can be compared.
     reason
-        Why they differ; appears with the verdict *different* only.
+        The reason of the difference; the table shows it only with the verdict *different*.
     note
-        What to know in any case.
+        A remark that the table always shows.
     """
 
     what: str
@@ -77,17 +77,17 @@ class Claim:
 
     def __post_init__(self) -> None:
         if (self.holds is None) != (not self.criterion):
-            raise ValueError(f"{self.what}: `holds` and `criterion` come together")
+            raise ValueError(f"{self.what}: has only one of `holds` and `criterion`; expected both or none")
         if isinstance(self.paper, str) and self.published and self.holds is None and not self.not_comparable:
-            raise ValueError(f"{self.what}: words need `holds` or `not_comparable`")
+            raise ValueError(f"{self.what}: the paper's statement is in words; expected `holds` or `not_comparable`")
 
     @property
     def published(self) -> bool:
-        """Whether the paper says anything to compare with."""
+        """Whether the paper has a number or statement to compare with."""
         return self.paper != NOTHING_PUBLISHED
 
     def verdict(self, ours: Values) -> ClaimVerdict | None:
-        """Return the verdict on our numbers; ``None`` where the paper says nothing."""
+        """Return the verdict on our numbers; ``None`` if the paper has none."""
         if not self.published:
             return None
         if self.not_comparable:
@@ -110,7 +110,7 @@ class Claim:
         return "no plan" if None in values else self.form.format(*values)
 
     def judged(self, ours: Values) -> tuple[str, str]:
-        """Return the last two cells of the line: the verdict with its measure, and the reason or note."""
+        """Return the last two cells of the line: the verdict with its tolerance or factor, and the reason or note."""
         match self.verdict(ours):
             case None:
                 return "", self.note
@@ -133,17 +133,17 @@ def below(paper: float) -> Callable[..., float]:
 
 @dataclass(frozen=True, slots=True)
 class QueryTable:
-    """A table: its head, and its lines of words and queries."""
+    """A table: its head, and lines of texts and queries."""
 
     head: tuple[str, ...]
     lines: "Sequence[tuple[str | Callable[[Runs], str], ...]]"
 
 
-NOT_AT_HAND = "not at hand"
-"""Counted in the place of a verdict where runs or measurements are missing."""
+NOT_AT_HAND = "no data"
+"""Entry of the summary for claims without a verdict, because runs or measurements are missing."""
 
 Tally = Counter[str]
-"""Claims of a section by verdict, and those ``NOT_AT_HAND``."""
+"""Number of claims of a section by verdict, and of those ``NOT_AT_HAND``."""
 
 COUNTED = (*ClaimVerdict, NOT_AT_HAND)
 
@@ -182,7 +182,7 @@ def duration(seconds: float | None) -> str:
 
 
 def answer(query: "Callable[[Runs], str]", runs: "Runs") -> str:
-    """Return the answer to a query, or what it lacks."""
+    """Return the answer to a query, or the name of the missing data."""
     try:
         return query(runs)
     except NotAtHandError as missing:

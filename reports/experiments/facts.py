@@ -1,4 +1,4 @@
-"""Facts that take too long to measure with every document: measured once, with the command that repeats them."""
+"""Facts measured once, because measuring them takes too long for every document."""
 
 import tomllib
 from pathlib import Path
@@ -7,7 +7,7 @@ from reports.experiments.claim import QueryTable
 
 
 def measured_once(section: str) -> QueryTable:
-    """Return the facts of ``measured.toml`` that belong to a section as a table."""
+    """Return the facts of a section in ``measured.toml`` as a table."""
     facts = tomllib.loads(Path(__file__).with_name("measured.toml").read_text(encoding="utf-8"))["fact"]
     own = [fact for fact in facts if fact["section"] == section]
     return QueryTable(

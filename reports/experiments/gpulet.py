@@ -1,4 +1,4 @@
-"""gpulet (ATC 2022; arXiv 2021): schedulable scenarios, largest rates, and a load that changes."""
+"""gpulet (ATC 2022; arXiv 2021): schedulable scenarios, largest rates, and a changing load."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -75,7 +75,11 @@ def _taken(need: Need) -> Callable[[Runs], str]:
 
 
 COUNTS = QueryTable(
-    ("scheduler", *(f"plans / confirmed, `{scenarios}`" for scenarios in SETS), "all decisions of the larger (median)"),
+    (
+        "scheduler",
+        *(f"plans / confirmed, `{scenarios}`" for scenarios in SETS),
+        "all decisions, larger set (median)",
+    ),
     [
         (label, *(_counted(_on(scenarios, label)) for scenarios in SETS), _taken(_on(SETS[-1], label)))
         for label in VARIANTS
@@ -88,7 +92,7 @@ def _accepted(*needs: Need) -> Callable[[Runs], Values]:
 
 
 def _missed(figure: ModuleType, *, second_pass: bool = False) -> Callable[[Runs], Values]:
-    """Scenarios of the ideal scheduler that gpulet has no plan for."""
+    """Query the scenarios that the ideal scheduler can plan but gpulet cannot."""
 
     def query(runs: Runs) -> Values:
         (ours,), (ideal,) = runs.each(_beside_the_ideal(figure, second_pass))
@@ -99,7 +103,7 @@ def _missed(figure: ModuleType, *, second_pass: bool = False) -> Callable[[Runs]
 
 
 def _beside_the_ideal(figure: ModuleType, second_pass: bool) -> tuple[Need, Need]:
-    """Return the figure's runs of gpulet+int, perhaps with a second pass, and of the ideal scheduler."""
+    """Return the needs for gpulet+int, with a second pass if asked, and for the ideal scheduler."""
     printed: Need = figure.NEEDS["gpulet+int"]
     again = tuple(text.replace(".second_pass=false", ".second_pass=true") for text in printed.parameters)
     return replace(printed, parameters=again) if second_pass else printed, figure.NEEDS["ideal"]
@@ -115,7 +119,7 @@ def _three_ways(runs: Runs) -> Values:
 
 
 def _of_the_ideal(figure: ModuleType, *, second_pass: bool = False) -> Callable[[Runs], Values]:
-    """The mean in percent of the ideal scheduler's scale, and where it is least."""
+    """Query gpulet+int's scale in percent of the ideal scheduler's: the mean, and the least with its instance."""
 
     def query(runs: Runs) -> Values:
         rows = runs.each(_beside_the_ideal(figure, second_pass))
@@ -128,7 +132,7 @@ def _of_the_ideal(figure: ModuleType, *, second_pass: bool = False) -> Callable[
 
 
 def _course(setting: online_plot.Setting) -> Callable[[Runs], Values]:
-    """Percentage not in time while plans follow the load and by the first plan, and least and most GPUs."""
+    """Query the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
 
     def query(_: Runs) -> Values:
         following, kept = (online_plot.course(setting, policy) for policy in ("reschedule", "static"))
@@ -140,12 +144,12 @@ def _course(setting: online_plot.Setting) -> Callable[[Runs], Values]:
 
 
 def _fifth_of_the_gpu(batch: int) -> Callable[[Runs], Values]:
-    """Query how many times as long a batch takes on a fifth of the GPU: by model."""
+    """Query the time of a batch on a fifth of the GPU over the time on all of it, by model."""
     return lambda _: tuple(gpulet_batches.gain(model, batch) for model in gpulet_batches.MODELS)
 
 
 def _half(_: Runs) -> Values:
-    """Return the rate that half the GPU serves in parts of the whole GPU's: least and most."""
+    """Return the least and largest ratio of the rate on half the GPU to the rate on the whole GPU."""
     found = gpulet_partitions.half_gpu_part(SETS[1]).values()
     return min(found), max(found)
 
@@ -155,13 +159,13 @@ _MODELS = ", ".join(gpulet_batches.MODELS)
 MOTIVATION = (
     *(
         Claim(
-            what=f"ATC Fig. 4, arXiv Fig. 3: time on a fifth of the GPU over all of it, batch {batch}: {_MODELS}",
+            what=f"ATC Fig. 4, arXiv Fig. 3: time on a fifth of a GPU over time on all of it, batch {batch}: {_MODELS}",
             paper=said,
             ours=_fifth_of_the_gpu(batch),
             form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
             holds=holds,
             criterion=criterion,
-            reason="the times are calibrated from another GPU; its VGG-16 fills a GPU with a single image",
+            reason="our times are calibrated from another GPU, on which VGG-16 fills the GPU with a single image",
         )
         for batch, said, holds, criterion in (
             (32, "steep", lambda *gains: min(gains) >= 3.0, "at least 3 times for each"),
@@ -169,17 +173,17 @@ MOTIVATION = (
         )
     ),
     Claim(
-        what="ATC Fig. 9, arXiv Fig. 8: rate on half the GPU over that on all of it, least and most",
+        what="ATC Fig. 9, arXiv Fig. 8: rate on half the GPU over rate on the whole GPU, least and most",
         paper="a clear knee: well above one half",
         ours=_half,
         form="{:.2f}, {:.2f}",
         holds=lambda least, _: least >= 0.6,
         criterion="at least 0.6 for each model",
-        reason="with the calibrated times batches fill every share, so the rate is in proportion to it",
+        reason="with our calibrated times, batches fill every share, so the rate is proportional to the share",
     ),
     Claim(
-        what="arXiv Fig. 5: largest rate of LeNet and VGG-16 with at most 1 % late, by turns and at 20:80",
-        paper="20:80 copes with far higher rates",
+        what="arXiv Fig. 5: largest rate of LeNet and VGG-16 with at most 1 % late, in turns and at shares of 20:80",
+        paper="20:80 serves far higher rates",
         ours=lambda _: tuple(map(gpulet_arxiv_fig5.largest_rate_rps, gpulet_arxiv_fig5.SCHEMES)),
         form="{:g} and {:g} req/s each",
         holds=lambda turns, shares: shares >= 2.0 * turns and shares > 0.0,
@@ -187,107 +191,107 @@ MOTIVATION = (
     ),
 )
 
-_LATER = "; by the first plan, kept, {:.1f} %; {} to {} GPUs"
+_LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
 
 CLAIMS = (
     Claim(
-        what="ATC Fig. 5: `sbp` on whole GPUs and on halves, of 19,682",
+        what="ATC Fig. 5: scenarios that `sbp` can plan on whole GPUs and on halves, of 19,682",
         paper=(5772, 19682),
         ours=_accepted(*gpulet_fig5.NEEDS.values()),
         form="{:,} and {:,}",
         within=0.02,
-        reason="the times are calibrated; more of the scenarios fit on whole GPUs",
+        reason="our times are calibrated; with them more scenarios fit on whole GPUs",
     ),
     Claim(
-        what="ATC Fig. 6: four pairs on two GPUs by turns, in space, best partition",
+        what="ATC Fig. 6: relative scale of four pairs on two GPUs: in turns, in space, in the best partition",
         paper=(1.0 / 1.51, 1.0, 1.23),
         ours=_three_ways,
         form="{:.2f} : {:.2f} : {:.2f}",
         within=0.1,
-        reason="the order is the paper's; temporal sharing loses less with the calibrated times",
+        reason="the order is that of the paper; temporal sharing loses less with our calibrated times",
     ),
     Claim(
-        what="ATC Fig. 16: missed of the ideal's scenarios",
+        what="ATC Fig. 16: scenarios of `ideal` that elastic partitioning misses",
         paper=(520, 2.6),
         ours=_missed(gpulet_fig16),
         form="{} ({:.1f} %)",
         holds=lambda _, missed_pct: abs(missed_pct - 2.6) <= 0.5,
         criterion="within half a point",
-        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+        reason="Algorithm 1 as printed has one pass; the next line adds a second pass",
     ),
     Claim(
-        what="– with a second pass, ATC Fig. 16: missed of the ideal's scenarios",
+        what="– ATC Fig. 16 with a second pass",
         paper=(520, 2.6),
         ours=_missed(gpulet_fig16, second_pass=True),
         form="{} ({:.1f} %)",
         holds=lambda _, missed_pct: abs(missed_pct - 2.6) <= 0.5,
         criterion="within half a point",
-        reason="the times are calibrated",
+        reason="our times are calibrated",
     ),
     Claim(
-        what="ATC Fig. 17: largest scale in parts of the ideal's: mean, least",
+        what="ATC Fig. 17: largest scale relative to `ideal`: mean, least",
         paper="92.6 %",
         ours=_of_the_ideal(gpulet_fig17),
         form="{:.1f} %; {} {:.1f} %",
         holds=lambda mean, *_: abs(mean - 92.6) <= 2.0,
         criterion="the mean within 2 points",
-        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+        reason="Algorithm 1 as printed has one pass; the next line adds a second pass",
     ),
     Claim(
-        what="– with a second pass, ATC Fig. 17: largest scale in parts of the ideal's: mean, least",
+        what="– ATC Fig. 17 with a second pass",
         paper="92.6 %",
         ours=_of_the_ideal(gpulet_fig17, second_pass=True),
         form="{:.1f} %; {} {:.1f} %",
         holds=lambda mean, *_: abs(mean - 92.6) <= 2.0,
         criterion="the mean within 2 points",
-        reason="the times are calibrated",
+        reason="our times are calibrated",
     ),
     Claim(
-        what="arXiv Fig. 4: `sbp` on halves, of 1,023",
+        what="arXiv Fig. 4: scenarios that `sbp` can plan on halves, of 1,023",
         paper=(1023,),
         ours=_accepted(gpulet_arxiv_fig4.NEEDS["sbp, halves"]),
         form="{:,}",
         within=0.02,
-        reason="the catalogue has the times of the ATC testbed, which are longer",
+        reason="our catalogue has the longer times of the ATC testbed",
     ),
     Claim(
-        what="arXiv Fig. 15: missed of the ideal's scenarios",
+        what="arXiv Fig. 15: scenarios of `ideal` that elastic partitioning misses",
         paper=(18, 1.8),
         ours=_missed(gpulet_arxiv_fig15),
         form="{} ({:.1f} %)",
         holds=lambda _, missed_pct: abs(missed_pct - 1.8) <= 0.5,
         criterion="within half a point",
-        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+        reason="Algorithm 1 as printed has one pass; the next line adds a second pass",
     ),
     Claim(
-        what="– with a second pass, arXiv Fig. 15: missed of the ideal's scenarios",
+        what="– arXiv Fig. 15 with a second pass",
         paper=(18, 1.8),
         ours=_missed(gpulet_arxiv_fig15, second_pass=True),
         form="{} ({:.1f} %)",
         holds=lambda _, missed_pct: abs(missed_pct - 1.8) <= 0.5,
         criterion="within half a point",
-        reason="the times are longer: the ideal scheduler has no plan for a quarter of the scenarios either",
+        reason="our times are longer; even `ideal` has no plan for a quarter of the scenarios",
     ),
     Claim(
-        what="arXiv Fig. 16: largest scale in parts of the ideal's: mean, least",
+        what="arXiv Fig. 16: largest scale relative to `ideal`: mean, least",
         paper="92.3 %; traffic 87.7 %",
         ours=_of_the_ideal(gpulet_arxiv_fig16),
         form="{:.1f} %; {} {:.1f} %",
         holds=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
         criterion="the mean within 2 points, traffic the least",
-        reason="Algorithm 1 as printed is one pass; the next line has a second one",
+        reason="Algorithm 1 as printed has one pass; the next line adds a second pass",
     ),
     Claim(
-        what="– with a second pass, arXiv Fig. 16: largest scale in parts of the ideal's: mean, least",
+        what="– arXiv Fig. 16 with a second pass",
         paper="92.3 %; traffic 87.7 %",
         ours=_of_the_ideal(gpulet_arxiv_fig16, second_pass=True),
         form="{:.1f} %; {} {:.1f} %",
         holds=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
         criterion="the mean within 2 points, traffic the least",
-        reason="the times are calibrated",
+        reason="our times are calibrated",
     ),
     Claim(
-        what="ATC Fig. 15: a changing load of scen3, not in time",
+        what="ATC Fig. 15: requests not in time under a changing load of scen3",
         paper="GPUs follow the load, violations stay low",
         ours=_course(gpulet_fig15.SETTING),
         form="{:.2f} %" + _LATER,
@@ -295,17 +299,17 @@ CLAIMS = (
         criterion="at most 1 % late, and the number of GPUs changes",
     ),
     Claim(
-        what="arXiv Fig. 14: a changing load of five models, not in time",
+        what="arXiv Fig. 14: requests not in time under a changing load of five models",
         paper="0.14 %",
         ours=_course(gpulet_arxiv_fig14.SETTING),
         form="{:.2f} %" + _LATER,
-        not_comparable="the paper gives every model a trace of its own and does not publish them",
+        not_comparable="the paper uses a trace for each model and does not publish the traces",
     ),
 )
 
 
 def _rate(needs: Mapping[str, Need], label: str, instance: str) -> Callable[[Runs], str]:
-    """What a climb reaches, and the most that there is a plan for, marked where its simulation is in time."""
+    """Query the largest rate served in time and the largest rate with a plan, marked if its simulation is in time."""
 
     def query(runs: Runs) -> str:
         reached = climb_of(runs, needs[label], instance)
@@ -319,12 +323,12 @@ def _rate(needs: Mapping[str, Need], label: str, instance: str) -> Callable[[Run
 
 
 def climb_of(runs: Runs, need: Need, instance: str) -> float:
-    """Return the largest rates that are served in time, in requests per second."""
+    """Return the sum of the largest rates that are served in time, in requests per second."""
     return runs.climbs(need)[instance].throughput_rps
 
 
 def planned_at(runs: Runs, need: Need, instance: str) -> "Row":
-    """Return the run of a need on one of its instances."""
+    """Return the row of a need for one of its instances."""
     return next(row for row in runs.rows(need) if row.instance == instance)
 
 
@@ -339,7 +343,7 @@ RATES, ARXIV_RATES = _rates(gpulet_fig13), _rates(gpulet_arxiv_fig12)
 
 
 def _ahead(figure: ModuleType, others: Sequence[str]) -> Callable[[Runs], Values]:
-    """By how many percent gpulet+int is ahead of each of ``others``, on average over the instances, as planned."""
+    """Query the mean lead of gpulet+int over each of ``others`` in percent of the planned scale."""
 
     def query(runs: Runs) -> Values:
         ours, *theirs = (
@@ -354,7 +358,7 @@ def _ahead(figure: ModuleType, others: Sequence[str]) -> Callable[[Runs], Values
 
 
 def _blind_and_late(runs: Runs) -> Values:
-    """On how many instances the most that blind plans promise is not served in time, and on how many of all."""
+    """Return the number of instances whose largest blind plan is not in time, and the number of instances."""
     rows = runs.rows(gpulet_fig14.NEEDS["gpulet"])
     late = [late_fraction(row) for row in rows]
     if None in late:
@@ -364,26 +368,26 @@ def _blind_and_late(runs: Runs) -> Values:
 
 RATE_CLAIMS = (
     Claim(
-        what="ATC Fig. 13: gpulet+int over `sbp` and greedy, as planned, mean",
+        what="ATC Fig. 13: mean lead of gpulet+int over `sbp` and greedy, as planned",
         paper=(61.7, 81.2),
         ours=_ahead(gpulet_fig13, ("sbp", "greedy")),
         form="{:+.1f} %, {:+.1f} %",
         within=0.1,
-        reason="the times are calibrated; squishy bin packing and greedy best fit fill their GPUs better here",
+        reason="our times are calibrated; squishy bin packing and greedy best fit fill their GPUs better here",
     ),
     Claim(
-        what="arXiv Fig. 12: gpulet+int over `sbp` and self-tuning, as planned, mean",
+        what="arXiv Fig. 12: mean lead of gpulet+int over `sbp` and self-tuning, as planned",
         paper=(102.6, 74.8),
         ours=_ahead(gpulet_arxiv_fig12, ("sbp", "self-tuning")),
         form="{:+.1f} %, {:+.1f} %",
         within=0.1,
-        reason="as above",
+        reason="as in the line above",
     ),
     Claim(
-        what="ATC Fig. 14: blind plans for the largest rates that are late",
+        what="ATC Fig. 14: blind plans that are late at their largest rates",
         paper=(3, 7),
         ours=_blind_and_late,
         form="{} of {}",
-        reason="blind plans are filled to the last request here",
+        reason="our blind plans are filled to the last request",
     ),
 )

@@ -1,4 +1,4 @@
-"""Plans and profiles on hardware: what was checked without a GPU."""
+"""Checks of replay and profiling that need no GPU."""
 
 from reports.experiments.facts import measured_once
 

@@ -1,4 +1,4 @@
-"""iGniter (Xu et al., TPDS 2022): its plans, its decision times, and its runs over time."""
+"""iGniter (Xu et al., TPDS 2022): plans, decision times, and runs over time."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -30,7 +30,7 @@ BASELINES = ("gpu-lets+", "ffd+", "gslice+")
 
 
 def twelve(scheduler: str) -> Need:
-    """Return the run of a scheduler on the twelve workloads."""
+    """Return the need for the run of a scheduler on the twelve workloads."""
     return Need("igniter-12", (scheduler,), parameters=IGNITER if scheduler == "igniter" else ())
 
 
@@ -52,7 +52,7 @@ def _judged_late(runs: Runs) -> Values:
 
 
 def _simulated_late(runs: Runs) -> Values:
-    """Return of each scheduler how many workloads are in violation under constant arrivals."""
+    """Return the number of workloads in violation under constant arrivals, by scheduler."""
     constant, _poisson = igniter_fig14_violations.NEEDS
     late = {row.scheduler: row.sim_violating for row in runs.rows(constant)}
     return tuple(late[scheduler] for scheduler in ("igniter", *BASELINES))
@@ -72,7 +72,7 @@ def _decision_ms(need: Need) -> Callable[[Runs], Values]:
 
 
 def _place(scheduler: str) -> Callable[[Runs], Values]:
-    """Where the second workload is."""
+    """Query the GPU and the share of the second workload."""
 
     def query(runs: Runs) -> Values:
         found = pieces(runs.row(twelve(scheduler)), the_instance("igniter-12"))
@@ -90,12 +90,12 @@ def _on_several(row: "Row") -> str:
 
 
 def _throughput(_: Runs) -> Values:
-    """What is served of W10 in the last period."""
+    """Return the throughput of W10 in the last period, tuned and planned."""
     return tuple(igniter_fig15.series(course)[1][-1] for course in courses().values())
 
 
 def _share_and_batch(_: Runs) -> Values:
-    """Of W10 at the begin and the end, tuned and planned."""
+    """Return share and batch of W10 at the start and at the end, tuned and planned."""
     found = []
     for course in courses().values():
         shares, batches = igniter_fig16.series(course)
@@ -105,7 +105,7 @@ def _share_and_batch(_: Runs) -> Values:
 
 @cache
 def _late_by_second() -> tuple[float, ...]:
-    """Percentage of the requests not in time of the worst workload, second by second, with shadow processes."""
+    """Return the percentage of requests not in time of the worst workload with shadow processes, by second."""
     static, shadow = (igniter_fig17.course(policy) for policy in ("static", "shadow"))
     broken = igniter_fig17.violating(static)
     return tuple(map(max, zip(*(igniter_fig17.late_pct(shadow, workload) for workload in broken), strict=True)))
@@ -133,7 +133,7 @@ def _beside_measured(_: Runs) -> Values:
 
 
 def _beside_predicted(_: Runs) -> Values:
-    """Return the same by iGniter's own model."""
+    """Return the same growth as predicted by iGniter's own model."""
     found = [igniter_motivation.neighbour_slowdown("igniter", name) for name in igniter_motivation.NEIGHBOURS]
     return 100.0 * (min(map(min, found)) - 1.0), 100.0 * (max(map(max, found)) - 1.0)
 
@@ -146,7 +146,7 @@ def _l2_measured(_: Runs) -> Values:
 
 
 def _demands(quantity: int) -> Callable[[Runs], Values]:
-    """Query the L2 utilisation (0) or the power (1) of each neighbour by the model, at the ends of the batches."""
+    """Query the predicted L2 utilisation (0) or power (1) of each neighbour at its smallest and largest batch."""
 
     def query(_: Runs) -> Values:
         found = [igniter_motivation.neighbour_demands(name)[quantity] for name in igniter_motivation.NEIGHBOURS]
@@ -197,29 +197,29 @@ def _table1(of: "Callable[[Row], int | None]") -> Callable[[Runs], Values]:
 
 MOTIVATION = (
     Claim(
-        what="Fig. 3: latency of two to five copies over that alone",
+        what="Fig. 3: growth of latency with two to five copies on the GPU",
         paper="0.83–34.98 %, together with Fig. 4",
         ours=_copies,
         form="{:.1f}–{:.1f} %",
-        not_comparable="the paper states no batch, and its range covers two figures",
+        not_comparable="the paper states no batch, and its range covers two of its figures",
     ),
     Claim(
-        what="Fig. 4: ResNet-50 beside AlexNet and VGG-19, measured",
+        what="Fig. 4: growth of ResNet-50's latency beside AlexNet and VGG-19, measured",
         paper="6.36–13.93 %",
         ours=_beside_measured,
         form="{:.1f}–{:.1f} %",
         holds=lambda least, most: least >= 6.36 and most <= 13.93,
         criterion="within the paper's range",
-        note="six of the paper's points are published",
+        note="only six of the paper's points are published",
     ),
     Claim(
-        what="– by the model `igniter`",
+        what="– the same, predicted by the model `igniter`",
         paper="6.36–13.93 %",
         ours=_beside_predicted,
         form="{:.1f}–{:.1f} %",
         holds=lambda least, most: least >= 6.36 and most <= 13.93,
         criterion="within the paper's range",
-        reason="iGniter's model counts neither PCIe nor DRAM",
+        reason="iGniter's model counts neither PCIe nor DRAM contention",
     ),
     Claim(
         what="– L2 utilisation at the smallest and the largest batch, AlexNet and VGG-19, measured",
@@ -229,38 +229,38 @@ MOTIVATION = (
         within=5e-3,
     ),
     Claim(
-        what="– by the model `igniter`",
+        what="– the same, predicted by the model `igniter`",
         paper=(11.1, 18.4, 16.9, 22.0),
         ours=_demands(0),
         form="{:.1f}–{:.1f} %, {:.1f}–{:.1f} %",
         within=0.1,
-        reason="the light profile fits a line through three samples",
+        reason="the light profile fits a line to three samples",
     ),
     Claim(
-        what="– power, AlexNet and VGG-19, by the model `igniter`",
+        what="– power at the same batches, AlexNet and VGG-19, predicted by the model `igniter`",
         paper=(108, 156, 139, 179),
         ours=_demands(1),
         form="{:.0f}–{:.0f} W, {:.0f}–{:.0f} W",
         within=0.1,
-        reason="the light profile fits a line through a few samples",
+        reason="the light profile fits a line to a few samples",
     ),
     Claim(
         what="Fig. 5: scheduling delay per added workload, ResNet-50 and AlexNet",
         paper="linear from two workloads on, larger for ResNet-50",
         ours=_delay_per_workload,
         form="{:.2g} and {:.2g} ms",
-        not_comparable="the coefficients are fitted to these measurements",
+        not_comparable="our coefficients are fitted to these measurements",
     ),
     Claim(
-        what="Fig. 7: copies of VGG-19 that slow the GPU down, and its frequency with five",
+        what="Fig. 7: number of VGG-19 copies from which the GPU throttles; frequency with five",
         paper="frequency falls once the power reaches the cap of 300 W",
         ours=_slowed,
         form="from {}, {:,.0f} MHz",
-        not_comparable="the coefficients are fitted to these measurements",
+        not_comparable="our coefficients are fitted to these measurements",
     ),
     Claim(
         what=f"Fig. 8: mean error of equation 11, batches {', '.join(map(str, igniter_profile.BATCHES))}",
-        paper="the active time falls with the share as an inverse",
+        paper="active time is inversely proportional to the share",
         ours=_fit_errors,
         form="{:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} %",
         holds=lambda *errors: max(errors) <= 10.0,
@@ -278,7 +278,7 @@ MOTIVATION = (
         paper=tuple(violating for _, violating in igniter_table1.PAPER.values()),
         ours=_table1(lambda row: row.violations),
         form="{}, {}, {}",
-        reason="the paper measures the original GSLICE and gpu-lets; the judge sees iGniter's versions",
+        reason="the paper measures the original GSLICE and gpu-lets; here the judge checks iGniter's versions",
     ),
 )
 
@@ -298,9 +298,9 @@ PLANS = (
             note=note,
         )
         for scheduler, paper, note in (
-            ("igniter", (6, 18.36), "share for share the published plan, which a test compares"),
+            ("igniter", (6, 18.36), "every share is that of the published plan; a test compares them"),
             ("ffd+", (5, 15.30), ""),
-            ("gpu-lets+", (8, 24.48), "by gpulet's pair model"),
+            ("gpu-lets+", (8, 24.48), "planned with gpulet's pair model"),
             ("gslice+", (6, 18.36), ""),
         )
     ),
@@ -309,11 +309,11 @@ PLANS = (
         paper=tuple(igniter_fig14_violations.PAPER[scheduler] for scheduler in ("igniter", *BASELINES)),
         ours=_simulated_late,
         form="{}, {}, {}, {}",
-        reason="batches of the simulation do not vary; those of the paper's GPUs do",
-        note="simulated under constant arrivals; *What plans do under real arrivals* varies the batches",
+        reason="batch times vary on the paper's GPUs, but not in the simulation",
+        note="simulated under constant arrivals; *Plans under random arrivals* varies the batch times",
     ),
     Claim(
-        what="– latency budgets broken, by the judge",
+        what="– latency budgets that the plans break, by the judge",
         paper=NOTHING_PUBLISHED,
         ours=_judged_late,
         form="{}, {}, {}, {}",
@@ -324,24 +324,24 @@ PLANS = (
             paper=paper,
             ours=_place(scheduler),
             holds=lambda ours, paper=paper: str(ours).startswith(paper),
-            criterion="what the paper gives of GPU and share",
+            criterion="the GPU, and the share if the paper states it",
             reason=reason,
         )
         for (scheduler, paper), reason in zip(
             igniter_fig19.PAPER.items(),
-            ("", "W5 has the smaller part of the same GPU", "no earlier GPU has room", ""),
+            ("", "our W5 has the smaller part of the same GPU", "no earlier GPU has room", ""),
             strict=True,
         )
     ),
     Claim(
-        what="Fig. 20: the twelve workloads on T4s",
+        what="Fig. 20: GPUs for the twelve workloads on T4s",
         paper=(15, 7.89),
         ours=_gpus(T4),
         form="{} (${:.2f}/h)",
         not_comparable="the times of the T4 are calibrated to this number",
     ),
     Claim(
-        what="– workloads on several T4s",
+        what="– workloads that are split over several T4s",
         paper=("W7, W8, W10, W12",),
         ours=lambda runs: (_on_several(runs.row(T4)),),
         reason="the times of the T4 are calibrated",
@@ -370,36 +370,36 @@ PLANS = (
 OVER_TIME = (
     Claim(
         what="Fig. 15: throughput of W10 by GSLICE+ and by iGniter",
-        paper="short of its 150 req/s, and 150",
+        paper="below its 150 req/s, and 150 req/s",
         ours=_throughput,
         form="{:.0f} and {:.0f} req/s",
         holds=lambda gslice, igniter: gslice < 0.99 * igniter_fig15.RATE_RPS <= igniter,
-        criterion="below 99 % of the rate, and the rate",
+        criterion="GSLICE+ below 99 % of the rate, iGniter at or above it",
     ),
     Claim(
         what="Fig. 16: share and batch of W10 by GSLICE+",
-        paper="gives share away, W9 beside it takes more than the GPU has",
+        paper="gives share away; W9 beside it takes more share than the GPU has",
         ours=lambda runs: _share_and_batch(runs)[:4],
         form="{:g} %, {} at first; {:g} %, {} at last",
         holds=lambda first, _batch, last, _last_batch: last < first,
         criterion="the share falls",
-        reason="W10 takes the share that is left; no workload gets more than the GPU has",
+        reason="here W10 takes the free share; no workload gets more than the GPU has",
     ),
     Claim(
         what="– by iGniter",
-        paper="plans once",
+        paper="plans only once",
         ours=lambda runs: _share_and_batch(runs)[4:],
         form="{:g} %, {} at first; {:g} %, {} at last",
         holds=lambda first, batch, last, last_batch: (first, batch) == (last, last_batch),
         criterion="no change",
     ),
     Claim(
-        what="Fig. 17: a wrong prediction, mended by a shadow process",
+        what="Fig. 17: recovery from a wrong prediction with a shadow process",
         paper="P99 of W1 within its SLO after 1.5 s",
         ours=_mended,
-        form="not in time of the worst workload: {:.0f}, {:.0f}, {:.0f} % in the first three seconds, then {:.0f} %",
+        form="worst workload not in time: {:.0f}, {:.0f}, {:.0f} % in the first three seconds, then {:.0f} %",
         holds=lambda first, _second, _third, later: later <= 1.0 < first,
         criterion="above 1 % in the first second, at most 1 % after the third",
-        note="which workloads are late depends on the seed of the errors",
+        note="the seed of the errors decides which workloads are late",
     ),
 )

@@ -1,4 +1,4 @@
-"""InSS (Han et al.): its agent and its baselines on four GPUs, its baselines on sixty-four."""
+"""InSS (Han et al.): the agent and its baselines on four GPUs and on sixty-four."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ FOUR, LARGE = inss_fig3.NEEDS, inss_fig18.NEEDS
 BASELINES = ("gpulet", "gslice+", "igniter")
 _ALL = ("ts", *BASELINES)
 _GENEROUS_S = 600.0
-"""A time limit that no run reaches whose work is limited."""
+"""Time limit that no run with a work limit reaches."""
 
 _BOUND = Need(
     "4gpu", ("colgen",), parameters=("colgen.plan_class=spatial",), time_limit_s=_GENEROUS_S, work_limit=10_000_000
@@ -29,7 +29,7 @@ Figure = Callable[["Row"], float | None]
 
 
 def _rows(runs: Runs, compared: Compared, label: str) -> "list[Row]":
-    """Return the runs behind one label: of the agent one for each training."""
+    """Return the runs of one label; the agent has one run for each training."""
     return [row for rows in runs.each(compared[label]) for row in rows]
 
 
@@ -40,7 +40,7 @@ def _mean(rows: "list[Row]", of: Figure) -> float | None:
 
 
 def _figure(compared: Compared, labels: tuple[str, ...], of: Figure) -> Callable[[Runs], Values]:
-    """Query one figure of several schedulers."""
+    """Query the mean of one figure for several schedulers."""
     return lambda runs: tuple(_mean(_rows(runs, compared, label), of) for label in labels)
 
 
@@ -62,13 +62,13 @@ def _latency_ms(model: str) -> Figure:
 
 
 def _agent_ahead(runs: Runs) -> Values:
-    """By how many percent the agent promises more than each baseline."""
+    """Return the lead of the agent over each baseline in percent, by predicted value."""
     ours, *others = (_mean(_rows(runs, FOUR, label), lambda row: row.value) for label in _ALL)
     return tuple(None if ours is None or not value else 100.0 * (ours / value - 1.0) for value in others)
 
 
 def _at_most_gpus(label: str) -> Callable[[Runs], Values]:
-    """GPUs of the largest cluster with a plan, and milliseconds to decide there."""
+    """Query the GPUs of the largest cluster with a plan, and the decision time there in ms."""
 
     def query(runs: Runs) -> Values:
         points = inss_fig19.points(_rows(runs, inss_fig19.NEEDS, label))
@@ -78,7 +78,7 @@ def _at_most_gpus(label: str) -> Callable[[Runs], Values]:
 
 
 def _served_pct(label: str) -> tuple[float, float]:
-    """Percentage of what comes that is served over all of Fig. 11's load, and in the worst period."""
+    """Return the percentage of arriving requests that are served, over Fig. 11's whole load and in the worst period."""
     course = inss_fig11.course(label)
     parts = [100.0 * float(p.seen.throughput_rps.sum() / p.seen.rate_rps.sum()) for p in course.periods]
     came = sum(float(p.seen.rate_rps.sum()) * p.seen.seconds for p in course.periods)
@@ -102,7 +102,7 @@ def _growths(_: Runs) -> Values:
 
 
 def _unexplained(_: Runs) -> Values:
-    """Return the least and the largest part of the variance of a demand that its line leaves, in percent."""
+    """Return the least and the largest unexplained variance of the linear fits of demands, in percent."""
     if not measured_solo("a100"):
         raise NotAtHandError("no measurements")
     found = [100.0 * part for model in inss_models.PROFILED for part in inss_models.unexplained(model)]
@@ -111,13 +111,13 @@ def _unexplained(_: Runs) -> Values:
 
 MOTIVATION = (
     Claim(
-        what="Fig. 1: inference time of ResNet-50 from 30 to 60 % of the GPU, and from there to all of it",
-        paper="more than 60 % brings little",
+        what="Fig. 1: change of ResNet-50's inference time from 30 to 60 % of the GPU, and from 60 to 100 %",
+        paper="little gain beyond 60 %",
         ours=_beyond_knee,
         form="{:+.0f} %, {:+.1f} %",
         holds=lambda before, beyond: before <= -10.0 and abs(beyond) <= 5.0,
-        criterion="at least a tenth less, then at most 5 %",
-        note="the times are calibrated to other points of the paper",
+        criterion="at least a tenth less, then a change of at most 5 %",
+        note="our times are calibrated to other points of the paper",
     ),
     Claim(
         what="Fig. 2: growth of ResNet-50's time beside others, least and most",
@@ -126,16 +126,16 @@ MOTIVATION = (
         form="{:.1f} %, {:.1f} %",
         holds=lambda _, most: abs(most - 22.7) <= 2.0,
         criterion="the most within 2 points",
-        reason="the growths are fitted to measurements of another A100",
+        reason="our growths are fitted to measurements of another A100",
     ),
     Claim(
-        what="Fig. 7: variance of L2 and DRAM utilisation that a line in the throughput leaves",
+        what="Fig. 7: variance of L2 and DRAM utilisation that a linear fit over throughput does not explain",
         paper="excellent linear fits",
         ours=_unexplained,
         form="{:.0f} to {:.0f} %",
         holds=lambda _, most: most <= 5.0,
         criterion="at most 5 %",
-        reason="the measurements are of another A100",
+        reason="our measurements are of another A100",
     ),
 )
 
@@ -144,11 +144,11 @@ _MS = "{:.0f} by `ts`, {:.0f} by gpulet, {:.0f} by `gslice+`, {:.0f} by `igniter
 
 AGENT = (
     Claim(
-        what="Fig. 10: `ts` over gpulet, GSLICE, iGniter: throughput on four GPUs",
+        what="Fig. 10: lead of `ts` over gpulet, GSLICE and iGniter in throughput on four GPUs",
         paper=(52.8, 26.4, 86.1),
         ours=_agent_ahead,
         form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
-        not_comparable="rates and GPU times are not published; they decide the percentages, so agreement is chance",
+        not_comparable="unpublished rates and GPU times decide the percentages, so agreement is chance",
     ),
     Claim(
         what="Fig. 12: requests of `ts` not in time",
@@ -161,22 +161,22 @@ AGENT = (
         note="Poisson arrivals",
     ),
     Claim(
-        what="– of its baselines",
+        what="– requests of its baselines not in time",
         paper="above 1 %",
         ours=_figure(FOUR, BASELINES, _late_pct),
         form=f"{_OTHERS} (%)",
         holds=lambda *late: min(late) > 100.0 * VIOLATIONS_ALLOWED,
         criterion="each above 1 %",
-        reason="rates and GPU times are not published",
+        reason="the paper does not publish rates and GPU times",
     ),
     Claim(
-        what="Fig. 11: served of what comes, while rates change (worst 20 s)",
+        what="Fig. 11: percentage of arriving requests that are served while rates change (worst 20 s)",
         paper="InSS higher and steadier",
         ours=_while_rates_change,
         form="`ts` {:.1f} ({:.1f}) %, gpulet {:.1f} ({:.1f}), `gslice+` {:.1f} ({:.1f}), `igniter` {:.1f} ({:.1f})",
         holds=lambda ours, worst, *others: ours > max(others[::2]) and worst > max(others[1::2]),
-        criterion="above every baseline over all and in the worst period",
-        note="the load is ours",
+        criterion="above every baseline, over the whole load and in the worst period",
+        note="we chose the load",
     ),
     *(
         Claim(
@@ -186,7 +186,7 @@ AGENT = (
             form=_MS,
             holds=lambda ours, *others: ours < min(others),
             criterion="below every baseline",
-            reason="gpulet takes shares from a coarse grid, which are larger than needed",
+            reason="gpulet takes shares from a coarse grid; they are larger than needed",
         )
         for figure, name, model in (("Fig. 13", "ResNet-50", "resnet50"), ("Fig. 14", "VGG-16", "vgg16"))
     ),
@@ -197,15 +197,15 @@ AGENT = (
         form="{:.2g} by `ts`, {:.2g} by gpulet, {:.2g} by `gslice+`, {:.2g} by `igniter`",
         holds=lambda ours, *others: ours < min(others),
         criterion="`ts` below every baseline",
-        reason="every clock starts with all tables filled, and the baselines are compiled: their rules take less time "
-        "than a neural network",
+        reason="every clock starts after the tables are prepared, and the baselines are compiled; their rules take "
+        "less time than a neural network",
     ),
 )
 
 BASELINE_CLAIMS = (
     Claim(
-        what="Fig. 4, 15: fragments on four GPUs, in GPUs",
-        paper="GSLICE and iGniter leave most, gpulet little",
+        what="Fig. 4, 15: unallocated share on four GPUs, in GPUs",
+        paper="GSLICE and iGniter leave much unallocated, gpulet little",
         ours=_figure(FOUR, BASELINES, _fragments_gpus),
         form="{:.2f} by gpulet, {:.2f} by `gslice+`, {:.2f} by `igniter`",
         holds=lambda gpulet, *others: gpulet < min(others),
@@ -219,11 +219,11 @@ BASELINE_CLAIMS = (
         reason="`gslice+` is iGniter's version of GSLICE and starts from iGniter's plan",
     ),
     Claim(
-        what="Fig. 18: fragments on sixty-four GPUs, in GPUs, by GSLICE and iGniter",
+        what="Fig. 18: unallocated share on sixty-four GPUs, in GPUs, by GSLICE and iGniter",
         paper="up to 8",
         ours=_figure(LARGE, ("gslice+", "igniter"), _fragments_gpus),
         form="{:.1f} and {:.1f}",
-        not_comparable="the rates decide the fragments, and the paper does not publish them",
+        not_comparable="the rates decide the unallocated share, and the paper does not publish them",
     ),
     Claim(
         what="Fig. 17: requests not in time on sixty-four GPUs, by `ts`, gpulet, GSLICE, iGniter",
@@ -232,7 +232,7 @@ BASELINE_CLAIMS = (
         form="{:.1f} %, {:.1f} %, {:.1f} %, {:.1f} %",
         holds=lambda ours, *_: ours < 1.0,
         criterion="`ts` below 1 %",
-        reason="random arrivals at the mean of the rates",
+        reason="our arrivals are random at the mean of the rates",
     ),
     *(
         Claim(
@@ -283,7 +283,7 @@ _UNSEEN = "4gpu-unseen"
 _OPTIMA = Need(_UNSEEN, ("colgen",), time_limit_s=_GENEROUS_S, work_limit=5_000_000)
 _DRAWN = {
     "`ts`": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=63",)),
-    "`ts`, the likeliest decision alone": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=0",)),
+    "`ts`, likeliest decision only": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=0",)),
     "`ts+repair`": Need(_UNSEEN, ("ts+repair",)),
     "`bin-packing`": Need(_UNSEEN, ("bin-packing",)),
     "`igniter`": Need(_UNSEEN, ("igniter",)),
@@ -291,7 +291,7 @@ _DRAWN = {
 
 
 def _of_optimum(label: str, least: bool = False) -> Callable[[Runs], str]:
-    """Query which part of the certified optimum is served: the mean over all draws, or the least."""
+    """Query the served percentage of the certified optimum: the mean over all draws, or the least."""
 
     def query(runs: Runs) -> str:
         rows, optima = runs.each([_DRAWN[label], _OPTIMA])
@@ -311,7 +311,14 @@ def _typical_decision(label: str) -> Callable[[Runs], str]:
 
 
 UNSEEN = QueryTable(
-    ("a hundred draws", "of the optimum", "the least of them", "constraints broken", "not in time", "decision, median"),
+    (
+        "scheduler, on a hundred draws",
+        "mean part of the optimum",
+        "least part",
+        "constraints broken",
+        "not in time",
+        "median decision",
+    ),
     [
         (
             label,
@@ -335,7 +342,13 @@ def _reached(instance: str, scheduler: str, work: int) -> Callable[[Runs], str]:
 
 
 WARM = QueryTable(
-    ("instance, rounds, nodes", "`local-search`", "`local-search@ts`", "`colgen`", "`colgen@ts`"),
+    (
+        "instance, search rounds, pricing nodes",
+        "`local-search`",
+        "`local-search@ts`",
+        "`colgen`",
+        "`colgen@ts`",
+    ),
     [
         (
             f"`{instance}`, {rounds:,}, {nodes:,}",
@@ -359,7 +372,7 @@ def _judged(instance: str, scheduler: str) -> Callable[[Runs], str]:
 
 
 LAYERS = QueryTable(
-    ("instance", "`ts`: dealt evenly", "`ts-hierarchy`: dealt by a trained layer"),
+    ("instance", "`ts`: workloads dealt evenly", "`ts-hierarchy`: workloads dealt by a trained layer"),
     [
         (f"`{instance}`", _judged(instance, "ts"), _judged(instance, "ts-hierarchy"))
         for instance in ("inss-8gpu", "inss-16gpu", "inss-32gpu", "inss-64gpu")

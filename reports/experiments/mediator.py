@@ -1,4 +1,4 @@
-"""MediatorDNN (Nabavinejad, Reda, Guo): the portfolio effect, forty jobs, and what groups ask for over time."""
+"""MediatorDNN (Nabavinejad, Reda, Guo): the portfolio effect, forty jobs, and the demand of groups over time."""
 
 from collections.abc import Callable
 from statistics import fmean
@@ -24,7 +24,7 @@ def _deviations(_: Runs) -> Values:
 
 
 def _better(other: str, rates: Callable[[Fares], Rates]) -> Callable[[Runs], Values]:
-    """Query the improvement of the jobs in percent: the mean of the mixes' means, and the most of any job."""
+    """Query the improvement of the jobs in percent: the mean of the mixes' means, and the largest of any job."""
 
     def query(runs: Runs) -> Values:
         found = [
@@ -37,7 +37,7 @@ def _better(other: str, rates: Callable[[Fares], Rates]) -> Callable[[Runs], Val
 
 
 _KEPT: dict[str, Fares] = {}
-"""By run: several lines ask the same."""
+"""Results by run, because several lines need the same."""
 
 
 def _fares(row: "Row") -> Fares:
@@ -54,7 +54,7 @@ def _means(of: "Callable[[Row], float | None]") -> Callable[[Runs], Values]:
 
 
 def _per_gpu(runs: Runs) -> Values:
-    """By how many percent fewer requests are served per GPU than by each other scheduler, over all mixes."""
+    """Return the difference in requests served per GPU from each other scheduler, in percent over all mixes."""
     served = {
         name: sum(sum(_fares(row).served.values()) for row in _rows(name, runs))
         / sum(row.gpus_used or 0 for row in _rows(name, runs))
@@ -68,38 +68,38 @@ def _slowed_by(other: str) -> Callable[[Runs], Values]:
 
 
 def _not_modelled(_: Runs) -> Values:
-    """Return no numbers: nothing here has the quantity."""
+    """Return a dash: the suite does not model the quantity."""
     return ("–",)
 
 
-_NO_CPU = "no measurement of a DNN on a CPU server is published"
+_NO_CPU = "no measurements of these DNNs on a CPU server are published"
 
 MOTIVATION = (
     *(
         Claim(
-            what=f"Fig. 1 (GPU): Inception-V4 and {other} side by side, slower than alone",
+            what=f"Fig. 1 (GPU): slowdown of Inception-V4 and of {other} side by side",
             paper=paper,
             ours=_slowed_by(other),
             form="{:.3g} %, {:.3g} %",
             within=0.1,
-            reason="contention is a model in which launches take turns, whichever DNN is beside",
+            reason="in our contention model launches take turns, whichever DNN is the neighbour",
         )
         for other, paper in mediator_jobs.PAPER_GROWTH_PCT.items()
     ),
     Claim(
-        what="Fig. 6 (GPU): largest ratio of the deviations of two jobs of equal mean utilisation",
+        what="Fig. 6 (GPU): largest ratio of the deviations of two jobs with equal mean utilisation",
         paper="equal means, unequal deviations",
         ours=lambda _: (mediator_jobs.deviation_ratio(mediator_jobs.used()),),
         form="{:.1f} times",
         holds=lambda ratio: ratio >= 2.0,
         criterion="at least twice",
-        note="means within a twentieth of each other",
+        note="equal: means within a twentieth of each other",
     ),
 )
 
 CLAIMS = (
     Claim(
-        what="Fig. 4: deviations of four jobs in pairs, blind and by portfolio",
+        what="Fig. 4: sum of the deviations of two pairs of jobs, blind and by portfolio",
         paper=(40, 31),
         ours=_deviations,
         form="{:.0f} and {:.0f}",
@@ -107,18 +107,18 @@ CLAIMS = (
     ),
     *(
         Claim(
-            what=f"Fig. 8 (GPU): requests served of a job over {other}, mean and most",
+            what=f"Fig. 8 (GPU): gain in a job's served requests over {other}, mean and largest",
             paper=(paper_pct, most_pct),
             ours=_better(other, lambda found: found.served),
             form="{:+.3g} %, {:+.0f} %",
             within=0.1,
-            reason="a job serves no more than comes, and a GPU that keeps up serves all of it, later",
+            reason="a job serves at most the arriving requests; a GPU that keeps up serves all of them, only later",
         )
         for other, paper_pct, most_pct in zip(OTHERS, (21, 31), (108, 79), strict=True)
     ),
     *(
         Claim(
-            what=f"– the same per second of processing, over {other}",
+            what=f"– the same per second of processing time, over {other}",
             paper=NOTHING_PUBLISHED,
             ours=_better(other, lambda found: found.processed),
             form="{:+.3g} %, {:+.0f} %",
@@ -126,19 +126,19 @@ CLAIMS = (
         for other in OTHERS
     ),
     Claim(
-        what="Fig. 8 (CPU): throughput of a job over horus and bin-packing, mean",
+        what="Fig. 8 (CPU): mean gain in a job's throughput over horus and bin-packing",
         paper="+10 %, +22 %",
         ours=_not_modelled,
         not_comparable=_NO_CPU,
     ),
     Claim(
-        what="Table V (GPU): throughput per watt over horus and bin-packing",
+        what="Table V (GPU): gain in throughput per watt over horus and bin-packing",
         paper="+8.05 %, +7.42 %",
         ours=_not_modelled,
-        not_comparable="no power of these DNNs is published for the RTX 2080 Ti, which stands in for the paper's GPU",
+        not_comparable="the RTX 2080 Ti stands in for the paper's GPU, and no power of these DNNs is published for it",
     ),
     Claim(
-        what="Table V (CPU): throughput per watt over horus and bin-packing",
+        what="Table V (CPU): gain in throughput per watt over horus and bin-packing",
         paper="+4.74 %, +17.06 %",
         ours=_not_modelled,
         not_comparable=_NO_CPU,
@@ -152,7 +152,7 @@ CLAIMS = (
         criterion="below both",
     ),
     Claim(
-        what="GPUs (groups)",
+        what="Number of GPUs (groups), in the same order",
         paper="more than both",
         ours=_means(lambda row: row.gpus_used),
         form="{:.1f}, {:.1f}, {:.1f}",
@@ -160,10 +160,10 @@ CLAIMS = (
         criterion="above both",
     ),
     Claim(
-        what=f"Requests served per GPU, over {' and '.join(OTHERS)}",
+        what=f"Difference in requests served per GPU from {' and '.join(OTHERS)}",
         paper=NOTHING_PUBLISHED,
         ours=_per_gpu,
         form="{:+.1f} %, {:+.1f} %",
-        note="it serves more because it leaves room",
+        note="mediator serves more requests per job because it leaves room on its GPUs",
     ),
 )

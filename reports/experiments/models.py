@@ -1,4 +1,4 @@
-"""Performance models against published measurements and published errors."""
+"""Performance models beside published measurements and published errors."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -22,8 +22,8 @@ QUANTILES = ("mean", "p50", "p90", "p95", "max")
 _HELD_OUT_WORDS = {
     "rows": "every tenth sample held out",
     "pair": "a pair of models held out",
-    "batch": "an own batch held out",
-    "neighbour-batch": "a neighbour's batch held out",
+    "batch": "a batch of the model held out",
+    "neighbour-batch": "a batch of the neighbour held out",
 }
 
 
@@ -85,7 +85,7 @@ def _extremes(_: Runs) -> str:
 
 
 def _noise(_: Runs) -> str:
-    """P95 of the error of a mean of three runs, were every sample normal with its stated standard deviation."""
+    """Return the P95 of the error of a mean of three runs with normal noise of the stated standard deviation."""
     stated = np.array([sample.std_ms / sample.latency_ms for sample in _samples("v100")]) / np.sqrt(3.0)
     normal = norm.ppf(np.linspace(0.0005, 0.9995, 1000))
     return _percent(np.nanquantile(np.abs(np.outer(stated, normal)), 0.95))
@@ -96,18 +96,18 @@ def _percent(part: float) -> str:
 
 
 NEVER_SEEN = QueryTable(
-    ("`hybrid` on pairs of models that were never seen together, V100", "P95"),
+    ("`hybrid` on held-out pairs of models, V100", "P95"),
     [
         ("error", lambda _: _percent(errors("v100", "hybrid", "pair").summary["p95"])),
-        ("– less the mean error of each ordered pair", _without_means),
-        ("– these means", _extremes),
-        ("noise of a mean of three runs, from the stated standard deviations", _noise),
+        ("– minus the mean error of each ordered pair", _without_means),
+        ("– range of these means", _extremes),
+        ("noise of a mean of three runs, by the stated standard deviations", _noise),
     ],
 )
 
 
 def _published(_: Runs) -> Values:
-    """Errors at InSS's points: the most of those pinned, mean and most of those held out, in percent."""
+    """Return errors at InSS's points in percent: largest and mean of the held-out points, largest of the pinned."""
     found = relative_errors(gpu_type("a100-inss"), (*TABLE_3, *TABLE_4))
     pinned = [100.0 * abs(error) for point, error in found.items() if point.pinned]
     held = [100.0 * abs(error) for point, error in found.items() if not point.pinned]
@@ -125,7 +125,7 @@ _FIG12 = [
 
 
 def _beside(groups: "Sequence[tuple[Configuration, ...]]", model: str) -> Callable[[Runs], Values]:
-    """Query the least and the largest error in percent, of each of two models beside the other, where measured."""
+    """Query the least and the largest error of each of two models beside the other, in percent, where measured."""
 
     def query(_: Runs) -> Values:
         observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
@@ -158,7 +158,7 @@ def _linear(gpu: str) -> Callable[[Runs], Values]:
 
 _RANGES = "{:.2f}–{:.2f} % and {:.2f}–{:.2f} %"
 _NO_WORSE = 1.25
-"""Times the paper's largest error that ours may be to count as no larger: both are means of a few runs."""
+"""Tolerance: our largest error may be this multiple of the paper's, because both are means of a few runs."""
 
 
 def _no_worse(paper: Values) -> Callable[..., bool]:
@@ -170,13 +170,13 @@ def _pair_claims() -> Iterable[Claim]:
         (
             "Fig. 11, VGG-19 beside SSD",
             _FIG11,
-            "batch of four (the paper has three)",
+            "our batch is four (the paper's is three)",
             {"igniter": (0.04, 2.32, 0.89, 7.61), "gpulet": (1.30, 4.19, 0.02, 4.43)},
         ),
         (
             "Fig. 12, AlexNet beside ResNet-50",
             _FIG12,
-            "where measured",
+            "measured points only",
             {"igniter": (3.91, 5.90, 1.10, 9.29), "gpulet": (2.67, 6.23, 0.78, 9.76)},
         ),
     ):
@@ -188,7 +188,7 @@ def _pair_claims() -> Iterable[Claim]:
                 form=_RANGES,
                 holds=_no_worse(paper),
                 criterion="largest error at most 1.25 times the paper's",
-                reason="the fit is of other runs",
+                reason="our fit is to other runs",
                 note=f"{note}; `gpulet` is fitted to these pairs" if model == "gpulet" else note,
             )
         yield Claim(what="– errors of `hybrid`", paper=NOTHING_PUBLISHED, ours=_beside(groups, "hybrid"), form=_RANGES)
@@ -199,8 +199,8 @@ PUBLISHED = (
         what="InSS Tables 3, 4: errors at 28 points",
         paper="at most 4.97 %",
         ours=_published,
-        form="at most {:.1f} % at the {} held out (mean {:.1f} %), {:.1f} % at the {} pinned",
-        not_comparable="the times of `a100-inss` are calibrated to eighteen of these points; the paper predicts all",
+        form="at most {:.1f} % at the {} held-out points (mean {:.1f} %), {:.1f} % at the {} pinned points",
+        not_comparable="the times of `a100-inss` are calibrated to eighteen of the points; the paper predicts them all",
     ),
     *_pair_claims(),
     Claim(
@@ -208,26 +208,26 @@ PUBLISHED = (
         paper="errors of 1.53–5.02 %",
         ours=_four,
         form="`igniter` {:.1f}, {:.1f}, {:.1f}, {:.1f}; `hybrid` {:.1f}, {:.1f}, {:.1f}, {:.1f}",
-        not_comparable="the measured latencies of the four are not published; ours are predictions",
+        not_comparable="the measured latencies are not published; ours are predictions",
     ),
     Claim(
-        what="gpulet Fig. 7: overhead that nine in ten stay below",
+        what="gpulet Fig. 7: P90 of the interference overhead",
         paper="18 %",
         ours=_overhead,
         form="{:.1f} % predicted; measured {:.1f} % (V100), {:.1f} % (A100)",
         holds=lambda predicted, *_: abs(predicted - 18.0) <= 2.0,
         criterion="predicted within 2 points",
-        reason="the constants are the paper's, the times are calibrated from another GPU",
+        reason="the constants are the paper's, but our times are calibrated from another GPU",
     ),
     *(
         Claim(
-            what=f"gpulet Fig. 10: P90 and P95 of the error of its form, {gpu.upper()}",
+            what=f"gpulet Fig. 10: P90 and P95 of the error of its regression, {gpu.upper()}",
             paper=(10.26, 13.98),
             ours=_linear(gpu),
             form="{:.1f} %, {:.1f} %",
             holds=lambda p90, p95: p90 <= 10.26 and p95 <= 13.98,
             criterion="both at most the paper's",
-            reason="kernel launches limit small batches, which slow down by half beside any neighbour",
+            reason="kernel launches limit small batches; these slow down by half beside any neighbour",
         )
         for gpu in GPUS
     ),

@@ -1,4 +1,4 @@
-"""Distance of plans from the optimum: certified bounds, proven optima, and the limits of proofs."""
+"""Distance of plans from the optimum: certified bounds, proven optima, and size limits of proofs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,16 +24,16 @@ LARGE = {
     "64gpu-goodput": 30_000_000,
     "igniter-mix-1000-s0": 100_000_000,
 }
-"""Instances, and the work limit of column generation on each; local search ends after its rounds."""
+"""Work limit of column generation by instance; local search ends after its rounds."""
 
 _SPLIT_WORK = 5_000_000
 
 _GENEROUS_S, _PATIENT_S = 900.0, 3_600.0
-"""Time limits that no run of so much work reaches, on a small instance and on the largest."""
+"""Time limits that no run with such a work limit reaches, on the smaller instances and on the largest."""
 
 
 def on_large(scheduler: str, instance: str) -> Need:
-    """Return the run of a scheduler on one of the large instances."""
+    """Return the need for the run of a scheduler on one of the large instances."""
     parameters = {"colgen": _SPATIAL, "igniter": IGNITER}.get(scheduler, ())
     if scheduler == "igniter":
         return Need(instance, (scheduler,), parameters=parameters)
@@ -43,7 +43,7 @@ def on_large(scheduler: str, instance: str) -> Need:
 
 
 def value(row: "Row") -> str:
-    """Return what a plan is worth, in GPUs where it is a cost, and how many constraints it breaks."""
+    """Return the value of a plan, in GPUs if it is a cost, and its number of violations."""
     if row.value is None:
         return "no plan"
     worth = f"{row.gpus_used} GPUs" if row.objective == "cost" else _worth(row, row.value)
@@ -51,7 +51,7 @@ def value(row: "Row") -> str:
 
 
 def bound(row: "Row") -> str:
-    """Return a certified bound, in GPUs where it bounds a cost, and when it was there."""
+    """Return a certified bound, in GPUs if it bounds a cost."""
     if row.bound is None or not row.bound_certified:
         return "none"
     if row.objective != "cost":

@@ -1,4 +1,4 @@
-"""ParvaGPU (SC24): GPUs that its six service mixes take when they are cut into MIG instances."""
+"""ParvaGPU (SC24): numbers of GPUs for its six service mixes on MIG instances."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from reports.experiments.runs import Runs
 from reports.figure import Need
 
 PUBLISHED = (2, 3, 5, 7, 13, 16)
-"""GPUs of the authors' plans, by mix."""
+"""Numbers of GPUs in the authors' plans, by mix."""
 
 
 def _proven(mix: int) -> Callable[[Runs], Values]:

@@ -1,4 +1,4 @@
-"""Runs of a ledger that answer a document's queries, and the runs that are missing."""
+"""Runs of a ledger for a document's queries, and the missing runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from reports.variants import made_for
 
 
 class NotAtHandError(Exception):
-    """What a number is computed from is missing; the message says it in two words."""
+    """Missing runs or measurements of a number; the message names which in two words."""
 
 
 @dataclass
@@ -24,11 +24,11 @@ class Runs:
     Attributes
     ----------
     ledger
-        Where they are.
+        The ledger.
     used
-        Rows that were asked for and are there, by key.
+        Rows found for the queries so far, by key.
     missing
-        Needs that were asked for and are not all there.
+        Needs of the queries so far that the ledger does not fully have.
     """
 
     ledger: Ledger
@@ -38,29 +38,29 @@ class Runs:
     _climbs: dict[Need, Mapping[str, Climb]] = field(default_factory=dict)
 
     def rows(self, need: Need) -> "list[Row]":
-        """Return of each run the latest: by instance, by scheduler, by seed.
+        """Return the latest row of each run, ordered by instance, scheduler and seed.
 
         Raises
         ------
         NotAtHandError
-            If the ledger lacks one; ``missing`` then has the need.
+            If the ledger lacks a run; ``missing`` then has the need.
         """
         return self.each([need])[0]
 
     def row(self, need: Need) -> "Row":
-        """Return the latest row of a need of one run; see ``rows``."""
+        """Return the latest row of a need that names one run; see ``rows``."""
         (row,) = self.rows(need)
         return row
 
     def each(self, needs: Iterable[Need]) -> "list[list[Row]]":
-        """Return the rows of several needs; see ``rows``. Every need that is not all there is ``missing`` then."""
+        """Return the rows of several needs; see ``rows``. Every need with a missing run is added to ``missing``."""
         found = [self._found(need) for need in needs]
         if any(rows is None for rows in found):
             raise NotAtHandError("no runs")
         return [rows for rows in found if rows is not None]
 
     def climbs(self, need: Need) -> Mapping[str, Climb]:
-        """Return by instance how far the rates of a need can grow; see ``rows``."""
+        """Return the search for the largest rates of a need, by instance; see ``rows``."""
         if need not in self._climbs:
             made = self._made_for(need)
             instances = instances_named(need.instances)
@@ -105,12 +105,12 @@ class Runs:
 
 
 def _within_limits(row: "Row", need: Need) -> bool:
-    """Whether a run was made under the limits that a need names: of work, none where it names none."""
+    """Return whether a run has the limits of a need; a need without a work limit takes only runs without one."""
     return need.time_limit_s in (None, row.time_limit_s) and need.work_limit == row.work_limit
 
 
 def merged(needs: Sequence[Need]) -> list[Need]:
-    """Return needs for the same runs, those that differ in nothing but their scheduler made one."""
+    """Return needs for the same runs; needs that differ only in their scheduler become one."""
     schedulers: dict[Need, dict[str, None]] = {}
     for need in needs:
         schedulers.setdefault(replace(need, schedulers=()), {}).update(dict.fromkeys(need.schedulers))
@@ -118,7 +118,7 @@ def merged(needs: Sequence[Need]) -> list[Need]:
 
 
 def the_instance(name: str) -> Instance:
-    """Return the instance called ``name`` in a suite."""
+    """Return the instance ``name`` of a suite."""
     return instances_named(name)[name]
 
 
@@ -129,14 +129,14 @@ def _suites() -> Mapping[str, Sequence[Instance]]:
 
 @cache
 def instances_named(names: str) -> Mapping[str, Instance]:
-    """Return by name the instances that ``names`` name, as ``Need.instances`` does."""
+    """Return the instances of ``names`` by name; ``names`` has the form of ``Need.instances``."""
     wanted = names.split(",")
     return {one.name: one for suite, built in _suites().items() for one in built if {suite, one.name} & {*wanted}}
 
 
 @cache
 def _fingerprints(names: str) -> Sequence[str]:
-    """Return what identifies the problems that ``names`` name: a scenario set is one."""
+    """Return the fingerprints of the problems of ``names``; a scenario set is one problem."""
     if names in SCENARIO_SUITES:
         return [SCENARIO_SUITES[names].build().fingerprint]
     return [instance.fingerprint for instance in instances_named(names).values()]

@@ -1,4 +1,4 @@
-"""Plans under random arrivals: iGniter's twelve workloads, and plans made with distorted figures."""
+"""Plans under random arrivals: iGniter's twelve workloads, and plans with wrong latencies."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ def _simulated(plan: "Plan", settings: Settings) -> "Simulated":
 
 
 def _violating(settings: Settings, scheduler: str) -> Query:
-    """Query the workloads with more than one request in a hundred not in time, and the part of all that are not."""
+    """Query the workloads with more than 1 % of their requests not in time, and the percentage of all requests."""
 
     def query(runs: Runs) -> str:
         found = _simulated(_plan(runs, scheduler), settings)
@@ -47,7 +47,7 @@ def _violating(settings: Settings, scheduler: str) -> Query:
 
 
 def _loads(scheduler: str) -> Query:
-    """Least and largest load of a slot: the rate that it serves in parts of the most that it can."""
+    """Query the least and largest load of a slot: its rate over its throughput."""
 
     def query(runs: Runs) -> str:
         plan = _plan(runs, scheduler)
@@ -65,13 +65,13 @@ def _judged(scheduler: str) -> Query:
 _VARYING = replace(_STEADY, interference=Interference.STATIC, dropping=False)
 _ARRIVALS = (
     ("constant arrivals, as `bench run`", _STEADY),
-    ("– neighbours always running (`--interference static`)", replace(_STEADY, interference=Interference.STATIC)),
-    ("– nothing dropped (`--no-drop`)", replace(_STEADY, dropping=False)),
+    ("– neighbours run all the time (`--interference static`)", replace(_STEADY, interference=Interference.STATIC)),
+    ("– no request dropped (`--no-drop`)", replace(_STEADY, dropping=False)),
     ("– both", _VARYING),
-    ("– both, batches vary by 5 % (`--noise 0.05`)", replace(_VARYING, noise=0.05)),
-    ("– both, batches vary by 10 %", replace(_VARYING, noise=0.1)),
+    ("– both, batch times vary by 5 % (`--noise 0.05`)", replace(_VARYING, noise=0.05)),
+    ("– both, batch times vary by 10 %", replace(_VARYING, noise=0.1)),
     ("Poisson arrivals, as `bench run`", Settings(POISSON)),
-    ("– nothing dropped", Settings(POISSON, dropping=False)),
+    ("– no request dropped", Settings(POISSON, dropping=False)),
 )
 
 
@@ -83,12 +83,12 @@ TWELVE = QueryTable(
     ("workloads in violation", *_FOUR),
     [
         (
-            "the paper, measured P99, constant arrivals",
+            "the paper: measured P99, constant arrivals",
             *(f"{igniter_fig14_violations.PAPER[scheduler]}" for scheduler in _FOUR),
         ),
-        ("the judge, half the SLO", *(_judged(scheduler) for scheduler in _FOUR)),
+        ("the judge: budgets of half the SLO", *(_judged(scheduler) for scheduler in _FOUR)),
         *(_simulated_line(said, settings) for said, settings in _ARRIVALS),
-        ("load of the slots, least and largest", *(_loads(scheduler) for scheduler in _FOUR)),
+        ("load of a slot, least and largest", *(_loads(scheduler) for scheduler in _FOUR)),
     ],
 )
 
@@ -96,7 +96,7 @@ TWELVE = QueryTable(
 def _wrong(
     scheduler: str, headroom: float, of: "Callable[[Row], float | None]", arrivals: Arrivals, form: str
 ) -> Query:
-    """Query the means over the seeds of a figure, by how wrong the figures of the GPUs are."""
+    """Query the means of a figure over the seeds, by the error of the GPUs' figures."""
 
     def query(runs: Runs) -> str:
         needs = [_robust(scheduler, Trial(headroom, error=error, arrivals=arrivals)) for error in ERRORS]

@@ -97,7 +97,7 @@ def test_what_is_missing_is_said_in_its_place() -> None:
     tally = Tally()
     (line,) = compare([claim(ours=missing, reason="never", note="calibrated")], NONE, tally).splitlines()[2:]
     assert line == "| GPUs | 6 | no runs |  | calibrated |"
-    assert tally == {"not at hand": 1}
+    assert tally == {"no data": 1}
     table = QueryTable(("a", "b"), [("here", lambda _: "1"), ("there", missing)])
     assert fill(table, NONE).splitlines()[2:] == ["| here | 1 |", "| there | no runs |"]
 

@@ -273,3 +273,31 @@ def test_reading_instances_needs_no_compiler() -> None:
 
     assert "pydantic" in loaded
     assert sorted(set(loaded) & {*HEAVY} - {"pydantic"}) == []
+
+
+def test_no_two_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_module_docstrings_open_with_a_noun() -> None:
+    riddles = ("what", "how", "who", "where", "which", "when", "from", "why")
+    opened = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" for path in FILES}
+    assert [path.name for path, text in opened.items() if text.split(maxsplit=1)[:1] == []] == []
+    assert [path.name for path, text in opened.items() if text.split(maxsplit=1)[0].lower() in riddles] == []
+
+
+def test_few_imports_stand_in_functions() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}:{inner.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    }
+    assert len(found) < 60, sorted(found)

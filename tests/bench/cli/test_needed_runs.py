@@ -40,8 +40,8 @@ def test_what_figures_need_is_run_once(drawn: list[Row], tmp_path: Path, capsys:
 
     assert main(figures) == 0
     said = capsys.readouterr().err
-    assert "1 climbs to go on with" in said
-    assert "1 runs to make, " in said
+    assert "1 climbs to finish" in said
+    assert "1 runs to execute, " in said
     tried, *climbed = drawn
     assert (tried.instance, tried.headroom, tried.truth) == ("igniter-3", 1.1, "figures off by up to 20 %")
     assert tried.simulation is None

@@ -88,7 +88,7 @@ def test_without_schedulers_all_that_can_solve_the_objective_run(call: Call, mon
         ("smoke-cost", "igniter"),
         ("smoke-goodput", "igniter"),
     ]
-    assert "broken is left out, it cannot be used: ModuleNotFoundError" in done.err
+    assert "broken is left out because it cannot be used: ModuleNotFoundError" in done.err
 
 
 def test_parameters_seeds_and_starts_reach_the_rows(call: Call) -> None:

@@ -44,7 +44,7 @@ def test_missing_runs_are_told_and_with_run_made(tmp_path: Path, capsys: pytest.
     assert "--run" in told
     assert report(tmp_path, ["--run", "--jobs", "1"]) == 0
     assert (tmp_path / "E.md").read_text(encoding="utf-8") == "1 GPUs\n1 GPUs\n"
-    assert "1 runs to make, 1 at a time" in capsys.readouterr().err
+    assert "1 runs to execute, 1 at a time" in capsys.readouterr().err
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         assert [row.scheduler for row in ledger.rows()] == ["igniter", "ffd+"]
 

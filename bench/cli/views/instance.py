@@ -1,4 +1,4 @@
-"""An instance for people."""
+"""Terminal view of an instance."""
 
 from bench.cli.selection import pool_in_words
 from bench.cli.terminal import one_line, show

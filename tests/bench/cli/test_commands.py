@@ -294,7 +294,7 @@ WRONG = [
     ("list", "is missing"),
     ("list thing", 'unknown kind "thing"'),
     ("list suites --format yaml", "--format: "),
-    ("show", "results/ledger.sqlite: no such ledger; `bench run` writes one"),
+    ("show", "results/ledger.sqlite: no such ledger; `bench run` creates one"),
     ("show 64gpu-cots", 'unknown instance or run "64gpu-cots"; did you mean "64gpu-cost"?'),
     ("show abcdef", "results/ledger.sqlite: no such ledger"),
     ("show --plan", "--plan: expected exactly one run or instance"),

@@ -109,12 +109,12 @@ def test_nests_and_half_characters_of_machines_are_refused() -> None:
 
 @pytest.mark.parametrize("value", [float("inf"), -float("inf")])
 def test_infinite_columns_are_refused(tmp_path: Path, make_row: Callable[..., Row], value: float) -> None:
-    with pytest.raises(InputError, match="decision_s: is damaged: a number that is not finite"):
+    with pytest.raises(InputError, match="decision_s: is damaged: a number is not finite"):
         row_from_sql(row_to_sql(make_row(key="00ff")) | {"decision_s": value, DIGEST: None}, "l.sqlite")
 
 
 def test_what_could_not_be_read_again_is_not_written(make_row: Callable[..., Row]) -> None:
-    with pytest.raises(InputError, match="run 00ff: bound_scope: is nothing that could be read again: max_batch: "):
+    with pytest.raises(InputError, match="run 00ff: bound_scope: does not match the ledger's schema: max_batch: "):
         row_to_sql(make_row(key="00ff", bound_scope=GOOD["bound_scope"] | {"max_batch": -1}))
 
 

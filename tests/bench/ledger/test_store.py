@@ -142,7 +142,7 @@ def test_row_and_instance_are_stored_together_or_not_at_all(path: Path, full_row
 
 def test_number_that_json_lacks_is_not_stored(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
-        with pytest.raises(InputError, match="statistics: is nothing that could be read again: nodes"):
+        with pytest.raises(InputError, match="statistics: does not match the ledger's schema: nodes"):
             ledger.add(replace(full_row, statistics={"nodes": float("nan")}), instance)
         assert ledger.keys() == set()
 
@@ -187,7 +187,7 @@ def test_instance_of_another_catalogue_is_refused(path: Path, full_row: Row, ins
     database.execute("UPDATE instances SET hash = 'f00'")
     database.commit()
     database.close()
-    with Ledger(path) as ledger, pytest.raises(InputError, match="another catalogue"):
+    with Ledger(path) as ledger, pytest.raises(InputError, match="another version of the catalogue"):
         ledger.instance("f00")
 
 

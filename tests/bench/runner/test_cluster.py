@@ -164,13 +164,13 @@ def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
-        ("no such thing", "is no address; expected one such as tcp://10.0.0.1:8786"),
-        ("", "is no address"),
-        ("foo://a:1", "is no address"),
-        ("tcp://127.0.0.1", "is no address"),
-        ("tcp://127.0.0.1:port", "is no address"),
-        ("tcp://127.0.0.1:99999", "is no address"),
-        ("inproc://127.0.0.1/1/2", "is no address"),
+        ("no such thing", "is not an address; expected one such as tcp://10.0.0.1:8786"),
+        ("", "is not an address"),
+        ("foo://a:1", "is not an address"),
+        ("tcp://127.0.0.1", "is not an address"),
+        ("tcp://127.0.0.1:port", "is not an address"),
+        ("tcp://127.0.0.1:99999", "is not an address"),
+        ("inproc://127.0.0.1/1/2", "is not an address"),
         ("tls://127.0.0.1:9", "needs certificates"),
     ],
 )

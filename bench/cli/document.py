@@ -35,7 +35,7 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     rows: list[Row] = []
     with Ledger(ledger_file, create=run) as ledger:
         document = render(ledger)
-        # A line of the document may need further runs once its first ones are there.
+        # A line of the document may need further runs once it has its first ones.
         while run and (needs := [need for need in document.missing if need not in made]):
             rows += _make(needs, ledger, jobs or default_jobs(threads=1))
             made.update(needs)

@@ -48,7 +48,9 @@ class Limits:
             memory_limit_mb=self.memory_limit_gb * _MIB_PER_GB,
             threads=self.threads,
             scenarios=scenarios,
-            trial=trial if scenarios is None else replace(trial, arrivals=None),  # thousands of plans are judged alone
+            trial=trial
+            if scenarios is None
+            else replace(trial, arrivals=None),  # its thousands of plans are not simulated
         )
 
 
@@ -169,7 +171,7 @@ def _tasks(
                 notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{divided}")
         tasks += [order.limits.task(problem, chosen, seed, order.trial) for chosen in able for seed in order.seeds]
     if not tasks:
-        raise InputError("--schedulers", "; ".join(notes) or "names no scheduler")
+        raise InputError("--schedulers", "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
     return tasks, notes
 
 

@@ -22,7 +22,7 @@ def open_closed_streams() -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - for as long as the process lives
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - open until the process ends
 
 
 def emit(text: str, stream: TextIO) -> None:
@@ -86,7 +86,7 @@ def show(*things: "RenderableType", stream: TextIO | None = None) -> None:
     for thing in things:
         if isinstance(thing, str):
             console.print(thing, soft_wrap=True)
-        else:  # on a terminal too narrow even for folded cells, lines are longer than it instead of cut off
+        else:  # if the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off
             least = Measurement.get(console, console.options.update(max_width=_PIPE_WIDTH), thing).minimum
             console.width = max(console.width, least)
             console.print(thing)

@@ -94,7 +94,7 @@ def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | No
 def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) -> CertifiedBound | None:
     """Return the best of ``bounds`` that holds for the plan of ``row``, feasible or not; ``None`` if none holds."""
     if row.truth is not None:
-        return None  # bounds hold for the planner's view of the instance, not for another truth
+        return None  # bounds are proven for the planner's view of the instance, not for the true GPUs
     applicable = [bound for bound in bounds if _covers(bound.scope, row, reach)]
     if not applicable:
         return None

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict  # pydantic takes those of the standard library from 3.12 on
+from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
 
 def _written_as_json(value: object, levels: int = 50) -> object:

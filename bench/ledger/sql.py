@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any
 
-from pydantic_core import from_json  # takes half the time of the standard library
+from pydantic_core import from_json  # twice as fast as the standard library
 
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Column, Row, columns

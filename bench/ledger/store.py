@@ -259,7 +259,7 @@ class Ledger:
         with self._explained():
             found = self._database.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
         if found is None:
-            raise InputError(str(self.path), f"has no instance {fingerprint[:12]}")
+            raise InputError(str(self.path), f"contains no instance {fingerprint[:12]}")
         where = f"{self.path}: instance {fingerprint[:12]}"
         instance = instance_from_json(parsed(found[0], dict, where), where)
         if instance.fingerprint != fingerprint:

@@ -97,7 +97,7 @@ class DaskCluster:
             if difference is not None:
                 raise InputError(f"{where}: {address}", difference)
             if node.slots < threads:
-                raise InputError(f"{where}: {address}", f"has {node.slots} threads; a run has {threads} (--threads)")
+                raise InputError(f"{where}: {address}", f"has {node.slots} threads; a run needs {threads} (--threads)")
             nodes.append(node)
         for host in {node.host for node in nodes}:
             there = [node for node in nodes if node.host == host]

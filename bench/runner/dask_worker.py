@@ -82,8 +82,8 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
     difference = node.difference(here)
     if difference is not None:
         raise InputError(f"--cluster: {node.address}", difference)
-    # Dask's nanny marks its workers as daemons, which may not have children since these could outlive them. Here the
-    # watchdog kills such children.
+    # Dask's nanny marks its workers as daemons, which may not start processes since these could outlive them. Here the
+    # watchdog kills such processes.
     vars(multiprocessing.current_process())["_config"]["daemon"] = False
     with _UNDER_WAY.slots(task.threads, node.slots, batch) as interruption:
         try:

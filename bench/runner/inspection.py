@@ -187,7 +187,7 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     worker_limits.redirect_output(log.fileno())
     log.close()
     try:
-        order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
+        order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench sent it
     except EOFError:
         return
     report = Report(outbox.fileno())

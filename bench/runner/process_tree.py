@@ -49,7 +49,7 @@ def _descendants(leader: int) -> set[int]:
                 stat = Path(entry.path, "stat").read_bytes()
             except OSError:  # the process has ended meanwhile
                 continue
-            # "pid (name) state ppid pgrp session ...", where the name may hold anything
+            # The format is "pid (name) state ppid pgrp session ..."; the name may contain any character.
             process = int(entry.name)
             _, parent, _, session = stat.rpartition(b")")[2].split()[:4]
             children[int(parent)].append(process)

@@ -133,7 +133,7 @@ class RunRecord:
         if termination is Termination.INVALID_PLAN:
             self.plan = None  # the final plan was refused; no earlier plan replaces it
         self.termination = termination
-        self.reason = reason.encode(errors="replace").decode()  # half a surrogate pair cannot be stored
+        self.reason = reason.encode(errors="replace").decode()  # lone surrogates cannot be stored
         self.status = status or (Status.FEASIBLE if self.plan is not None else Status.UNKNOWN)
 
     def end_at_limit(self, elapsed_s: float) -> None:

@@ -56,10 +56,10 @@ def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
 
 
 def judge_chunk(record: RunRecord, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:
-    """Judge a chunk of scenarios that a worker handed over, pausing now and then; return it as it is to be kept.
+    """Judge a chunk of scenarios from a worker and return it in the form to store; the generator pauses in between.
 
-    Ends the record where that was the last chunk, where one of the plans is none for its scenario, or where the judge
-    itself fails: then nothing of the chunk is counted or kept.
+    The last chunk ends the record. The record also ends if a plan does not belong to its scenario or if the judge
+    fails; the chunk is then neither counted nor stored.
     """
     chunk = None
     try:

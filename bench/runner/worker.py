@@ -237,7 +237,7 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
     seen = replace(scenarios, base=_instance_seen(task, report))
     while True:
         try:
-            first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
+            first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench sent it
         except EOFError:
             os._exit(0)
         start = report.start_clock(import_s, warm_s)

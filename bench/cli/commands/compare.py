@@ -101,7 +101,7 @@ def _watched(fail_on: str) -> list[str]:
 
 def _is_ledger(text: str) -> bool:
     """Return whether ``text`` names a ledger file rather than a scheduler."""
-    return os.sep in text or text.endswith(".sqlite") or os.path.isfile(text)  # noqa: PTH113 - false for odd names
+    return os.sep in text or text.endswith(".sqlite") or os.path.isfile(text)  # noqa: PTH113 - False for impossible file names
 
 
 def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[Row], dict[str, Gap]]]":

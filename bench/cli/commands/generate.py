@@ -53,7 +53,7 @@ def generate_instance(
         return
 
     if family is None:
-        raise InputError("FAMILY", f"is missing; one of {', '.join(FAMILIES)}")
+        raise InputError("FAMILY", f"is missing; expected one of {', '.join(FAMILIES)}")
     if size is None:
         raise InputError("--size", "is missing; expected a number of workloads")
     if size > MOST_WORKLOADS:

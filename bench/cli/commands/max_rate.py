@@ -74,9 +74,9 @@ def max_rate(
     All rates of an instance are multiplied by the same factor. At every factor the scheduler makes a plan and the plan
     is simulated. Every such run is stored in the ledger, so the same command continues after an interruption.
 
-    First the factor doubles while the scheduler finds a plan, even if too many requests are late, since plans for
-    higher rates may serve them in time. After too many late requests, the doubling ends from a factor of 1,024 on, or
-    if most requests are late and the plan itself promises less. Then the factor grows by --step from the largest
+    First the factor doubles while the scheduler finds a plan. Too many late requests alone do not end the doubling,
+    since a plan for higher rates may serve them in time. They end it at a factor of 1,024 or more, and if most requests
+    are late and the plan itself promises less than the rates. Then the factor grows by --step from the largest
     successful one until too many requests are late.
 
     Exit code 1 means that a run failed. A failed run ends the search for its scheduler without a result; --retry

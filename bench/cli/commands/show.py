@@ -96,7 +96,7 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
                 if count is not None:
                     show(f"{count:,} scenarios with different rates; the highest rates are:")
                 show_instance(base_of(problem))
-                if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
+                if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
                     with Ledger(ledger_file) as ledger:
                         _show_leaderboard(ledger, form, problem.fingerprint)
             continue
@@ -124,7 +124,7 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
         return [*named]
     if name in SCENARIO_SUITES:
         return [SCENARIO_SUITES[name].build()]
-    if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
+    if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
         with Ledger(ledger_file) as ledger:
             stored = dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name))
             if stored:

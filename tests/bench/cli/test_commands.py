@@ -305,7 +305,7 @@ WRONG = [
     ("verify plan.json igniter-12", 'made for "igniter-3", judged against "igniter-12"'),
     ("verify plan.json smoke", '"smoke" names 4 instances; name one, such as "igniter-3"'),
     ("verify other.json", 'other.json: instance: unknown suite, instance or file "nowhere"'),
-    ("generate", "FAMILY: is missing; one of igniter-mix"),
+    ("generate", "FAMILY: is missing; expected one of igniter-mix"),
     ("generate igniter-mx --size 3", 'unknown instance family "igniter-mx"; did you mean "igniter-mix"?'),
     ("generate igniter-mix", "--size: is missing"),
     ("generate igniter-mix --size 0", "--size: "),

@@ -60,7 +60,7 @@ def test_what_a_bench_writes_is_right(column: str) -> None:
         ("bound_scope", ["slots_per_gpulet"], 1.5, "slots_per_gpulet: "),
         ("simulation", ["workloads", 0, "histogram"], None, "workloads[0].histogram: "),
         ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 0.0, "workloads[0].histogram.lower_ms[1]: "),
-        ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 1.0, "workloads[0].histogram: lower_ms do not"),
+        ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 1.0, "workloads[0].histogram: lower_ms is not"),
         ("simulation", ["workloads", 0, "histogram", "requests"], [3], "workloads[0].histogram: lower_ms and requests"),
         ("simulation", ["workloads", 0, "slo_ms"], "15", "workloads[0].slo_ms: "),
         ("violation_details", [0], "late", "[0]: "),

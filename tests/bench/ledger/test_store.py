@@ -133,7 +133,7 @@ def test_row_and_instance_are_stored_together_or_not_at_all(path: Path, full_row
         database.execute("CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'no more'); END")
         with pytest.raises(InputError, match="no more"):
             ledger.add(full_row, instance)
-        with pytest.raises(InputError, match="has no instance"):
+        with pytest.raises(InputError, match="contains no instance"):
             ledger.instance(instance.fingerprint)
         database.execute("DROP TRIGGER full")
         database.close()

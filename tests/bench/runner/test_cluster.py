@@ -151,7 +151,7 @@ def test_node_with_other_versions_is_refused_before_anything_runs(
 
 
 def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: DaskCluster, make_task: TaskFactory) -> None:
-    with pytest.raises(InputError, match=r"has 1 threads; a run has 2"):
+    with pytest.raises(InputError, match=r"has 1 threads; a run needs 2"):
         cluster.run([make_task("Honest", threads=2)], None)
 
 

@@ -45,7 +45,7 @@ def run(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure only the eleven configurations per model of iGniter's profile.")
     ] = False,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Least measured seconds per point.")] = 1.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Minimum measured seconds per point.")] = 1.0,
     device: Annotated[
         DeviceKind, typer.Option("--device", help="cpu only tests the command; its figures do not describe a GPU.")
     ] = DeviceKind.CUDA,

@@ -41,7 +41,7 @@ def test_figures_run_what_the_ledger_lacks_and_draw(call: Call, tmp_path: Path) 
 
     again = call("figures plain --no-run --out new/figures")
     assert again.code == 0
-    assert "every run is in the ledger" in again.err
+    assert "all runs are in the ledger" in again.err
 
 
 @pytest.mark.usefixtures("one_figure")

@@ -64,4 +64,4 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.Captu
 
 def test_run_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path / "ledger.sqlite"), "--run"]) == 2
-    assert capsys.readouterr().err.startswith("error: --run: makes the runs of --experiments")
+    assert capsys.readouterr().err.startswith("error: --run: has an effect only with --experiments")

@@ -16,12 +16,12 @@ from instances import InputError, Instance, ScenarioSet
 _MIB_PER_GB = 1024.0
 
 _MOST = 1_000_000
-"""Seconds, some eleven days, or GB of one run."""
+"""Largest time limit in seconds (some eleven days) and largest memory limit in GB of one run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What every run may take."""
+    """Limits of every run."""
 
     time_limit_s: float
     memory_limit_gb: float
@@ -48,45 +48,47 @@ class Limits:
             memory_limit_mb=self.memory_limit_gb * _MIB_PER_GB,
             threads=self.threads,
             scenarios=scenarios,
-            trial=trial if scenarios is None else replace(trial, arrivals=None),  # thousands of plans are judged alone
+            trial=trial
+            if scenarios is None
+            else replace(trial, arrivals=None),  # its thousands of plans are not simulated
         )
 
 
 def base_of(problem: Instance | ScenarioSet) -> Instance:
-    """Return an instance itself, and of a scenario set the instance whose rates are replaced."""
+    """Return an instance itself, or the base instance of a scenario set."""
     return problem.base if isinstance(problem, ScenarioSet) else problem
 
 
 def default_jobs(threads: int) -> int:
-    """Return how many runs of ``threads`` threads the cores of this machine take at a time."""
+    """Return how many runs of ``threads`` threads fit on the cores of this machine at a time."""
     return max(1, usable_cores() // threads)
 
 
 def fitting_jobs(jobs: int | None, threads: int) -> tuple[int, str]:
-    """Return how many runs go on at a time, never more than the cores take, and a line to say where that is fewer.
+    """Return the number of parallel runs, at most what fits on the cores, and a message if that reduces ``jobs``.
 
-    Runs that share a core would measure each other.
+    Runs that share a core would distort each other's times.
     """
     most, cores = default_jobs(threads), usable_cores()
     if threads > cores:
-        return 1, f"--threads {threads}: there are {cores} cores, so that times will be longer than they should be"
+        return 1, f"--threads {threads}: this machine has only {cores} cores, so measured times are too long"
     if jobs is not None and jobs > most:
-        return most, f"--jobs {jobs}: {most} at a time, since {cores} cores take no more runs of --threads {threads}"
+        return most, f"--jobs {jobs}: reduced to {most}, since {cores} cores fit no more runs of --threads {threads}"
     return jobs or most, ""
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Return the seeds in ``0,1,2``, each once.
+    """Return the seeds in ``0,1,2`` without duplicates.
 
     Raises
     ------
     InputError
-        If one is no whole number of at least 0.
+        If a seed is not a whole number of at least 0.
     """
     seeds: dict[int, None] = {}
     for part in text.split(","):
         if not part.strip().isdecimal():
-            raise InputError("--seeds", f'"{part.strip()}" is no seed; expected whole numbers such as 0,1,2')
+            raise InputError("--seeds", f'"{part.strip()}" is not a seed; expected whole numbers such as 0,1,2')
         seeds[int(part)] = None
     return list(seeds)
 
@@ -98,13 +100,13 @@ class RunOrder:
     Attributes
     ----------
     problems
-        To solve: instances, and scenario sets, which are one run each.
+        Instances and scenario sets to solve; a scenario set is one run.
     schedulers
-        ``name`` or ``name@start``; ``None`` for all that can solve an instance's objective.
+        ``name`` or ``name@start``; ``None`` for all schedulers that support an instance's objective.
     parameters
-        ``name.parameter=value``; with ``value,value`` every combination is a variant that runs by itself.
+        ``name.parameter=value``; with ``value,value`` every combination is a separate variant.
     seeds, limits, trial
-        Of every run.
+        Seeds, limits and trial of every run.
     """
 
     problems: Sequence[Instance | ScenarioSet]
@@ -116,19 +118,22 @@ class RunOrder:
 
 
 def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:
-    """Return the runs of an order, and a line for each scheduler that is left out.
+    """Return the runs of an order, and a message for each scheduler or instance that is left out.
 
     Raises
     ------
     InputError
-        For an unknown scheduler or parameter, and when there is nothing to run.
+        If a scheduler or parameter is unknown, or there is nothing to run.
     """
     ((tasks, notes),) = plan_orders([order])
     return tasks, notes
 
 
 def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]]:
-    """Do the same for several orders: the schedulers of all are looked at together, which is what takes time."""
+    """Return the same as ``plan_tasks`` for several orders.
+
+    The schedulers of all orders are inspected together, since inspection takes most of the time.
+    """
     known = entries()
     specs = [_specs(order, known) for order in orders]
     known |= {entry.name: entry for named in specs for stages in named.values() for entry in stages}
@@ -153,7 +158,7 @@ def _tasks(
     notes = []
     if order.schedulers is None:
         broken = {name: infos[name][0].error for name in specs if infos[name][0].error}
-        notes = [f"{name} is left out, it cannot be used: {error}" for name, error in broken.items()]
+        notes = [f"{name} is left out because it cannot be used: {error}" for name, error in broken.items()]
         specs = {name: specs[name] for name in specs if name not in broken}
     runs = [chosen for spec in specs.values() for chosen in product(*(infos[entry.name] for entry in spec))]
     tasks = []
@@ -163,11 +168,11 @@ def _tasks(
         if order.schedulers is None:
             able = [(info,) for (info,) in runs if refusal(info, instance) is None]
             if not able:
-                divided = f" on GPUs divided by {instance.partition}"
-                notes.append(f"{instance.name} is left out: no scheduler solves {instance.objective}{divided}")
+                divided = f" on GPUs partitioned by {instance.partition}"
+                notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{divided}")
         tasks += [order.limits.task(problem, chosen, seed, order.trial) for chosen in able for seed in order.seeds]
     if not tasks:
-        raise InputError("--schedulers", "; ".join(notes) or "names no scheduler")
+        raise InputError("--schedulers", "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
     return tasks, notes
 
 
@@ -187,7 +192,7 @@ def _variants(
 
 
 def _variant(entry: Entry, overrides: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return what tells a scheduler with these ``overrides`` from others."""
+    """Return an identity of a scheduler with these ``overrides``."""
     return entry.name, tuple(overrides.items())
 
 

@@ -12,19 +12,20 @@ from instances.files import read_instance, read_plan
 from instances.suites import SCENARIO_SUITES, SUITES
 
 SCENARIO_MARK = "#"
-"""Between the name of a scenario set and the position of a scenario: ``gpulet-1023#7`` is an instance."""
+"""Separator of a scenario set's name and the position of a scenario: ``gpulet-1023#7`` is an instance."""
 
 
 def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioSet]:
-    """Return what ``texts`` name, each once, in that order; a text may hold several names separated by commas.
+    """Return the problems that ``texts`` name, in that order and without duplicates.
 
-    A name goes before a file or folder called the same: ``./smoke`` is the folder.
+    A text may hold several names separated by commas. A built-in name takes precedence over a file or folder of the
+    same name: ``./smoke`` is the folder.
 
     Raises
     ------
     InputError
-        For a name nobody knows, a file that is no instance, a folder or pattern without any, and two different
-        instances of the same name.
+        If a name is unknown, a file is no instance, a folder or pattern matches no file, or two different instances
+        have the same name.
     """
     found: dict[str, Instance | ScenarioSet] = {}
     origin: dict[str, str] = {}
@@ -41,12 +42,12 @@ def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioS
 
 
 def find_plan(file: Path, given: Instance | str | None) -> tuple[Plan, Instance]:
-    """Read a plan and find its instance: the one given or named, or the one that the plan embeds or names.
+    """Read a plan and its instance: the one given or named, or the one that the plan embeds or names.
 
     Raises
     ------
     InputError
-        If a file cannot be read, there is no such instance, or the plan cannot be one for it.
+        If a file cannot be read, the instance is unknown, or the plan does not belong to it.
     """
     from bench.judging.judge import check_belongs
 
@@ -65,21 +66,21 @@ def find_instance(text: str, where: str) -> Instance:
     Raises
     ------
     InputError
-        As ``find_problems``, and for a suite or folder of several and for a scenario set.
+        As ``find_problems``, and if ``text`` names several instances or a scenario set.
     """
     found = find_problems([text], where)
     if len(found) > 1:
-        raise InputError(where, f'"{text}" is {len(found)} instances; name one, such as "{found[0].name}"')
+        raise InputError(where, f'"{text}" names {len(found)} instances; name one, such as "{found[0].name}"')
     (one,) = found
     if isinstance(one, ScenarioSet):
-        raise InputError(where, f'"{text}" is {len(one):,} scenarios; name one, such as "{text}{SCENARIO_MARK}0"')
+        raise InputError(where, f'"{text}" has {len(one):,} scenarios; name one, such as "{text}{SCENARIO_MARK}0"')
     return one
 
 
 def named_instances(name: str) -> list[Instance]:
-    """Return the instance called ``name`` in some suite, or those of the suite called so; an instance goes first.
+    """Return the built-in instance called ``name``, or all instances of the suite called ``name``.
 
-    A scenario of a set is an instance, the set itself is none.
+    An instance takes precedence over a suite. A scenario of a set is an instance; the set itself is not.
     """
     if (instance := _by_name().get(name)) is not None:
         return [instance]
@@ -91,13 +92,13 @@ def named_instances(name: str) -> list[Instance]:
 
 
 def known_names() -> list[str]:
-    """Return the names of all suites, of all instances in them, each once, and of the scenario sets."""
+    """Return the names of all suites, instances and scenario sets without duplicates."""
     return list(dict.fromkeys([*SUITES, *_by_name(), *SCENARIO_SUITES]))
 
 
 @cache
 def _by_name() -> dict[str, Instance]:
-    """Return all instances of suites by name, built once: thousands of files may be asked about."""
+    """Return all instances of suites by name; cached, since a command may name thousands of files."""
     found: dict[str, Instance] = {}
     for suite in SUITES.values():
         for instance in suite.build():
@@ -106,18 +107,18 @@ def _by_name() -> dict[str, Instance]:
 
 
 def pool_in_words(instance: Instance) -> str:
-    """Return the GPUs on offer, such as ``64 v100``."""
+    """Return the GPU pool as text, such as ``64 v100``."""
     return ", ".join(f"{'any' if pool.count is None else pool.count} {pool.type.name}" for pool in instance.gpus)
 
 
 def looks_like_file(text: str) -> bool:
-    """Whether ``text`` must be a path: no name looks so."""
+    """Return whether ``text`` must be a path and cannot be a built-in name."""
     written_so = os.sep in text or text.endswith(".json") or has_magic(text)
     return written_so or os.path.exists(text)  # noqa: PTH110 - see names_in
 
 
 def anchored(text: str, folder: Path) -> str:
-    """Return ``text`` with the files among its names as seen from ``folder``: names go before files here as well."""
+    """Return ``text`` with its file names relative to ``folder``; built-in names take precedence over files."""
 
     def seen(name: str) -> str:
         there = str(Path(escape(str(folder)) if has_magic(name) else folder) / name)
@@ -128,15 +129,15 @@ def anchored(text: str, folder: Path) -> str:
 
 
 def names_in(text: str) -> list[str]:
-    """Return the names that commas part in ``text``."""
+    """Return the comma-separated names in ``text``."""
     # The name of an existing file may hold commas.
-    if os.path.exists(text):  # noqa: PTH110 - where Path.exists raises because no file can be called so, this is False
+    if os.path.exists(text):  # noqa: PTH110 - False where Path.exists raises because the file name is impossible
         return [text]
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _found(text: str, where: str) -> Iterator[tuple[str, Instance | ScenarioSet]]:
-    """Yield the instances or the scenario set that ``text`` names, each with where it comes from."""
+    """Yield the instances or the scenario set that ``text`` names, each with its origin."""
     if text in SCENARIO_SUITES:
         yield f'"{text}"', SCENARIO_SUITES[text].build()
         return
@@ -148,7 +149,7 @@ def _found(text: str, where: str) -> Iterator[tuple[str, Instance | ScenarioSet]
     if not looks_like_file(text):
         raise unknown_name(where, "suite, instance or file", text, known_names(), [*SUITES, *SCENARIO_SUITES])
     if os.path.isdir(text):  # noqa: PTH112 - see names_in
-        yield from _read(sorted(map(str, path.glob("*.json"))), where, f'folder "{text}" holds no *.json files')
+        yield from _read(sorted(map(str, path.glob("*.json"))), where, f'folder "{text}" contains no *.json files')
     elif has_magic(text) and not os.path.exists(text):  # noqa: PTH110 - see names_in
         found = sorted(file for file in _matching(text, where) if os.path.isfile(file))  # noqa: PTH113 - see names_in
         yield from _read(found, where, f'"{text}" matches no file')

@@ -1,4 +1,4 @@
-"""The command line: the commands, and what they share."""
+"""Command line: the commands and the code that they share."""
 
 from bench.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The command ``bench``: its subcommands, and how errors become one line and an exit code."""
+"""Command ``bench``: its subcommands, and the conversion of errors to one line and an exit code."""
 
 import os
 import sys
@@ -13,35 +13,35 @@ from bench.cli.options import examples
 from bench.cli.terminal import emit, open_closed_streams, say
 from bench.extras import how_to_install
 
-# The class of everything wrong with a command line; typer does not export it.
+# The base class of all errors in a command line; typer does not export it.
 UsageError: Any = typer.BadParameter.__base__
 
 EXAMPLES = (
     "bench run --instances smoke        # every scheduler on four tiny instances",
     "bench show                         # the best of each scheduler so far",
-    "bench list instances               # what there is to solve",
+    "bench list instances               # the instances that come with the bench",
     "bench generate igniter-mix --size 20 -o mix.json",
 )
 
 COMMANDS = {
     "run": Subcommand("run", "run", "Run schedulers on instances."),
     "list": Subcommand("listing", "list_things", "List instances, schedulers, figures, suites or GPUs."),
-    "show": Subcommand("show", "show_things", "Show the best results, a run in full, or an instance."),
+    "show": Subcommand("show", "show_things", "Show the best results, one run in full, or an instance."),
     "verify": Subcommand("verify", "verify", "Judge a plan file."),
-    "simulate": Subcommand("simulate", "simulate_plan", "Simulate a plan under real arrivals."),
-    "replay": Subcommand("replay", "replay_plan", "Replay a plan on hardware."),
-    "max-rate": Subcommand("max_rate", "max_rate", "Find the largest rates that are served in time."),
-    "online": Subcommand("online", "online", "Serve a changing load while plans follow it."),
+    "simulate": Subcommand("simulate", "simulate_plan", "Simulate every request of a plan."),
+    "replay": Subcommand("replay", "replay_plan", "Serve a plan on real GPUs or CPU cores."),
+    "max-rate": Subcommand("max_rate", "max_rate", "Find the largest request rates that a scheduler can serve."),
+    "online": Subcommand("online", "online", "Simulate a changing load with replanning."),
     "train": Subcommand("train", "train", "Train a learning scheduler."),
-    "generate": Subcommand("generate", "generate_instance", "Draw a random instance."),
+    "generate": Subcommand("generate", "generate_instance", "Generate a random instance."),
     "figures": Subcommand("figures", "draw_figures", "Draw the papers' figures."),
     "report": Subcommand("report", "report", "Write a ledger as a web page."),
     "compare": Subcommand("compare", "compare", "Compare two ledgers or two schedulers."),
-    "check-plugin": Subcommand("check_plugin", "check_plugin", "Check that a scheduler keeps its promises."),
-    "export": Subcommand("export", "export", "Write a ledger as one table."),
+    "check-plugin": Subcommand("check_plugin", "check_plugin", "Check that a scheduler meets the interface."),
+    "export": Subcommand("export", "export", "Write a ledger as one table (CSV or Parquet)."),
     "schema": Subcommand("schema", "print_schema", "Print the JSON Schema of a file format."),
     "doctor": Subcommand("doctor", "doctor", "Check the solvers and the machine."),
-    "profile": Subcommand("profile.group", "app", "Turn measurements into catalogue entries."),
+    "profile": Subcommand("profile.group", "app", "Measure GPUs and fit performance models."),
 }
 
 app = typer.Typer(
@@ -67,26 +67,27 @@ def bench(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Compare schedulers that share GPUs among DNN inference workloads.
+    """Benchmark schedulers that share GPUs among DNN inference workloads.
 
-    Instances go in, every scheduler turns them into plans, one judge scores the plans, and a ledger keeps the scores.
+    A scheduler turns an instance into a plan. An independent judge scores every plan. The ledger, an SQLite file,
+    stores every result.
 
-    Exit codes: 0 done, 1 something that ran failed, 2 the input or the usage is wrong, 130 interrupted.
+    Exit codes: 0 success, 1 a run or a check failed, 2 wrong input or usage, 130 interrupted.
     """
     if context.invoked_subcommand is None:
         emit(context.get_help() + "\n", sys.stdout)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code; ``arguments`` are those of the process unless given."""
+    """Run the command line and return the exit code; the default of ``arguments`` is ``sys.argv[1:]``."""
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what the terminal's encoding lacks is escaped rather than an error
+        if isinstance(stream, TextIOWrapper):  # escape characters that the terminal's encoding lacks
             stream.reconfigure(errors="backslashreplace")
     try:
-        os.getcwd()  # noqa: PTH109 - all that names are relative to, and where runs begin
+        os.getcwd()  # noqa: PTH109 - relative names and runs need the working folder
     except FileNotFoundError:
-        say("error: the working folder no longer exists; change to one that does")
+        say("error: the working folder no longer exists; change to an existing folder")
         return 2
     try:
         code = app(args=arguments, prog_name="bench", standalone_mode=False)
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage_problem(error: Any) -> str:
-    """Say where on the command line something is wrong, what it is, and what would be right."""
+    """Return the place of an error on the command line, the error, and the remedy."""
     command = error.ctx.command_path if error.ctx is not None else "bench"
     option = getattr(error, "option_name", None)
     parameter = getattr(error, "param", None)

@@ -1,4 +1,4 @@
-"""``bench report --experiments``: EXPERIMENTS.md from the runs in a ledger, and its tables in the README beside it."""
+"""``bench report --experiments``: EXPERIMENTS.md from the runs in a ledger, and its tables in README.md."""
 
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from reports.figure import Need
 
 
 def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None = None) -> None:
-    """Write the document to ``out``, and say which runs it lacks; with ``run`` make them first.
+    """Write the document to ``out`` and report the runs that the ledger lacks; with ``run``, execute them first.
 
-    Where a ``README.md`` beside it shows tables of the document (``reports.experiments.blocks``), these are made anew.
+    A ``README.md`` in the same folder may show tables of the document (``reports.experiments.blocks``). These are
+    updated.
 
     Raises
     ------
@@ -34,7 +35,7 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     rows: list[Row] = []
     with Ledger(ledger_file, create=run) as ledger:
         document = render(ledger)
-        # What a line asks for first hides what it asks for next.
+        # A line of the document may need further runs once it has its first ones.
         while run and (needs := [need for need in document.missing if need not in made]):
             rows += _make(needs, ledger, jobs or default_jobs(threads=1))
             made.update(needs)
@@ -46,14 +47,14 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     if after != before:
         write_text(readme, after)
     if document.missing:
-        advice = "" if run else "; with --run they are made first"
+        advice = "" if run else "; --run executes them first"
         say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")
     if tell_failures(rows, ledger_file):
         raise typer.Exit(1)
 
 
 def _make(needs: "list[Need]", ledger: "Ledger", jobs: int) -> "list[Row]":
-    """Make the runs of ``needs`` that are not in the ledger, having said what they cost."""
+    """Report the cost of the runs of ``needs`` that the ledger lacks, then execute them."""
     refuse_wrong_answers()
     limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)
     planned = tasks_of(needs, "--experiments", limits)

@@ -1,4 +1,4 @@
-"""An experiment file on the command line of ``bench run``: its keys are the options that are not given there."""
+"""Experiment files of ``bench run``: their keys are default values of the options."""
 
 import re
 from collections.abc import Callable
@@ -13,21 +13,20 @@ from bench.selection import anchored
 from instances import InputError
 
 FILES = ("instances", "arrivals")
-"""Keys whose values may be files to read: those are looked for in the folder of the experiment."""
+"""Keys whose values may be input files; relative paths start at the folder of the experiment file."""
 
 _FILE = "bench.experiment"
-"""Where a context remembers the experiment file."""
+"""Key of the experiment file in the metadata of a typer context."""
 
 
 def take_experiment(context: typer.Context, things: list[str] | None) -> list[str]:
-    """Read the experiment file among ``things``, make its values the defaults of all options, and return the rest.
+    """Read the experiment file among ``things``, make its values the options' defaults, and return the other names.
 
     Raises
     ------
     InputError
-        If there are several such files, or one that is wrong.
+        If there are several experiment files, or the file is wrong.
     """
-    # Without: nothing is loaded that help does not need.
     if not things:
         return []
 
@@ -59,7 +58,7 @@ def take_experiment(context: typer.Context, things: list[str] | None) -> list[st
 
 
 def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
-    """Have what is wrong with an option that an experiment file gives be told as wrong in that file."""
+    """Attribute an option's error to the experiment file if its value comes from there."""
 
     @wraps(command)
     def told(*, context: typer.Context, **options: Any) -> None:
@@ -79,7 +78,7 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _of(schedulers: str, parameters: list[str]) -> list[str]:
-    """Return the ``parameters`` of the ``schedulers`` of the command line: the file's others are not asked for."""
+    """Return the ``parameters`` of the ``schedulers`` on the command line; the file may set those of others."""
     chosen = [name.strip() for name in re.split("[,@]", schedulers)]
     return [text for text in parameters if text.partition("=")[0].rpartition(".")[0] in chosen]
 

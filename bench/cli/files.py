@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, under names that any file system takes."""
+"""Output files of commands: atomic writes, and names that are valid on any file system."""
 
 import re
 from collections.abc import Iterable
@@ -13,43 +13,44 @@ _NAME_LENGTH = 60
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``, whole or not at all, creating the folder where needed.
+    """Write ``text`` to ``path`` atomically, and create the folder if needed.
 
     Raises
     ------
     InputError
-        If it cannot be written.
+        If the file cannot be written.
     """
     write_bytes(path, text.encode())
 
 
 def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], option: str) -> None:
-    """Refuse to write over what is read.
+    """Refuse to overwrite an input file.
 
     Raises
     ------
     InputError
-        If ``output`` of ``option`` is one of the files in ``inputs``; names that are no files do not matter.
+        If ``output`` of ``option`` is one of the files in ``inputs``. Names in ``inputs`` that are no files are
+        ignored.
     """
     for given in inputs:
         if output is not None and given is not None and _same(output, given):
-            raise InputError(f"{option} {output}", "is what is read, too; name another file")
+            raise InputError(f"{option} {output}", "is also an input of this command; name another file")
 
 
 def _same(output: Path, given: str | Path) -> bool:
     try:
         return output.samefile(given)
-    except (OSError, ValueError):  # not both are there
+    except (OSError, ValueError):  # one of the two does not exist
         return False
 
 
 def make_folder(folder: Path, option: str) -> None:
-    """Make the folder of ``option`` now rather than find out after the runs that it cannot be made.
+    """Create the folder of ``option`` before the runs, so that an unusable folder costs no run.
 
     Raises
     ------
     InputError
-        If it cannot be made or written into.
+        If the folder cannot be created or written into.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,18 +62,21 @@ def make_folder(folder: Path, option: str) -> None:
 
 
 def write_plan(path: Path, row: "Row", instance: "Instance") -> None:
-    """Write the plan of ``row`` with its instance inside, so that the file stands alone.
+    """Write the plan of ``row`` with its instance embedded, so that the file is self-contained.
 
     Raises
     ------
     InputError
-        If it cannot be written.
+        If the file cannot be written.
     """
     write_json(path, plan_to_json(plan_from_json(row.plan), instance))
 
 
 def plan_file_name(row: "Row") -> str:
-    """Return a name that no other run's plan has: names of instances may hold any character, or differ in one."""
+    """Return a file name that is unique to the run.
+
+    Instance names may contain characters that file names may not, so the start of the run's key makes it unique.
+    """
     parts = (_safe(row.instance), _safe(row.scheduler), f"s{row.seed}", row.key[:12])
     return f"{'--'.join(parts)}.json"
 

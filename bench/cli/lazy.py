@@ -19,9 +19,9 @@ class Subcommand:
     Attributes
     ----------
     module
-        Module with the function and its ``EXAMPLES``, by its name in ``bench.cli.commands``.
+        Module with the function and its ``EXAMPLES``, relative to ``bench.cli.commands``.
     function
-        Name of the function, or of a ``typer.Typer`` with subcommands of its own.
+        Name of the function, or of a ``typer.Typer`` with its own subcommands.
     short_help
         Line in the help of the group.
     """
@@ -42,7 +42,7 @@ class Subcommand:
 
 
 class _Loaded(Mapping[str, Any]):
-    """Commands by name, each imported when it is read."""
+    """Commands by name, each imported on first access."""
 
     def __init__(self, subcommands: Mapping[str, Subcommand]) -> None:
         self._subcommands = subcommands

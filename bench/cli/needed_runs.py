@@ -1,4 +1,4 @@
-"""The runs that figures and documents need: which of them a ledger lacks, and making them."""
+"""Runs that figures and documents need: detection of those that a ledger lacks, and their execution."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,18 +20,18 @@ from reports.figure import Need
 
 
 def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool = False) -> "dict[Need, list[Task]]":
-    """Return the runs of every need; of one whose rates grow, the runs at their start.
+    """Return the runs of every need; for a need with a climb, the runs at the first rates.
 
     Parameters
     ----------
     needs
-        What is needed.
+        The needed runs.
     where
-        Who needs it, for errors.
+        Command or option to name in errors.
     limits
-        Of every run, but for needs with limits of their own.
+        Limits of every run, except for needs with their own limits.
     quick
-        Take the smaller instances where a need has them.
+        Use the smaller instances of needs that define them.
     """
     orders = {}
     for need in needs:
@@ -46,14 +46,14 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
 
 
 def each_once(tasks: "Iterable[Sequence[Task]]") -> "list[Task]":
-    """Return the tasks of several needs; a run that more than one asks for is one."""
+    """Return the tasks of several needs without duplicates."""
     return list({task.key: task for needed in tasks for task in needed}.values())
 
 
 def missing_of(
     tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger_file: Path
 ) -> "tuple[list[Task], list[Task]]":
-    """Return the runs that the ledger lacks, and of each climb that it lacks something of the next run."""
+    """Return the runs that the ledger lacks, and the next run of every climb that the ledger has not finished."""
     if not ledger_file.exists():
         return list(tasks), list(climbing)
     with Ledger(ledger_file) as ledger:
@@ -71,33 +71,33 @@ def missing_of(
 
 
 def tell_cost(missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
-    """Say what making the missing runs takes before they are made."""
+    """Report the expected cost of the missing runs before they start."""
     if climbs:
-        say(f"{climbs} climbs to go on with, some ten to twenty runs each")
+        say(f"{climbs} climbs to finish, some ten to twenty runs each")
     if not missing:
         return
     single = [task for task in missing if task.scenarios is None]
     most = f"at most about {clock(sum(task.time_limit_s for task in single) / jobs)}"
     if len(single) < len(missing):
-        most += f" and what {len(missing) - len(single)} scenario sets take"
-    say(f"{len(missing)} runs to make, {jobs} at a time: {most}")
+        most += f", plus the time of {len(missing) - len(single)} scenario sets"
+    say(f"{len(missing)} runs to execute, {jobs} at a time: {most}")
 
 
 def make_runs(
     tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger: "Ledger", jobs: int
 ) -> "dict[str, list[Row]]":
-    """Make the runs and climbs that the ledger lacks; return the rows of all by the key of their task.
+    """Execute the runs and climbs that the ledger lacks; return all rows by the key of their task.
 
     Raises
     ------
     typer.Exit
-        After Ctrl-C, having said what is done.
+        After Ctrl-C, with a message that says how many runs are done.
     """
 
     def run(tasks: "list[Task]") -> "list[Row]":
         rows, _, interrupted = run_with_progress(tasks, ledger, jobs)
         if interrupted:
-            say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; the same command runs the rest")
+            say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; repeat the command for the rest")
             raise typer.Exit(INTERRUPTED)
         return rows
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their help shows examples."""
+"""Options that several commands share, and the examples at the end of their help."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,17 +14,15 @@ INTERRUPTED = 130
 
 
 class Format(StrEnum):
-    """For people or for programs."""
+    """Output format: a table for people or JSON for programs."""
 
     TABLE = "table"
     JSON = "json"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="For people or for programs.")]
-LedgerOption = Annotated[Path, typer.Option("--ledger", metavar="FILE", help="The file with all runs.")]
-TimeLimitOption = Annotated[
-    float, typer.Option("--time-limit", metavar="S", help="Seconds that a scheduler may take for one run.")
-]
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
+LedgerOption = Annotated[Path, typer.Option("--ledger", metavar="FILE", help="SQLite file with all runs.")]
+TimeLimitOption = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds per run for the scheduler.")]
 WorkLimitOption = Annotated[
     int | None,
     typer.Option(
@@ -32,40 +30,42 @@ WorkLimitOption = Annotated[
         metavar="N",
         min=0,
         max=2**63 - 1,
-        help="Units of work, each scheduler's own (see bench list schedulers): the result is then the same on a slow "
-        "or busy machine, as long as --time-limit is generous. Schedulers without a unit end by themselves.",
+        help="Limit in the scheduler's own unit of work (see bench list schedulers). With a generous --time-limit, the "
+        "result does not depend on the machine's speed. Schedulers without a unit ignore it.",
     ),
 ]
 MemoryLimitOption = Annotated[
     float,
-    typer.Option("--memory-limit", metavar="GB", help="Address space of a run; the imports alone may take 2 GB."),
+    typer.Option("--memory-limit", metavar="GB", help="Address space per run; imports alone may take 2 GB."),
 ]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", metavar="N", min=1, max=1024, help="That a scheduler and its solver may use.")
+    int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads per run, for scheduler and solver.")
 ]
 JobsOption = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time; default: cores / threads.")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel runs. Default: cores / threads.")
 ]
-RetryOption = Annotated[bool, typer.Option("--retry", help="Run again those in the ledger that failed.")]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Repeat the failed runs in the ledger.")]
 ArrivalsOption = Annotated[
     str,
     typer.Option(
-        "--arrivals", metavar="PROCESS|TRACE", help="constant, poisson, gamma[:CV], or a file of requests per second."
+        "--arrivals",
+        metavar="PROCESS|TRACE",
+        help="Arrival process: constant, poisson, gamma[:CV], or a trace file of requests per second.",
     ),
 ]
 HeadroomOption = Annotated[
-    float, typer.Option("--headroom", metavar="F", help="Plan as if every latency were F times as long.")
+    float, typer.Option("--headroom", metavar="F", help="Plan with every predicted latency multiplied by F.")
 ]
 TruthOption = Annotated[
     str | None,
-    typer.Option("--truth", metavar="MODEL", help="Performance model by which the GPUs really behave."),
+    typer.Option("--truth", metavar="MODEL", help="True performance model of the GPUs. Default: the planner's."),
 ]
 ErrorOption = Annotated[
     float,
-    typer.Option("--error", metavar="E", help="Every figure of the GPUs is really off by up to this fraction."),
+    typer.Option("--error", metavar="E", help="The true GPU figures differ from the planner's by up to E."),
 ]
 
 
 def examples(lines: Sequence[str]) -> str:
-    """Return the end of a command's help: ``lines`` under a heading, kept as they are."""
+    """Return the end of a command's help: ``lines`` under a heading, without rewrapping."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])

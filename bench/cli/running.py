@@ -1,4 +1,4 @@
-"""Run tasks and tell how it goes: a live table on a terminal, plain lines elsewhere."""
+"""Execution of tasks with progress: a live table on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Sequence
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 def run_with_progress(
     tasks: Sequence[Task], ledger: Ledger, jobs: int, cluster_address: str | None = None, retry: bool = False
 ) -> tuple[list[Row], int, bool]:
-    """Run ``tasks``, ``jobs`` at a time or on a Dask cluster, and tell how it goes on standard error.
+    """Run ``tasks``, ``jobs`` at a time or on a Dask cluster, and report progress on standard error.
 
-    Runs that the ledger has are not made again but, with ``retry``, those that failed.
+    Runs in the ledger are reused. With ``retry``, failed ones are repeated.
 
     Returns
     -------
     rows, reused, interrupted
-        The rows in the order of ``tasks``, how many of them the ledger had, and whether Ctrl-C came first: then only
-        the rows that there are.
+        The rows in the order of ``tasks``; the number of rows that the ledger had; whether Ctrl-C interrupted the
+        execution. After an interruption, rows of unfinished runs are missing.
     """
     with ExitStack() as stack:
         cluster = None if cluster_address is None else stack.enter_context(_cluster(cluster_address))
         jobs = jobs if cluster is None else cluster.jobs(tasks)
         if sys.stderr.isatty():
-            from bench.cli.views.live import LiveTable  # rich's widgets, which a pipe has no use for
+            from bench.cli.views.live import LiveTable  # imports rich's widgets, which a pipe does not need
 
             progress: Progress = LiveTable(tasks, jobs)
         else:
@@ -57,7 +57,7 @@ def run_with_progress(
 
 
 def tell_failures(rows: Sequence[Row], ledger_file: Path) -> int:
-    """Say for each failed run what failed, why, and where to read on; return how many there are."""
+    """Report every failed run with its reason and the command that shows it; return the number of failures."""
     ledger = "" if ledger_file == DEFAULT_LEDGER else f" --ledger {ledger_file}"
     failed = [row for row in rows if row.failed]
     for row in failed:

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _PIPE_WIDTH = 500
-"""Columns of a table that no terminal shows: nobody wants it folded."""
+"""Columns of a table in a pipe or file, wide enough that no cell is folded."""
 
 
 def open_closed_streams() -> None:
-    """Send nowhere what would go to a stream that was closed when the process began (``>&-``).
+    """Open ``os.devnull`` for every standard stream that was closed when the process began (``>&-``).
 
-    Its number is taken, too: otherwise the next file to be opened would get it, and what children print.
+    Otherwise the next opened file would get the stream's descriptor, and with it the output of child processes.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - for as long as the process lives
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - open until the process ends
 
 
 def emit(text: str, stream: TextIO) -> None:
@@ -31,8 +31,8 @@ def emit(text: str, stream: TextIO) -> None:
     Raises
     ------
     InputError
-        If the disk behind ``stream`` is full or the like. A reader that has gone away (``| head``) is no error: what is
-        left to say goes nowhere, and the exit code still tells how it went.
+        If ``stream`` cannot be written, for example on a full disk. A closed pipe (``| head``) is no error: the rest
+        of the output is discarded, and the exit code stays valid.
     """
     try:
         stream.write(text)
@@ -48,19 +48,19 @@ def emit(text: str, stream: TextIO) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Send what ``stream`` still holds, and all that follows, nowhere."""
+    """Discard the buffer of ``stream`` and all later output to it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def say(text: str) -> None:
-    """Tell people something, in one line on standard error."""
+    """Print a message for people as one line on standard error."""
     emit(f"{one_line(text)}\n", sys.stderr)
 
 
 def print_json(value: object) -> None:
-    """Print ``value`` as JSON on standard output, each entry of a list on a line; what is not finite becomes null."""
+    """Print ``value`` as JSON on standard output, one line per list entry; numbers that are not finite become null."""
     if isinstance(value, list):
         text = ",\n".join(" " + json.dumps(_finite(entry)) for entry in value)
         emit(f"[\n{text}\n]\n" if value else "[]\n", sys.stdout)
@@ -77,7 +77,7 @@ def _finite(value: object) -> object:
 
 
 def show(*things: "RenderableType", stream: TextIO | None = None) -> None:
-    """Print tables and text on standard output, or on ``stream``; text is taken literally."""
+    """Print tables and text on standard output or on ``stream``, without interpreting markup in text."""
     from rich.measure import Measurement
 
     stream = stream or sys.stdout
@@ -86,7 +86,7 @@ def show(*things: "RenderableType", stream: TextIO | None = None) -> None:
     for thing in things:
         if isinstance(thing, str):
             console.print(thing, soft_wrap=True)
-        else:  # where a terminal is too narrow even for folded cells, lines run on rather than lose their end
+        else:  # if the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off
             least = Measurement.get(console, console.options.update(max_width=_PIPE_WIDTH), thing).minimum
             console.width = max(console.width, least)
             console.print(thing)
@@ -94,7 +94,7 @@ def show(*things: "RenderableType", stream: TextIO | None = None) -> None:
 
 
 class _Sheet(StringIO):
-    """Takes what is meant for ``stream`` and looks like it, so that writing to it in one go is left to ``emit``."""
+    """Buffer with the properties of ``stream``, so that ``emit`` can write all output at once."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class _Sheet(StringIO):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream."""
+        """Encoding of the stream."""
         return self._stream.encoding
 
     def isatty(self) -> bool:
@@ -111,7 +111,7 @@ class _Sheet(StringIO):
 
 
 def console_on(stream: TextIO) -> "Console":
-    """Return a console that takes text literally: names from files may look like markup."""
+    """Return a console without markup, since names from files may look like markup."""
     from rich.console import Console
 
     width = None if stream.isatty() else _PIPE_WIDTH
@@ -119,21 +119,21 @@ def console_on(stream: TextIO) -> "Console":
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` on one line, with whatever a terminal cannot show escaped."""
+    """Return ``text`` on one line, with unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def many_lines(text: str) -> str:
-    """Return ``text`` with its lines, with whatever else a terminal cannot show escaped."""
+    """Return ``text`` with its line breaks, and with other unprintable characters escaped."""
     return "\n".join(one_line(line.replace("\t", "    ")) for line in text.splitlines())
 
 
 def draws_unicode(stream: TextIO | None = None) -> bool:
-    """Whether ``stream`` (standard output) takes block characters and marks."""
+    """Return whether ``stream`` (default: standard output) can encode block characters and marks."""
     return ((stream or sys.stdout).encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return the first of ``names`` separated by commas, and how many more there are."""
+    """Return the first ``most`` names separated by commas, and the number of further names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

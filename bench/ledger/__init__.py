@@ -1,1 +1,1 @@
-"""The ledger: one row per run in an SQLite file, what rows say of each other, and what is whole of a damaged file."""
+"""Ledger: one row per run in an SQLite file, the gaps of rows to bounds."""

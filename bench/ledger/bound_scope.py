@@ -8,16 +8,16 @@ from bench.ledger.row import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a plan uses of what a bound may have been proven without: see ``Row.bound_scope``.
+    """Extent of a plan, which must lie within the scope of a bound for the bound to hold: see ``Row.bound_scope``.
 
     Attributes
     ----------
     shares
-        Of all its gpulets, in units.
+        Shares of all gpulets, in units.
     slots_per_gpulet, max_batch
-        The most slots of a gpulet, the largest batch.
+        Largest number of slots on a gpulet, and largest batch.
     gpulets_per_gpu
-        The most of any GPU.
+        Largest number of gpulets on a GPU.
     """
 
     shares: frozenset[int]
@@ -27,7 +27,7 @@ class Reach:
 
     @classmethod
     def of(cls, plan: JsonObject) -> Self:
-        """Return that of a plan, as the ledger has it."""
+        """Return the extent of a plan in the ledger's JSON form."""
         gpulets = [gpulet for gpu in plan["gpus"] for gpulet in gpu["gpulets"]]
         return cls(
             frozenset([gpulet["share_units"] for gpulet in gpulets]),
@@ -37,7 +37,7 @@ class Reach:
         )
 
     def to_json(self) -> JsonObject:
-        """Return it as JSON values."""
+        """Return the extent as JSON values."""
         return {
             "shares": sorted(self.shares),
             "slots_per_gpulet": self.slots_per_gpulet,
@@ -47,5 +47,5 @@ class Reach:
 
     @classmethod
     def from_json(cls, data: JsonObject) -> Self:
-        """Return what ``to_json`` wrote as ``data``."""
+        """Return the extent from the result of ``to_json``."""
         return cls(frozenset(data["shares"]), data["slots_per_gpulet"], data["max_batch"], data["gpulets_per_gpu"])

@@ -1,6 +1,6 @@
 """Gap of a plan to the best certified bound that applies to it.
 
-Computed when rows are read, never stored: a bound found tomorrow improves the gap of a plan found today.
+Gaps are computed when rows are read and never stored, since a later run may prove a better bound.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from instances.performance.gpulet import GpuletModel
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Gap to the best certified bound known, and to the run's own bound; ``None`` where there is none."""
+    """Gap to the best certified bound, and gap to the run's own bound; ``None`` without such a bound."""
 
     gap: float | None = None
     own_gap: float | None = None
@@ -33,7 +33,7 @@ class CertifiedBound:
 
 
 def relative_gap(value: float, bound: float) -> float:
-    """Return ``|value - bound| / max(|value|, |bound|)``, and 0 where both are 0."""
+    """Return ``|value - bound| / max(|value|, |bound|)``, or 0 if both are 0."""
     scale = max(abs(value), abs(bound))
     return abs(value - bound) / scale if scale > 0.0 else 0.0
 
@@ -48,11 +48,12 @@ def gaps(
     Parameters
     ----------
     rows
-        Whose gaps are asked for. Only feasible plans have one.
+        Rows to evaluate. Only rows with a feasible plan have a gap.
     bounds
-        Rows of the same instance whose certified bounds count.
+        Rows of the same instance with certified bounds.
     instance
-        For rounding the bounds of ``cost``; ``None`` leaves them unrounded, which is weaker but not wrong.
+        Instance for rounding bounds of ``cost`` up to the next possible cost; ``None`` leaves them unrounded, which is
+        weaker but valid.
     """
     certified = certified_bounds(bounds, bool(rows) and rows[0].objective == "cost", instance)
     reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
@@ -60,7 +61,7 @@ def gaps(
 
 
 def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
-    """Return the gaps of ``rows``, by key, with every certified bound in ``ledger``."""
+    """Return the gaps of ``rows`` to the certified bounds in ``ledger``, by key."""
     by_instance: dict[str, list[Row]] = {}
     for row in rows:
         by_instance.setdefault(row.instance_hash, []).append(row)
@@ -68,7 +69,7 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
     for fingerprint, group in by_instance.items():
         try:
             instance = ledger.instance(fingerprint)
-        except InputError:  # the catalogue has changed since
+        except InputError:  # the catalogue has changed since the run
             instance = None
         certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
         found |= gaps(group, certified, instance)
@@ -76,7 +77,10 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
 
 
 def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | None) -> list[CertifiedBound]:
-    """Return the best certified bound of each scope among ``rows``, all of one instance; ``on_cost`` of whole GPUs."""
+    """Return the best certified bound of each scope among ``rows``, all of one instance.
+
+    With ``on_cost``, the largest bound is the best one, and bounds are rounded up to costs of whole GPUs.
+    """
     best: dict[str, CertifiedBound] = {}
     for row in rows:
         if row.bound is None or not row.bound_certified or row.bound_scope is None:
@@ -88,12 +92,9 @@ def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | No
 
 
 def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) -> CertifiedBound | None:
-    """Return the best of the ``bounds`` on its instance that holds for the plan of ``row``; ``None`` if none does.
-
-    Whether the plan is feasible is not asked.
-    """
+    """Return the best of ``bounds`` that holds for the plan of ``row``, feasible or not; ``None`` if none holds."""
     if row.truth is not None:
-        return None  # bounds are proven for the instance as the planner sees it
+        return None  # bounds are proven for the planner's view of the instance, not for the true GPUs
     applicable = [bound for bound in bounds if _covers(bound.scope, row, reach)]
     if not applicable:
         return None
@@ -101,7 +102,7 @@ def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) 
 
 
 def gap_to(best: CertifiedBound | None, row: Row, instance: Instance | None) -> Gap:
-    """Return the gap of a run to the best bound that holds for its plan and to its own; ``instance`` as in ``gaps``."""
+    """Return the gap of a run to the best bound for its plan and to its own bound; ``instance`` as in ``gaps``."""
     if not row.feasible or row.value is None or row.truth is not None:
         return Gap()
     own = row.bound
@@ -118,11 +119,11 @@ def _rounded(bound: float, instance: Instance | None) -> float:
 
 
 def _covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
-    """Whether a bound of ``scope`` holds for the plan of ``row``."""
+    """Return whether a bound of ``scope`` holds for the plan of ``row``."""
     if reach is None or row.plan_class is None:
         return False
     if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
-        return False  # exact methods put at most two gpulets on a GPU where interference is that of pairs
+        return False  # with pairwise interference, exact methods consider at most two gpulets per GPU
     allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
     return (
         PlanClass(scope["plan_class"]).contains(row.plan_class)

@@ -1,4 +1,4 @@
-"""One run is one row: what was asked, what the scheduler said, what the harness saw, what the judge found."""
+"""Row of a run: the task, the scheduler's claims, the observations of the runner, and the judge's verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ JsonObject = Mapping[str, Any]
 
 
 class Termination(StrEnum):
-    """How a run ended, as the harness saw it. Interrupted runs are never stored: they run again next time."""
+    """End of a run as the runner observed it. Interrupted runs are not stored, so that they run again next time."""
 
     FINISHED = "finished"
     WALL_LIMIT = "wall_limit"
@@ -27,7 +27,7 @@ class Termination(StrEnum):
 
     @property
     def failed(self) -> bool:
-        """Whether something that ran went wrong: exit code 1. Reaching the time limit is a result."""
+        """Whether the run failed (exit code 1). A run that reaches its time limit has not failed."""
         return self in (Termination.MEMORY_LIMIT, Termination.CRASHED, Termination.EXCEPTION, Termination.INVALID_PLAN)
 
 
@@ -40,65 +40,68 @@ class Row:
     key
         SHA-256 over everything that can change the row.
     instance, instance_hash
-        Name and fingerprint.
+        Name and fingerprint of the instance.
     scheduler, parameters, seed
-        As asked: ``b@a`` ran ``a`` first. Parameters by scheduler name, defaults included.
+        Scheduler (``b@a`` ran ``a`` first), parameters by scheduler name with defaults included, and seed.
     source
-        Where the figures come from: ``plan`` (the judge's model, simulated), ``replay`` (measured on hardware).
+        Origin of the figures: ``plan`` (judged and simulated) or ``replay`` (measured on hardware).
     headroom, truth
-        Factor on every latency that the scheduler planned for, and what is really different from the instance, in
-        words; the plan is judged and simulated by that.
+        Factor on every latency in the scheduler's view, and the differences of the true GPUs from the instance as text.
+        The plan is judged and simulated on the true GPUs.
     status, termination, reason
-        The scheduler's claim, how the run ended, and one line about it for people.
+        The scheduler's claim, the end of the run, and one line about it for people.
     objective, throughput_of, slo_rule, performance_model
-        Of the instance, in the words of instance files; the objective of a scenario set is ``scenarios``.
+        Properties of the instance, as in instance files; the objective of a scenario set is ``scenarios``.
     plan_class
-        The narrowest class that contains the plan.
+        Narrowest class that contains the plan.
     value
-        The judge's, in the objective's unit, also for infeasible plans; ``None`` without a plan. Of a scenario set the
-        number of scenarios with a plan that breaks no constraint.
+        Objective value according to the judge, also for infeasible plans; ``None`` without a plan. For a scenario set,
+        the number of scenarios with a feasible plan.
     bound, bound_certified, bound_scope
-        The last bound and the plans it holds for (``plan_class, allowed_shares, slots_per_gpulet, max_batch``).
+        The last bound and the plans for which it holds (``plan_class, allowed_shares, slots_per_gpulet, max_batch``).
     gpus_used, cost_per_hour, throughput_rps, goodput_rps, fragments_pct, utilisation_pct, over_capacity_pct
-        The judge's figures for the plan; the last of ``colocation`` only.
+        The judge's figures for the plan; the last one only under ``colocation``.
     sim_goodput_rps, sim_violation_rate, sim_drop_rate, sim_violating, sim_worst_p99
-        Of the simulation: requests in time per second, fractions of the requests not served in time and not served at
-        all, workloads with more than 1 % not in time, and the largest P99 latency as a multiple of its SLO.
+        Figures of the simulation: requests per second served in time; fractions of requests not served in time, and
+        not served at all; number of workloads with more than 1 % not in time; largest P99 latency as a multiple of its
+        SLO.
     simulation
-        All that it found: see ``bench.simulation.result``.
+        Complete result of the simulation: see ``bench.simulation.result``.
     feasible, violations, violation_details
-        The judge's verdict, how many constraints are broken, and the first of them. Of a scenario set: whether all
-        plans keep all constraints, and how many plans do not.
+        The judge's verdict, the number of violations, and the first of them. For a scenario set: whether all plans are
+        feasible, and the number of plans that are not.
     scenarios
-        Of a scenario set: the ``count`` of its scenarios, how many were ``decided``, for how many the scheduler had a
-        plan (``accepted``) and the judge agreed (``served``), which these are (``accepted_bits``, ``served_bits``: see
-        ``bench.scenarios.unpack``), and seconds per decision (``decision_median_s``, ``decision_max_s``).
+        Results of a scenario set: ``count`` of scenarios; numbers of scenarios that were ``decided``, for which the
+        scheduler had a plan (``accepted``), and whose plan is feasible (``served``); the sets of the latter two
+        (``accepted_bits``, ``served_bits``: see ``bench.scenarios.unpack``); and seconds per decision
+        (``decision_median_s``, ``decision_max_s``).
     decision_s
-        The scheduler's own time: from after ``warm`` until it returned or was stopped; for all scenarios of a set.
+        Decision time of the scheduler: from the end of ``warm`` until it returned or was stopped; for a scenario set,
+        of all scenarios together.
     import_s, warm_s
-        Loading the scheduler's module; its ``warm``.
+        Time for loading the scheduler's module, and for its ``warm``.
     overhead_s
-        The rest of ``wall_s``: what the harness itself took.
+        Remaining part of ``wall_s``: time of the runner.
     wall_s
-        From asking for the process until it was gone. Judging comes after it.
+        Time from the request for the process until its end, without judging.
     overshoot_s
-        How far beyond the time limit the run really ended.
+        Time by which the run exceeded its time limit.
     peak_memory_mb
-        Largest resident memory of the worker or of one of its children, in MiB; ``None`` where it died unobserved.
+        Largest resident memory of the worker or of one of its children, in MiB; ``None`` if it is not known.
     time_limit_s, work_limit, memory_limit_mb, threads
-        The limits, work in the unit of each scheduler (``None``: none), memory in MiB of address space.
+        Limits: work in the scheduler's unit (``None``: unlimited), memory in MiB of address space.
     started_at
-        UTC, ISO 8601.
+        Start of the run in UTC, ISO 8601.
     statistics
-        The scheduler's, by name.
+        The scheduler's statistics, by name.
     trajectory
-        ``{t_s, value, feasible, bound, bound_certified}`` of what was reported on the way, and of the end.
+        ``{t_s, value, feasible, bound, bound_certified}`` of every report and of the end of the run.
     log_tail
-        The end of what the scheduler printed, for runs that failed.
+        End of the scheduler's output, for failed runs.
     provenance
-        Versions, CPU, load: see ``bench.provenance``.
+        Versions, CPU and load: see ``bench.provenance``.
     plan
-        In the plan file's format, with the instance's name.
+        Plan in the format of plan files, with the instance's name.
     """
 
     key: str
@@ -180,14 +183,14 @@ class Column:
     Attributes
     ----------
     name
-        Of the field.
+        Name of the field.
     json_type
-        Of what is stored as JSON: ``dict`` or ``list``.
+        Type of a value stored as JSON: ``dict`` or ``list``.
     type
-        Of its values other than ``None``: ``str``, ``int``, ``float``, ``bool``, a ``StrEnum``, or ``object`` for what
-        is stored as JSON.
+        Type of values other than ``None``: ``str``, ``int``, ``float``, ``bool``, a ``StrEnum``, or ``object`` for
+        values stored as JSON.
     required
-        Whether it is never ``None``.
+        Whether the value is never ``None``.
     """
 
     name: str
@@ -202,7 +205,7 @@ class Column:
 
 @cache
 def columns() -> tuple[Column, ...]:
-    """Return the columns of the ledger, taken from the fields of ``Row`` so that they are listed in one place."""
+    """Return the columns of the ledger, derived from the fields of ``Row``."""
     hints = get_type_hints(Row)
     return tuple(_column(field.name, hints[field.name]) for field in fields(Row))
 

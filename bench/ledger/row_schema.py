@@ -1,7 +1,7 @@
 """Schemas of a row's JSON columns.
 
-A ledger may come from anybody, and its digests say that it is whole, not that a bench wrote it. Only what is read
-somewhere is listed; whatever else there is stays as it is.
+A ledger may come from an untrusted source: its digests show that it is not damaged, but not that a bench wrote it.
+The schemas contain only the fields that some code reads; other fields are not checked.
 """
 
 import json
@@ -12,16 +12,16 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict  # pydantic takes those of the standard library from 3.12 on
+from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
 
 def _written_as_json(value: object, levels: int = 50) -> object:
-    """Refuse numbers that JSON cannot say, since 1e400 is read as an infinite one, and nests that nobody makes."""
+    """Refuse infinite numbers, which Python reads from texts such as 1e400, and implausibly deep nesting."""
     if levels == 0:
         raise ValueError("nested too deeply")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
         if isinstance(inner, float) and not math.isfinite(inner):
-            raise ValueError("a number that is too large")
+            raise ValueError("a number is too large")
         if isinstance(inner, dict | list):
             _written_as_json(inner, levels - 1)
     return value
@@ -32,7 +32,7 @@ def _json(value: object) -> object:
 
 
 def _encodable(value: object) -> object:
-    """Refuse half a surrogate pair and infinite numbers, which a bench writes of no machine and no file can hold."""
+    """Refuse lone surrogates and infinite numbers, which a bench never writes and which files cannot store."""
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return value
 
@@ -99,9 +99,9 @@ class _Bins(TypedDict):
 
 def _ascending(bins: _Bins) -> _Bins:
     if len(bins["lower_ms"]) != len(bins["requests"]):
-        raise ValueError("lower_ms and requests are not of the same length")
+        raise ValueError("lower_ms and requests have different lengths")
     if any(low >= high for low, high in pairwise(bins["lower_ms"])):
-        raise ValueError("lower_ms do not ascend")
+        raise ValueError("lower_ms is not in ascending order")
     return bins
 
 
@@ -188,27 +188,27 @@ _SHAPES: dict[str, Any] = {
     "plan_reach": _Reach,
     "chunks": _Chunk,
 }
-"""Of columns, and of the table of chunks."""
+"""Schemas of columns, and of the table of chunks."""
 
 _SHAPES_OF_REPLAYS: dict[str, Any] = {
     "parameters": Annotated[_Replayed, BeforeValidator(_json)],
     "simulation": _Replay,
     "trajectory": list[_Point | _Untimed],
 }
-"""Where they are others: a replay is measured, and decides nothing that could be timed."""
+"""Schemas that differ for replays, which have measurements and no decision time."""
 
 
 def wrong_inside(column: str, source: object, value: object) -> str | None:
-    """Return where the value of a JSON column is none of a run, and why; ``None`` if it is one.
+    """Return the place and the reason of the first error in the value of a JSON column, or ``None``.
 
     Parameters
     ----------
     column
-        Of the ledger.
+        Column of the ledger.
     source
-        Of the row: what a replay measured has another shape than what was simulated.
+        Source of the row, since replays have other schemas than simulations.
     value
-        Of the right kind on the outside: an object or a list.
+        Object or list to check.
     """
     adapter = _adapter(column, source != "plan")
     if adapter is None:

@@ -1,4 +1,4 @@
-"""The ledger: one SQLite file with one row per run and the instances they solved. Several benches may share it."""
+"""Ledger: one SQLite file with a row per run, and with the instances. Several bench processes may share it."""
 
 import json
 import os
@@ -19,27 +19,26 @@ from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json
 
 SCHEMA_VERSION = 1
-"""Stored in the file; raised when columns or tables are added. Rows that are older have nothing there, so that every
-field of ``Row`` that is added later may be ``None``."""
+"""Version in the file, incremented when columns or tables change."""
 
 DETAILS = frozenset({"simulation", "violation_details", "trajectory", "log_tail", "statistics", "provenance"})
-"""Columns that only a run which is shown in full is read with: most of what a ledger holds."""
+"""Columns that are read only to show a run in full; they hold most of a ledger's data."""
 
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
-"""What is judged of scenario sets whose row is not there yet, by the key of that row."""
+"""Table of judged chunks of scenario sets that have no row yet, by the key of that row."""
 
 _ARRIVALS = re.compile(rb'\{"arrivals": "([ -!#-\[\]-~]*)"')
-"""How a simulation begins, where plain letters do; the rest of it is most of a ledger, and is not read for this."""
+"""Start of a simulation whose arrivals are plain ASCII. The rest, most of a ledger's data, need not be read."""
 
 _BEGINNING = 200
 
 _FAILED = ", ".join(f"'{ended}'" for ended in Termination if ended.failed)
 
 _MOST_BYTES = 2**28
-"""Of one value: a larger one, which no run writes, is refused unread."""
+"""Largest size of one value. A larger value, which no run writes, is refused unread."""
 
 BUSY_TIMEOUT_S = 60.0
-"""How long to wait for another bench that is writing."""
+"""Time limit in seconds for waiting until another bench has written."""
 
 
 class Ledger:
@@ -48,14 +47,14 @@ class Ledger:
     Parameters
     ----------
     path
-        The file.
+        Path of the file.
     create
-        Make the file, and the folders it is in, if there is none.
+        Create the file and its folders if it does not exist.
 
     Raises
     ------
     InputError
-        If there is no such file (without ``create``), it is no ledger, or a newer version of the bench wrote it.
+        If the file does not exist (without ``create``), is no ledger, or was written by a newer version of the bench.
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
@@ -64,15 +63,15 @@ class Ledger:
             with self._explained():
                 path.parent.mkdir(parents=True, exist_ok=True)
         elif not path.is_file():
-            raise InputError(str(path), "no such ledger; `bench run` writes one")
+            raise InputError(str(path), "no such ledger; `bench run` creates one")
         with self._explained():
-            # Write-ahead logging needs files beside this one; where there can be none, nobody writes either.
+            # Write-ahead logging needs files in the same folder. In a folder without write access, no bench writes.
             frozen = not create and not os.access(path.parent, os.W_OK)
             target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}"
-            # Transactions are begun and ended by hand.
+            # isolation_level=None: the code begins and ends transactions explicitly.
             self._database = sqlite3.connect(target, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
             try:
-                # The file may come from anybody: no function of its own is called, nothing boundless is read.
+                # The file may come from an untrusted source: call no functions from it, and limit the size of values.
                 self._database.execute("PRAGMA trusted_schema = OFF")
                 self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
                 self._prepare(create)
@@ -92,7 +91,7 @@ class Ledger:
         self._database.execute("PRAGMA journal_mode = WAL")
         listed = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
         with self.transaction():
-            # Another bench may have done it since.
+            # Another bench may have done this meanwhile.
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS instances (hash TEXT PRIMARY KEY, name TEXT NOT NULL, json JSON NOT NULL)"
             )
@@ -114,15 +113,14 @@ class Ledger:
         self.close()
 
     def add(self, row: Row, instance: Instance) -> bool:
-        """Store a row and its instance, both or nothing; return whether there was no row of this key before.
+        """Store a row and its instance in one transaction; return whether the row is new.
 
-        A run that failed was no row: one that was made again stands in its place. Of a scenario set the instance is the
-        base.
+        The row replaces a failed one of the same key. For a scenario set, the instance is the base instance.
 
         Raises
         ------
         InputError
-            If no file can carry ``instance`` (see ``instance_to_json``), or the ledger cannot be written.
+            If ``instance`` has no file form (see ``instance_to_json``), or the ledger cannot be written.
         """
         with self._explained():
             known = self._database.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
@@ -136,7 +134,7 @@ class Ledger:
         return added
 
     def add_chunk(self, key: str, chunk: JsonObject) -> None:
-        """Keep a judged chunk of a scenario set until its row is added: an interrupted run goes on behind it.
+        """Store a judged chunk of a scenario set until its row is added; an interrupted run continues after it.
 
         Raises
         ------
@@ -147,15 +145,15 @@ class Ledger:
             self.insert("chunks", {"key": key, "first": chunk["first"], "json": json.dumps(chunk)})
 
     def insert(self, table: str, values: Mapping[str, Any]) -> bool:
-        """Store a record as it is, by column; return whether there was none of its key before."""
+        """Insert a record, given by column, unless its key exists; return whether it was inserted."""
         with self._explained():
-            # Columns that were added later stand last in the file. All names come from the bench itself.
+            # Name the columns, since later ones are last in older files. All names come from the bench itself.
             listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
             insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
             return self._database.execute(insert, [*values.values()]).rowcount == 1
 
     def chunks(self, key: str) -> list[JsonObject]:
-        """Return the chunks that are kept of the run with this key."""
+        """Return the stored chunks of the run with this key."""
         with self._explained():
             found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
             at = f"{self.path}: a chunk of run {key[:12]}"
@@ -169,11 +167,11 @@ class Ledger:
     def rows(
         self, *, without: Collection[str] = (), checked: bool = False, **equal: str | float | bool | None
     ) -> list[Row]:
-        """Return the rows whose columns equal what is given, oldest first: ``rows(instance="mix", seed=0)``.
+        """Return the rows that match ``equal``, oldest first: ``rows(instance="mix", seed=0)``.
 
-        ``None`` stands for every value, so that options can be passed on. Columns ``without`` which the caller gets
-        along are ``None`` in all rows, whatever they are: of large ledgers, simulations take longest to read. Rows are
-        checked for damage where all columns are read, or with ``checked``.
+        A value of ``None`` matches every row. Columns listed in ``without`` are not read and are ``None`` in all rows;
+        in large ledgers, simulations take longest to read. Rows are checked for damage if all columns are read, or
+        with ``checked``.
         """
         known = [column.name for column in columns()]
         for name in equal:
@@ -184,7 +182,7 @@ class Ledger:
         return self._select(condition, list(wanted.values()), without, checked or not without)
 
     def reaches(self) -> dict[str, Reach]:
-        """Return by key what decides which bounds hold for a plan, for all rows that have one."""
+        """Return the ``Reach`` of every plan by the key of its row."""
         query = f"SELECT key, {REACH}, iif({REACH} IS NULL, plan, NULL) FROM runs WHERE plan IS NOT NULL"  # noqa: S608
         found: dict[str, Reach] = {}
         with self._explained(), closing(self._database.execute(query)) as cursor:
@@ -197,7 +195,7 @@ class Ledger:
         return found
 
     def arrivals(self) -> dict[str, str]:
-        """Return by key under which arrivals the plan of a row was simulated, for all that were."""
+        """Return the arrivals of every simulation by the key of its row."""
         found: dict[str, str] = {}
         with self._explained():
             simulated = self._database.execute(
@@ -221,7 +219,7 @@ class Ledger:
         Raises
         ------
         InputError
-            If none does, or several do.
+            If there is no such row, or there are several.
         """
         found = self._select("substr(key, 1, ?) = ?", [len(key_prefix), key_prefix.lower()]) if key_prefix else []
         if len(found) == 1:
@@ -239,16 +237,16 @@ class Ledger:
         Raises
         ------
         InputError
-            If it is not there, or the catalogue has changed since, so that it is not the same instance any more.
+            If the ledger lacks it, or the catalogue has changed so that the stored file is a different instance now.
         """
         with self._explained():
             found = self._database.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
         if found is None:
-            raise InputError(str(self.path), f"has no instance {fingerprint[:12]}")
+            raise InputError(str(self.path), f"contains no instance {fingerprint[:12]}")
         where = f"{self.path}: instance {fingerprint[:12]}"
         instance = instance_from_json(parsed(found[0], dict, where), where)
         if instance.fingerprint != fingerprint:
-            problem = f'instance "{instance.name}" was stored under another catalogue; run it again'
+            problem = f'instance "{instance.name}" was stored with another version of the catalogue; run it again'
             raise InputError(str(self.path), problem)
         return instance
 
@@ -266,19 +264,19 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Store all that is inserted meanwhile, or nothing."""
+        """Make all changes inside the ``with`` block one transaction."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            if self._database.in_transaction:  # a full disk ends it by itself
+            if self._database.in_transaction:  # SQLite itself may have ended it, as on a full disk
                 self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what SQLite and the file system say into one line about this file."""
+        """Convert errors of SQLite and the file system to an ``InputError`` about this file."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -286,7 +284,7 @@ class Ledger:
         except sqlite3.DatabaseError as error:
             problem = f"is no ledger, or a damaged one: {error}; {RECOVER}"
             raise InputError(str(self.path), printable(problem)) from None
-        except UnicodeDecodeError:  # of a message that quotes what is damaged
+        except UnicodeDecodeError:  # from an error message that quotes damaged data
             raise InputError(str(self.path), f"is a damaged ledger: its schema is no text; {RECOVER}") from None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None

@@ -1,1 +1,1 @@
-"""The runner: every run in a limited process of its own, here or on the nodes of a cluster, and its row."""
+"""Runner: execution of every run in its own limited process, on this host or on the nodes of a cluster."""

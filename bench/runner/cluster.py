@@ -1,7 +1,7 @@
-"""Runs on an existing Dask cluster: the bench's side, which keeps the one ledger.
+"""Client of an existing Dask cluster: the bench submits tasks and stores all rows in its ledger.
 
-A Dask worker runs a task as the bench runs it locally (``bench.runner.dask_worker``) and sends the row back. When a
-node dies, Dask runs its task again; a row that arrives twice is stored once, by its key.
+A Dask worker runs a task as the bench runs it locally (``bench.runner.dask_worker``) and returns the row. If a node
+dies, Dask repeats its task. A row that arrives twice is stored once, by its key.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,10 +21,10 @@ from bench.task import Task
 from instances import InputError
 
 CONNECT_S = 10.0
-"""How long to wait for the scheduler of the cluster."""
+"""Time limit in seconds for connecting to the Dask scheduler."""
 
 Ended = tuple[str, "Future[Row]"]
-"""The key of a task, and what became of it."""
+"""Key of a task, and its future."""
 
 _LOOK_EVERY_S = 0.1
 _OPTION = "--cluster"
@@ -32,17 +32,17 @@ _PORTS = 65536
 
 
 class DaskCluster:
-    """A Dask cluster whose nodes all have this bench.
+    """Dask cluster whose nodes all have this bench installed.
 
     Parameters
     ----------
     address
-        Of its scheduler.
+        Address of the Dask scheduler.
 
     Raises
     ------
     InputError
-        If it cannot be reached, has no nodes, or one that lacks the bench or has other versions.
+        If the address is wrong or the Dask scheduler cannot be reached.
     """
 
     def __init__(self, address: str) -> None:
@@ -50,7 +50,7 @@ class DaskCluster:
         try:
             self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
-            told = " ".join(str(error).split()) or "it does not answer"
+            told = " ".join(str(error).split()) or "no answer from a Dask scheduler"
             raise InputError(f"{_OPTION} {address}", f"cannot be reached: {told}") from None
         self.address = address
 
@@ -58,29 +58,29 @@ class DaskCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the cluster, which goes on."""
+        """Disconnect from the cluster, which keeps running."""
         self._client.close()
 
     def jobs(self, tasks: Sequence[Task]) -> int:
-        """Return how many of ``tasks`` go on at a time, after checking the nodes; see ``nodes``."""
+        """Check the nodes (see ``nodes``) and return how many of ``tasks`` can run in parallel."""
         threads = max(task.threads for task in tasks)
         return sum(node.slots // threads for node in self.nodes(_packages(tasks), threads))
 
     def nodes(self, packages: Sequence[str], threads: int) -> list[Node]:
-        """Return the nodes there are, after checking that rows of them can stand side by side.
+        """Return the nodes after checking that their rows are comparable.
 
         Parameters
         ----------
         packages
-            Whose code the runs depend on.
+            Packages whose code the runs depend on.
         threads
-            Of a run.
+            Threads of a run.
 
         Raises
         ------
         InputError
-            If there are none, one differs in versions from here, one is too small for a run, or a machine has more
-            threads than cores.
+            If there are no nodes, a node lacks the bench or has other versions than this process, a node has too few
+            threads for a run, or the nodes on a machine have more threads than the machine has cores.
         """
         answers = self._client.run(describe, packages, on_error="return")
         where = f"{_OPTION} {self.address}"
@@ -90,32 +90,34 @@ class DaskCluster:
         nodes: list[Node] = []
         for address, node in sorted(answers.items()):
             if not isinstance(node, Node):
-                raise InputError(f"{where}: {address}", f"lacks this bench: {type(node).__name__}: {node}")
+                raise InputError(
+                    f"{where}: {address}", f"does not have this bench installed: {type(node).__name__}: {node}"
+                )
             difference = node.difference(here)
             if difference is not None:
                 raise InputError(f"{where}: {address}", difference)
             if node.slots < threads:
-                raise InputError(f"{where}: {address}", f"has {node.slots} threads; a run has {threads} (--threads)")
+                raise InputError(f"{where}: {address}", f"has {node.slots} threads; a run needs {threads} (--threads)")
             nodes.append(node)
         for host in {node.host for node in nodes}:
             there = [node for node in nodes if node.host == host]
             slots, cores = sum(node.slots for node in there), there[0].cores
             if slots > cores:
-                problem = f"its workers have {slots} threads for {cores} cores; start them with fewer"
+                problem = f"its workers have {slots} threads for {cores} cores; start them with fewer threads"
                 raise InputError(f"{where}: {there[0].address}", problem)
         return nodes
 
     def run(
         self, tasks: Sequence[Task], ledger: Ledger | None, listener: Listener | None = None, retry: bool = False
     ) -> list[Row]:
-        """Run ``tasks`` on all nodes at once and return their rows in the order of ``tasks``; see ``run_tasks``.
+        """Run ``tasks`` in parallel on all nodes and return their rows in the order of ``tasks``; see ``run_tasks``.
 
         Raises
         ------
         InputError
-            As ``nodes``; also later, if a node that joins differs; and if nodes die again and again under one task.
+            As ``nodes``; also if a node that joins later has other versions, or if a task kills its node repeatedly.
         KeyboardInterrupt
-            On Ctrl-C or SIGTERM, after all runs under way were stopped. What had ended before is in the ledger.
+            On Ctrl-C or SIGTERM, after all current runs are stopped. Runs that ended before are in the ledger.
         """
         listener = listener or Listener()
         rows, waiting = known_rows(tasks, ledger, listener, retry)
@@ -146,12 +148,12 @@ class DaskCluster:
 
     @contextmanager
     def _submitted(self, tasks: Iterable[Task], packages: Sequence[str]) -> Iterator["SimpleQueue[Ended]"]:
-        """Have the cluster work on ``tasks`` and yield a queue of what has ended; the rest is stopped at the end."""
+        """Submit ``tasks`` and yield a queue of ended ones; on exit, stop the remaining tasks."""
         batch, here = uuid4().hex, describe(packages)
         ended: SimpleQueue[Ended] = SimpleQueue()
         futures = []
         for task in tasks:
-            # A key of its own: another bench may have asked the cluster for the same run.
+            # The key is unique to this call, since another bench may submit the same run to the cluster.
             key = f"bench-{task.key}-{batch}"
             future = self._client.submit(run_on_node, task, packages, here, batch, key=key, pure=False)
             future.add_done_callback(lambda future, key=task.key: ended.put((key, future)))
@@ -164,20 +166,25 @@ class DaskCluster:
 
 
 def _check_form(address: str) -> None:
-    """Refuse what no client can be made for: Dask takes 20 s to close one that it could not start, and not quietly."""
+    """Refuse addresses that Dask cannot use.
+
+    Dask needs 20 s to close a client that could not start, and prints messages meanwhile.
+    """
     try:
         _, port = get_address_host_port(address)
         if not 0 < port < _PORTS:
             raise ValueError
     except (ValueError, NotImplementedError):
-        raise InputError(f"{_OPTION} {address}", "is no address; expected one such as tcp://10.0.0.1:8786") from None
+        raise InputError(
+            f"{_OPTION} {address}", "is not an address; expected one such as tcp://10.0.0.1:8786"
+        ) from None
     if address.startswith("tls:") and Security().get_connection_args("client")["ssl_context"] is None:
-        problem = "needs certificates, which Dask's configuration names under distributed.comm.tls"
+        problem = "needs certificates; set them in Dask's configuration under distributed.comm.tls"
         raise InputError(f"{_OPTION} {address}", problem)
 
 
 def _packages(tasks: Iterable[Task]) -> list[str]:
-    """Return those whose code ``tasks`` depend on."""
+    """Return the packages whose code ``tasks`` depend on."""
     return sorted({package for task in tasks for package in task.packages})
 
 
@@ -187,8 +194,10 @@ def _row(future: "Future[Row]", task: Task) -> Row:
     except KilledWorker:
         raise InputError(
             f"{_OPTION}: {task.instance.name}, {task.scheduler}, seed {task.seed}",
-            "the workers that ran it died, one after the other: look at their logs; the same command runs the rest",
+            "repeatedly killed its Dask worker; see the workers' logs; repeat the command for the remaining runs",
         ) from None
     except CancelledError:
-        raise InputError(_OPTION, "the scheduler of the cluster is gone; the same command runs the rest") from None
+        raise InputError(
+            _OPTION, "the Dask scheduler has ended; restart it and repeat the command for the rest"
+        ) from None
     return row

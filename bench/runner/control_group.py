@@ -1,7 +1,7 @@
-"""A control group (version 2) for each run, where some may be made: it limits all processes of a run together.
+"""Control groups (version 2), which limit all processes of a run together on systems that permit it.
 
-Nothing is moved that is not the run's own, so that groups can be made in two places: below the group of this process if
-that hands the memory controller on, and beside it, as in what ``systemd-run --user --scope`` makes.
+Only the run's own processes are moved. Therefore a group can be created in two places: below the group of this
+process, if that delegates the memory controller; or beside it, as under ``systemd-run --user --scope``.
 """
 
 import os
@@ -20,23 +20,23 @@ _PATIENCE_S = 1.0
 
 
 class ControlGroup:
-    """The group of one run: no more memory than its limit, swap included, and no more cores than its threads.
+    """Control group of one run; it limits memory, swap included, and the CPU time to as many cores as threads.
 
     Parameters
     ----------
     folder
-        Its place in the file system of the kernel; made here.
+        Folder of the group in the kernel's file system; created here.
     memory_mb
-        Limit in MiB.
+        Memory limit in MiB.
     threads
-        Cores' worth of time that it may take.
+        CPU limit in cores.
     process
-        To be held, with all that it starts.
+        Process to put into the group, with all that it starts.
 
     Raises
     ------
     OSError
-        If it cannot be made or limited.
+        If the group or its memory limit cannot be created.
     """
 
     def __init__(self, folder: Path, memory_mb: float, threads: int, process: int) -> None:
@@ -50,19 +50,22 @@ class ControlGroup:
             raise
         for file, value in (
             ("memory.swap.max", "0"),
-            ("memory.oom.group", "1"),  # all or none: a scheduler that lost a child would say something else
+            (
+                "memory.oom.group",
+                "1",
+            ),  # kill all processes: a scheduler that lost only a child would report another error
             ("cpu.max", f"{threads * _PERIOD_US} {_PERIOD_US}"),
         ):
-            with suppress(OSError):  # of a controller that is not handed on
+            with suppress(OSError):  # the controller may not be delegated
                 self._write(file, value)
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel has killed the processes for want of memory."""
+        """Return whether the kernel has killed the processes because of the memory limit."""
         lines = _text(self._folder / "memory.events").splitlines()
         return any(line.startswith("oom_kill ") and int(line.split()[1]) > 0 for line in lines)
 
     def remove(self) -> None:
-        """Remove the group, whose processes are dead or dying."""
+        """Remove the group; its processes must be dead or dying."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             try:
@@ -77,7 +80,7 @@ class ControlGroup:
 
 
 def control_group(process: int, memory_mb: float | None, threads: int) -> ControlGroup | None:
-    """Return a group that holds ``process``, ``None`` where there is no limit or none can be made."""
+    """Return a group with ``process`` in it, or ``None`` if there is no limit or no group can be created."""
     if memory_mb is None:
         return None
     for place in _places():
@@ -87,12 +90,12 @@ def control_group(process: int, memory_mb: float | None, threads: int) -> Contro
 
 
 def in_control_group() -> bool:
-    """Whether this process is held by a group that ``control_group`` made."""
+    """Return whether this process is in a group created by ``control_group``."""
     return f"/{MARK}-" in _text(MEMBERSHIP)
 
 
 def _places() -> Iterator[Path]:
-    """Yield the groups in which groups with a memory limit may be made."""
+    """Yield the groups in which groups with a memory limit can be created."""
     own = next((line[3:] for line in _text(MEMBERSHIP).splitlines() if line.startswith("0::")), None)
     if own is None:
         return

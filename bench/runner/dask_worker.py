@@ -1,4 +1,4 @@
-"""A node of a cluster: inside a Dask worker, which runs a task in a limited process of its own as the bench does."""
+"""Code inside a Dask worker, which is a node of a cluster: it runs a task in a limited process, as the bench does."""
 
 import multiprocessing
 import platform
@@ -20,16 +20,16 @@ from instances import InputError
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Dask worker as the bench sees it.
+    """Description of a Dask worker.
 
     Attributes
     ----------
     address, host
-        Of the worker and of its machine; of the bench itself they are empty.
+        Address of the worker and name of its machine; empty for the bench itself.
     slots, cores
-        Threads that it may run at a time, and cores of the machine that it may use.
+        Threads of the worker, and cores of the machine that it may use.
     versions
-        Of all that can change a plan: Python, solvers, and the sources of the packages asked for.
+        Versions of everything that can change a plan: Python, solvers, and a hash of the relevant packages' sources.
     """
 
     address: str
@@ -39,19 +39,19 @@ class Node:
     versions: Mapping[str, str | None]
 
     def difference(self, other: "Node") -> str | None:
-        """Say in which version this node differs from ``other``; ``None`` if in none."""
+        """Return a message about a version in which this node differs from ``other``, or ``None``."""
         for name, version in other.versions.items():
             if self.versions.get(name) != version:
                 if name == "code":
-                    return "has other code of the bench or of a scheduler; install the same everywhere"
+                    return "has different code of the bench or of a scheduler; install the same version everywhere"
                 return f"has {name} {self.versions.get(name)}, here it is {version}; install the same everywhere"
         return None
 
 
 def describe(packages: Sequence[str], dask_worker: Worker | None = None) -> Node:
-    """Return what this process is; ``packages`` are those whose sources matter.
+    """Return the description of this process; ``packages`` are those whose sources are hashed.
 
-    Where Dask runs this by itself it fills in ``dask_worker``; the bench has none.
+    Dask passes ``dask_worker`` when it calls this function on a node; the bench omits it.
     """
     versions = {"python": platform.python_version(), **solver_versions(), "code": sources_hash(packages)}
     if dask_worker is None:
@@ -65,16 +65,16 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
     Parameters
     ----------
     task
-        To be run.
+        Task to run.
     packages, here
-        What the bench that asks has described itself by, and as what.
+        Arguments and result of ``describe`` in the bench that submits the task.
     batch
-        By which ``stop_runs`` knows what to stop.
+        Name of the batch for ``stop_runs``.
 
     Raises
     ------
     InputError
-        If this node has other versions than ``here``: it joined after the bench had looked.
+        If this node has other versions than ``here``, because it joined after the check by the bench.
     RuntimeError
         If the batch is stopped.
     """
@@ -82,24 +82,24 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
     difference = node.difference(here)
     if difference is not None:
         raise InputError(f"--cluster: {node.address}", difference)
-    # Dask's nanny marks its workers as daemons, which may not have children lest these outlive them. The warden sees to
-    # that here.
+    # Dask's nanny marks its workers as daemons, which may not start processes since these could outlive them. Here the
+    # watchdog kills such processes.
     vars(multiprocessing.current_process())["_config"]["daemon"] = False
     with _UNDER_WAY.slots(task.threads, node.slots, batch) as interruption:
         try:
             (row,) = run_tasks([task], None, 1, interruption=interruption)
         except KeyboardInterrupt:
-            raise RuntimeError("stopped") from None  # not for the process of this thread
+            raise RuntimeError("stopped") from None  # a KeyboardInterrupt would stop the Dask worker
     return row
 
 
 def stop_runs(batch: str) -> None:
-    """Stop the runs of a batch that go on in this process, and let none begin."""
+    """Stop the runs of a batch in this process, and prevent further ones."""
     _UNDER_WAY.stop(batch)
 
 
 class _UnderWay:
-    """The runs in this process: never of more threads than it has, and stopped together."""
+    """Current runs in this Dask worker: together they use at most its threads, and each batch is stopped together."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -109,7 +109,7 @@ class _UnderWay:
 
     @contextmanager
     def slots(self, threads: int, most: int, batch: str) -> Iterator[Interruption]:
-        """Wait for ``threads`` of ``most`` to be free and hold them; a run that is too large waits to be alone."""
+        """Hold ``threads`` of ``most`` as soon as they are free; a larger run waits until it is alone."""
         with self._changed:
             self._changed.wait_for(
                 lambda: batch in self._stopped or self._threads == 0 or self._threads + threads <= most

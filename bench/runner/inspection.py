@@ -1,4 +1,4 @@
-"""Abilities and parameters of registered schedulers, found without importing them into the bench."""
+"""Inspection of registered schedulers: objectives and parameters, read in a separate process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,35 +21,35 @@ from bench.task import Stage
 from instances import InputError, Objective, Partition
 
 IMPORT_LIMIT_S = 120.0
-"""For importing one scheduler."""
+"""Time limit for the import of one scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerInfo:
-    """A registered scheduler as it describes itself.
+    """Self-description of a registered scheduler.
 
     Attributes
     ----------
     entry
-        Where it is registered.
+        Its registration.
     objectives
-        What it can solve.
+        Supported objectives.
     parameters
-        With their values: the defaults, or what ``--param`` made of them.
+        Parameters with their values: the defaults, or the values of ``--param``.
     overrides
-        The ``--param`` texts.
+        Values of ``--param`` as text.
     doc
-        First paragraph of its description.
+        First paragraph of its docstring.
     error
-        Why it cannot be used, or an empty text.
+        Reason why it cannot be used, or an empty text.
     partitions
-        How the GPUs may be divided that it plans.
+        Supported mechanisms of partitioning a GPU.
     class_name
-        What its class says its name is.
+        Name that its class declares.
     own_model
-        Whether it predicts latencies by a model of its own.
+        Whether it predicts latencies with its own model.
     work_unit
-        What it counts up to a work limit; empty where it counts nothing.
+        Unit of its work limit; empty if it has none.
     """
 
     entry: Entry
@@ -65,8 +65,8 @@ class SchedulerInfo:
 
     @property
     def stage(self) -> Stage:
-        """The scheduler as a stage of a task. One with an ``error`` may be run, too: its row says what is wrong."""
-        # The worker is told what is in a file, and refuses another that has been put in its place meanwhile.
+        """The scheduler as a stage of a task; a scheduler with an ``error`` gets a row with that error."""
+        # The value of a file parameter identifies the file's content; the worker refuses a file that changed meanwhile.
         files = {one.name: str(one.value) for one in self.parameters if one.is_file and one.value is not None}
         given = self.overrides or {}
         return Stage(
@@ -85,9 +85,9 @@ def inspect_schedulers(
     *,
     import_limit_s: float = IMPORT_LIMIT_S,
 ) -> dict[str, SchedulerInfo]:
-    """Import ``entries`` in a worker process and return what they are, by name.
+    """Import ``entries`` in a worker process and return their descriptions by name.
 
-    A scheduler that cannot be imported, ends its process or takes too long has an ``error``; the others are unharmed.
+    A scheduler that cannot be imported, ends its process or takes too long has an ``error``; it does not affect others.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def inspect_schedulers(
 def inspect_variants(
     asked: Sequence[tuple[Entry, Mapping[str, str]]], *, import_limit_s: float = IMPORT_LIMIT_S
 ) -> list[SchedulerInfo]:
-    """Do the same for schedulers that each come with overrides of their own, and return them in the order of asking.
+    """Return the descriptions of schedulers with overrides of their own, in the order of ``asked``.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def inspect_variants(
             answered, problem = _ask(waiting, warden, import_limit_s)
             found += [_info(entry, given, answer) for (entry, given), answer in zip(waiting, answered, strict=False)]
             waiting = waiting[len(answered) :]
-            if waiting:  # the next one ended the worker: go on behind it with another
+            if waiting:  # the next scheduler ended the worker; continue after it with a new worker
                 entry, given = waiting.pop(0)
                 found.append(SchedulerInfo(entry, overrides=given, error=problem))
     finally:
@@ -131,7 +131,13 @@ def inspect_variants(
 def _ask(
     asked: Sequence[tuple[Entry, Mapping[str, str]]], warden: Warden, import_limit_s: float
 ) -> tuple[list[Message], str]:
-    """Have a worker import the schedulers in turn; return its answers, and why there is none for the next one."""
+    """Import the schedulers in turn in one worker.
+
+    Returns
+    -------
+    answers, problem
+        The worker's answers, and the reason why the scheduler after the last answer has none.
+    """
     worker = Worker(main, warden)
     answers: list[Message] = []
     problem = ""
@@ -145,7 +151,7 @@ def _ask(
             if new:
                 due = monotonic() + import_limit_s
             elif died or worker.silent:
-                problem = f"importing it ended the process: {worker.log_tail.strip()[-500:] or 'without a word'}"
+                problem = f"importing it ended the process: {worker.log_tail.strip()[-500:] or 'without output'}"
                 break
             elif monotonic() >= due:
                 problem = f"importing it takes more than {import_limit_s:g} s"
@@ -175,13 +181,13 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
 
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
-    """Be the worker: import one scheduler after the other and describe each."""
+    """Run the worker process: import the schedulers one after the other and describe each."""
     worker_limits.leave_forkserver()
     worker_limits.adopt_orphans()
     worker_limits.redirect_output(log.fileno())
     log.close()
     try:
-        order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
+        order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench sent it
     except EOFError:
         return
     report = Report(outbox.fileno())
@@ -201,7 +207,7 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
         except InputError as refusal:
             if overrides:
                 return {"type": "misuse", "where": refusal.where, "problem": refusal.problem}
-            error = str(refusal)  # it has to be told something first: worth listing
+            error = str(refusal)  # a required parameter is missing; the scheduler is listed nevertheless
         return {
             "type": "description",
             "objectives": sorted(Objective(objective).value for objective in scheduler.objectives),
@@ -213,5 +219,5 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
             "doc": " ".join(cleandoc(scheduler.__doc__ or "").partition("\n\n")[0].split()),
             "error": error,
         }
-    except BaseException as failure:  # noqa: BLE001 - whatever a plugin's module raises concerns that plugin alone
+    except BaseException as failure:  # noqa: BLE001 - an exception in a plugin's module affects only that plugin
         return {"type": "broken", "error": " ".join(f"{type(failure).__name__}: {failure}".split())}

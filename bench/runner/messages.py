@@ -1,4 +1,4 @@
-"""Messages from a worker to the bench: one JSON object per line, never pickle, since schedulers make the content."""
+"""Messages from a worker to the bench: one JSON object per line. Pickle would let schedulers run code in the bench."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from instances import InputError
 Message = dict[str, Any]
 
 MAX_BYTES = 64 * 2**20
-"""A message beyond this, which only a plan can be, is refused."""
+"""Largest accepted message; only a message with a plan can be larger."""
 
 
 def encode(message: Mapping[str, object]) -> bytes:
@@ -20,37 +20,37 @@ def encode(message: Mapping[str, object]) -> bytes:
     Raises
     ------
     TypeError, ValueError, RecursionError
-        If it holds something that JSON cannot, NaN and infinity included.
+        If the message has no JSON form; NaN and infinity have none.
     """
     return json.dumps(message, allow_nan=False, separators=(",", ":"), default=_plain).encode() + b"\n"
 
 
 def _plain(value: object) -> object:
-    """Return NumPy's numbers as Python's: schedulers that compute in arrays leave them in their plans."""
+    """Return a NumPy number as a Python number, since schedulers that use arrays put NumPy numbers in plans."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"a {type(value).__name__} is not JSON")
+    raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 
 class LineReader:
-    """Puts messages together from the pieces that a pipe delivers."""
+    """Parser that assembles messages from the pieces that a pipe delivers."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """Take the next piece and return the messages that are now complete.
+        """Add the next piece and return the messages that are now complete.
 
         Raises
         ------
         InputError
-            If a line is no JSON object: something else wrote into the pipe.
+            If a line is no message, for example because other code wrote into the pipe.
         """
-        # Only the new piece can hold a line end: a large plan in many pieces is not searched again and again.
+        # Only the new piece can contain a line end, so a large plan in many pieces is searched only once.
         if b"\n" not in data:
             self._rest += data
             if len(self._rest) > 2 * MAX_BYTES:
-                raise InputError("worker", "sent a message without end")
+                raise InputError("worker", "sent a message that is too long")
             return []
         complete, _, rest = bytes(self._rest + data).rpartition(b"\n")
         self._rest = bytearray(rest)
@@ -63,5 +63,5 @@ class LineReader:
         except ValueError:
             message = None
         if not isinstance(message, dict) or "type" not in message:
-            raise InputError("worker", "sent something that is no message")
+            raise InputError("worker", "sent data that is no message; expected JSON objects, one per line")
         return message

@@ -8,14 +8,15 @@ from bench.runner.worker_limits import SAFE_PATH_MARK
 if os.environ.get("PYTHONSAFEPATH") == SAFE_PATH_MARK:
     del os.environ["PYTHONSAFEPATH"]
 
-# No library may start threads before the fork: they would be missing in every worker. NumPy reads this when imported.
+# Threads of libraries do not survive the fork, so none may start before it. NumPy reads these variables on import.
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
-import bench.runner.inspection  # noqa: F401 - brings bench.runner.worker with it: what workers run
+import bench.runner.inspection  # noqa: F401 - also imports bench.runner.worker, the code of workers
 from instances.one_gpu import warm_kernels
 
 warm_kernels()
 
-# What is loaded here stays: the garbage collectors of the workers need not look at it, nor copy its pages.
+# The objects loaded here are never freed. Frozen, they are skipped by the workers' garbage collectors, which would
+# otherwise copy their memory pages.
 gc.collect()
 gc.freeze()

@@ -1,4 +1,4 @@
-"""Killing a worker with everything it started."""
+"""Termination of a worker with all processes that it started."""
 
 import os
 import signal
@@ -8,15 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 _MOST_ROUNDS = 50
-"""Of listing what has been started since the last time; only a fork bomb needs more than two or three."""
+"""Most rounds of listing new descendants; only a fork bomb needs more than two or three."""
 
 
 def kill_tree(leader: int) -> None:
-    """SIGKILL the process group of ``leader``, and its descendants that moved to groups or sessions of their own.
+    """Send SIGKILL to the process group of ``leader`` and to its descendants in other groups or sessions.
 
-    All are stopped before any is killed: one that runs could fork while the others are listed, and the child of one
-    that is gone is nobody's descendant. SIGKILL can be neither caught nor blocked, so that ignoring SIGTERM or holding
-    the interpreter lock changes nothing.
+    All processes are stopped before any is killed: a running process could fork during the listing, and the child of
+    an ended process is no longer a descendant of ``leader``. SIGKILL can be neither caught nor blocked, so that it
+    also ends processes that ignore SIGTERM or hold the interpreter lock.
     """
     _signal(os.killpg, leader, signal.SIGSTOP)
     stopped: set[int] = set()
@@ -28,7 +28,7 @@ def kill_tree(leader: int) -> None:
             _signal(os.kill, process, signal.SIGSTOP)
         stopped |= started
     _signal(os.killpg, leader, signal.SIGKILL)
-    for process in (leader, *stopped):  # the leader by itself as well: it may not have made its group yet
+    for process in (leader, *stopped):  # the leader separately, since its group may not exist yet
         _signal(os.kill, process, signal.SIGKILL)
 
 
@@ -38,7 +38,7 @@ def _signal(send: Callable[[int, int], None], process: int, signum: signal.Signa
 
 
 def _descendants(leader: int) -> set[int]:
-    """Return the processes below ``leader`` or in its session, where the system lists processes in ``/proc``."""
+    """Return the processes below ``leader`` or in its session; an empty set on systems without ``/proc``."""
     children: dict[int, list[int]] = defaultdict(list)
     found = []
     with suppress(FileNotFoundError), os.scandir("/proc") as processes:
@@ -47,15 +47,15 @@ def _descendants(leader: int) -> set[int]:
                 continue
             try:
                 stat = Path(entry.path, "stat").read_bytes()
-            except OSError:  # gone meanwhile
+            except OSError:  # the process has ended meanwhile
                 continue
-            # "pid (name) state ppid pgrp session ...", where the name may hold anything
+            # The format is "pid (name) state ppid pgrp session ..."; the name may contain any character.
             process = int(entry.name)
             _, parent, _, session = stat.rpartition(b")")[2].split()[:4]
             children[int(parent)].append(process)
             if int(session) == leader and process != leader:
                 found.append(process)
     below = [leader, *found]
-    for process in below:  # grows while it is walked
+    for process in below:  # the list grows during the iteration
         below += [child for child in children[process] if child not in below]
     return set(below[1:])

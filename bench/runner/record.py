@@ -1,4 +1,4 @@
-"""Record of one run, from the worker's messages and from the end of its process."""
+"""Record of one run, built from the worker's messages and from the end of its process."""
 
 import signal
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from bench.scenarios import Tally
 from bench.task import Task
 
 TRAJECTORY_POINTS = 50
-"""Of the plans that a run reported, and again of its bounds, this many are judged and kept."""
+"""Most reported plans of a run, and again most reported bounds, that are judged and stored."""
 
 _REPORTS_KEPT = 16 * TRAJECTORY_POINTS
 
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """A report: a plan, a bound or both, as JSON values, ``t_s`` seconds after the clock started."""
+    """Report of a plan, a bound or both, as JSON values, ``t_s`` seconds after the clock started."""
 
     t_s: float
     plan: JsonObject | None
@@ -27,24 +27,24 @@ class Incumbent:
 
 @dataclass
 class RunRecord:
-    """One run as seen so far.
+    """Current state of one run.
 
     Attributes
     ----------
     task
-        What was asked for.
+        Task of the run.
     grace_s
-        Time beyond the limit during which results still count: the run is killed at its end.
+        Time beyond the limit in which results still count; after it the run is killed.
     phase
-        What the worker was doing last.
+        Last known phase of the worker.
     clock_started
-        On the monotonic clock, or ``None`` before; of a scenario set, of the chunk under way.
+        Start of the clock on the monotonic clock, or ``None`` before; for a scenario set, that of the current chunk.
     tally
-        What became of the scenarios of a set so far.
+        Counts of the scenarios of a set so far.
     pausing
-        Whether a chunk was handed over and the next one is not ordered yet.
+        Whether a chunk has arrived and the next one is not ordered yet.
     limited_by
-        What keeps the run within its memory: ``control group`` or ``address space``.
+        Mechanism of the memory limit: ``control group`` or ``address space``.
     """
 
     task: Task
@@ -71,11 +71,11 @@ class RunRecord:
 
     @property
     def ended(self) -> bool:
-        """Whether it is decided how the run ended."""
+        """Whether the termination of the run is known."""
         return self.termination is not None
 
     def take(self, message: Message) -> Incumbent | None:
-        """Take a message into account; return the incumbent or bound it reports, if it does."""
+        """Process a message; return the incumbent or bound that it reports, if any."""
         if self.ended:
             return None
         self.peak_memory_mb = max(self.peak_memory_mb or 0.0, message["peak_memory_mb"])
@@ -96,12 +96,12 @@ class RunRecord:
                 self.decision_s = message["decision_s"]
                 self.end(Termination(message["termination"]), message["reason"])
             case "report" | "chunk" | "done" | "ended":
-                # It came after the moment at which the run would have been killed, had the bench not been busy.
+                # The message is from after the kill time; the run was still alive because the bench was busy.
                 self.end_at_limit(message[{"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")])
         return None
 
     def resume_after_chunk(self, tally: Tally) -> None:
-        """Note that a chunk was judged: the run ends with the last one; what it claims is about all scenarios."""
+        """Note that a chunk is judged; the last chunk ends the run, and its status concerns all scenarios."""
         if tally.complete and not self.ended:
             self.end(Termination.FINISHED, "", Status.FEASIBLE if tally.all_accepted else Status.UNKNOWN)
         self.phase, self.pausing, self.clock_started = "starting a chunk", False, None
@@ -125,15 +125,15 @@ class RunRecord:
         if message["plan"] is not None:
             self.plan = message["plan"]
         elif message["status"] == Status.INFEASIBLE:
-            self.plan = None  # a claim that there is no plan does not get an earlier one attached
+            self.plan = None  # an infeasible instance has no plan, even if one was reported before
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
 
     def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
-        """Note how the run ended. Whoever is stopped keeps what it had reported."""
+        """Note how the run ended. A run that is stopped keeps its last reported plan."""
         if termination is Termination.INVALID_PLAN:
-            self.plan = None  # what it handed over at last was refused: nothing earlier stands in for it
+            self.plan = None  # the final plan was refused; no earlier plan replaces it
         self.termination = termination
-        self.reason = reason.encode(errors="replace").decode()  # half a surrogate pair cannot be stored
+        self.reason = reason.encode(errors="replace").decode()  # lone surrogates cannot be stored
         self.status = status or (Status.FEASIBLE if self.plan is not None else Status.UNKNOWN)
 
     def end_at_limit(self, elapsed_s: float) -> None:
@@ -148,10 +148,11 @@ class RunRecord:
     def end_by_itself(
         self, exit_code: int | None, log_tail: str, elapsed_s: float | None, short_of_memory: bool = False
     ) -> None:
-        """Note that the process died without a last message; the kernel may say that it was ``short_of_memory``.
+        """Note that the process died without a last message.
 
-        Under a memory limit a death counts as reaching it only where the log says that memory was refused: an allocator
-        that aborts prints so, and a plain segmentation fault may have any cause.
+        Under a memory limit, the death counts as reaching the limit if the kernel reports it (``short_of_memory``) or
+        the log contains a message about refused memory, which an aborting allocator prints. A segmentation fault
+        without such a message may have any cause.
         """
         self.decision_s = elapsed_s
         limit_mb = self.task.memory_limit_mb
@@ -162,19 +163,19 @@ class RunRecord:
             return
         hint = ""
         if exit_code == -signal.SIGKILL:
-            hint = "; not killed by the bench: perhaps the host ran out of memory"
+            hint = "; not killed by the bench; the host may have run out of memory"
         elif limit_mb is not None:
             hint = f"; the memory limit of {limit_mb:g} MiB may be the cause"
         self.end(Termination.CRASHED, f"{how} while {self.phase}{hint}")
 
     def trajectory(self) -> list[Incumbent]:
-        """Return what was reported, thinned evenly where it is much, in the order of time."""
+        """Return the reports in the order of time, thinned evenly if there are many."""
         reports = [*self._plans.thinned(), *self._bounds.thinned()]
         return sorted(reports, key=lambda incumbent: incumbent.t_s)
 
 
 class _Sample:
-    """Reports, thinned while they come so that a flood of them does not fill the memory; the last is always kept."""
+    """Sample of reports, thinned on arrival to limit memory; it always includes the last report."""
 
     def __init__(self) -> None:
         self._kept: list[Incumbent] = []

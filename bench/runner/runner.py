@@ -1,7 +1,7 @@
-"""The runner: every task in a process of its own, under limits that are enforced, and every result in the ledger.
+"""Runner on this host: every task in its own process with enforced limits, and every result in the ledger.
 
-One thread watches all workers. A worker ends by being killed with all it started, also after a good result, so that
-nothing it left behind outlives its run.
+One thread watches all workers. Every worker is finally killed with all processes that it started, even after a
+successful run, so that none of them outlives the run.
 """
 
 import math
@@ -35,36 +35,36 @@ from instances.files import instance_to_json
 from instances.one_gpu import warm_kernels
 
 GRACE_S = 1.0
-"""Time beyond the limit after which a run is killed; a scheduler that watches its deadline returns within it."""
+"""Time beyond the limit after which a run is killed; a scheduler that checks its deadline returns earlier."""
 
 STARTUP_LIMIT_S = 120.0
-"""For a scheduler's imports and ``warm``, which the time limit does not include."""
+"""Limit for a scheduler's imports and ``warm``, which do not count towards the time limit."""
 
 _DYING_S = 1.0
 
 
 class Listener:
-    """What the runner tells while it runs. Does nothing; override what is of interest."""
+    """Listener to the runner's events; every method does nothing by default."""
 
     def started(self, task: Task) -> None:
-        """A worker was given ``task``."""
+        """Handle the start of ``task`` in a worker."""
 
     def incumbent(self, task: Task, incumbent: Incumbent) -> None:
-        """The scheduler reported a plan or a bound, not judged yet."""
+        """Handle a plan or a bound that the scheduler reported; it is not judged yet."""
 
     def finished(self, task: Task, row: Row) -> None:
-        """The run ended, however, and its row is in the ledger."""
+        """Handle the end of a run, successful or not; its row is in the ledger."""
 
     def advanced(self, task: Task, decided: int) -> None:
-        """So many scenarios of a set are decided and judged, those of an interrupted run included."""
+        """Handle progress of a scenario set: ``decided`` scenarios are judged, including those of interrupted runs."""
 
     def skipped(self, task: Task, row: Row) -> None:
-        """The ledger had the row already."""
+        """Handle a row that is reused from the ledger."""
 
     def interrupted(self, tasks: Sequence[Task]) -> None:
-        """Ctrl-C or SIGTERM stopped these runs; no row is kept of them, so that they run again next time.
+        """Handle the end of these runs by Ctrl-C or SIGTERM; they have no row, so that they run again next time.
 
-        Scenario sets then go on behind the last chunk that was judged.
+        Scenario sets then continue after the last judged chunk.
         """
 
 
@@ -84,26 +84,26 @@ def run_tasks(
     Parameters
     ----------
     tasks
-        To run. Those whose key the ledger has are not run again; equal tasks are run once.
+        Tasks to run. Tasks whose key is in the ledger are not run again; equal tasks are run once.
     ledger
-        Takes each row when its run ends; ``None`` keeps them in memory only.
+        Ledger that stores each row when its run ends; ``None`` keeps rows in memory only.
     jobs
-        Runs at a time; the number of cores that this process may use if not given.
+        Number of parallel runs; default: the number of cores that this process may use.
     listener
-        Is told what happens.
+        Receiver of events.
     grace_s, startup_limit_s
-        Time beyond the time limit before a run is killed, and time for imports and ``warm``.
+        Time beyond the time limit before a run is killed, and time limit for imports and ``warm``.
     interruption
-        What another thread interrupts the runs by.
+        Flag by which another thread can interrupt the runs.
     retry
-        Run again those in the ledger that failed.
+        Repeat the failed runs in the ledger.
 
     Raises
     ------
     InputError
         If the ledger cannot store one of the instances, or cannot be written.
     KeyboardInterrupt
-        On Ctrl-C or SIGTERM, after all workers were killed. What had ended before is in the ledger.
+        On Ctrl-C or SIGTERM, after all workers are killed. Runs that ended before are in the ledger.
     """
     jobs = jobs if jobs is not None else usable_cores()
     if jobs < 1:
@@ -118,14 +118,14 @@ def run_tasks(
 def known_rows(
     tasks: Sequence[Task], ledger: Ledger | None, listener: Listener, retry: bool
 ) -> tuple[dict[str, Row], dict[str, Task]]:
-    """Return by key the rows that the ledger has already, after telling the listener, and the tasks that are left.
+    """Return by key the rows that are in the ledger and the remaining tasks; the listener is notified of the rows.
 
-    With ``retry`` those that failed are left, too.
+    With ``retry``, failed runs belong to the remaining tasks.
 
     Raises
     ------
     InputError
-        If the ledger cannot store one of the instances: now rather than after the run.
+        If the ledger cannot store one of the instances; raised here so that no run is lost.
     """
     if ledger is None:
         return {}, {task.key: task for task in tasks}
@@ -144,31 +144,31 @@ def known_rows(
 
 
 def store(row: Row, task: Task, ledger: Ledger | None, listener: Listener) -> Row:
-    """Store the row of ``task`` and tell of it; return the one that is in the ledger then."""
+    """Store the row of ``task`` and notify the listener; return the row that is then in the ledger."""
     if ledger is not None and not ledger.add(row, task.instance):
-        (row,) = ledger.rows(key=row.key)  # another bench was faster: its row is the one
+        (row,) = ledger.rows(key=row.key)  # another bench stored its row first; that one counts
     listener.finished(task, row)
     return row
 
 
 @dataclass
 class _Active:
-    """A run whose worker lives."""
+    """A run with a live worker."""
 
     record: RunRecord
     worker: Worker
     group: ControlGroup | None
-    """Which limits the worker as a whole; ``None`` where each of its processes limits itself."""
+    """Control group that limits the worker as a whole; ``None`` if each of its processes limits itself."""
     start: Start
     asked_at: float
-    """On the monotonic clock."""
+    """Start of the worker, on the monotonic clock."""
     startup_limit_s: float
     ordered_at: float
-    """When the worker was asked for its run or, of a scenario set, for the latest chunk; on the monotonic clock."""
+    """Time of the order for the run or, for a scenario set, for the latest chunk; on the monotonic clock."""
 
     @property
     def kill_at(self) -> float:
-        """When the run is killed, on the monotonic clock."""
+        """Time at which the run is killed, on the monotonic clock."""
         if self.record.pausing:
             return math.inf
         started = self.record.clock_started
@@ -177,14 +177,14 @@ class _Active:
         return started + self.record.task.time_limit_s + self.record.grace_s
 
     def end(self) -> None:
-        """Kill the worker with all it started."""
+        """Kill the worker with all processes that it started."""
         self.worker.end()
         if self.group is not None:
             self.group.remove()
 
     @property
     def elapsed_s(self) -> float | None:
-        """Since the clock started."""
+        """Seconds since the clock started, or ``None`` before."""
         started = self.record.clock_started
         return None if started is None else time.monotonic() - started
 
@@ -198,7 +198,7 @@ class _Bench:
     startup_limit_s: float
     active: list[_Active] = field(default_factory=list)
     unjudged: deque[Generator[object, None, None]] = field(default_factory=deque)
-    """What is left to judge, a step at a time so that other runs can be looked after."""
+    """Ended runs to judge, in steps so that the other runs can be watched in between."""
     rows: dict[str, Row] = field(default_factory=dict)
 
     def run(self, tasks: Iterable[Task], interruption: "Interruption | None") -> dict[str, Row]:
@@ -206,13 +206,13 @@ class _Bench:
         waiting = deque(tasks)
         with signals_noted(interruption) as interrupted:
             start_forkserver()
-            warm_kernels()  # the judge's, while the forkserver is loading
+            warm_kernels()  # for the judge, while the forkserver loads its modules
             if any(task.trial.arrivals is not None for task in waiting):
                 warm_simulation()
             warden = start_warden()
             try:
                 while (waiting or self.active or self.unjudged) and not interrupted:
-                    # What is not judged is lost if the bench dies, and fills memory.
+                    # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
                     while waiting and len(self.active) < self.jobs > len(self.unjudged) and not interrupted:
                         self._start(waiting.popleft(), warden)
                     self._look(interrupted.wakeup)
@@ -244,7 +244,7 @@ class _Bench:
         self.listener.started(task)
 
     def _look(self, wakeup: int) -> None:
-        """Wait until a worker says something, one is due to be killed, or there is something to score."""
+        """Wait until a worker sends a message or dies, a run is due to be killed, or there is a run to score."""
         sources = [wakeup]
         for run in self.active:
             sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
@@ -293,7 +293,7 @@ class _Bench:
         self.unjudged.append(self._scored(run))
 
     def _judge_a_little(self) -> None:
-        """Judge a plan or, of a scenario set, a few; what that completes is stored."""
+        """Judge one plan or, for a scenario set, a few plans; store the row or chunk if it is complete."""
         if not self.unjudged:
             return
         try:
@@ -302,14 +302,14 @@ class _Bench:
             self.unjudged.popleft()
 
     def _judged(self, run: _Active, tally: Tally, message: Message) -> Generator[None, None, None]:
-        """Judge a chunk of scenarios, keep it, and order the next one or end the run."""
+        """Judge and store a chunk of scenarios, then order the next one or end the run."""
         record = run.record
         chunk = yield from judge_chunk(record, tally, message)
         if chunk is not None:
             if self.ledger is not None:
                 self.ledger.add_chunk(record.task.key, chunk)
             self.listener.advanced(record.task, tally.decided)
-        if run not in self.active:  # stopped since
+        if run not in self.active:  # it was stopped meanwhile
             return
         if record.ended:
             self._end(run)
@@ -318,13 +318,13 @@ class _Bench:
             run.worker.order(tally.decided)
 
     def _scored(self, run: _Active) -> Generator[object, None, None]:
-        """Judge what a run that ended has found, and store its row."""
+        """Judge the results of an ended run and store its row."""
         task = run.record.task
         row = yield from score(run.record, run.start)
         self.rows[row.key] = store(row, task, self.ledger, self.listener)
 
     def _interrupt(self) -> None:
-        """Give up the runs under way, keep those that had ended."""
+        """Kill the current runs and store those that have ended."""
         tasks = [run.record.task for run in self.active]
         self._kill_all()
         while self.unjudged:
@@ -337,7 +337,7 @@ class _Bench:
 
 
 class Interruption:
-    """Whether runs are to be given up; ``wakeup`` is a descriptor that becomes readable then."""
+    """Flag that runs are to be stopped; the descriptor ``wakeup`` becomes readable when it is set."""
 
     def __init__(self) -> None:
         self.wakeup, self._ring = os.pipe()
@@ -347,22 +347,22 @@ class Interruption:
         return self._came
 
     def come(self) -> None:
-        """Interrupt, from a signal's handler or another thread."""
+        """Set the flag, from a signal handler or another thread."""
         self._came = True
         os.write(self._ring, b"!")
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         os.close(self.wakeup)
         os.close(self._ring)
 
 
 @contextmanager
 def signals_noted(given: Interruption | None = None) -> Iterator[Interruption]:
-    """Note Ctrl-C and SIGTERM instead of letting them strike anywhere: a half-stored row is worse than a late exit.
+    """Note Ctrl-C and SIGTERM instead of stopping at once, which could leave a row half stored.
 
-    The second time the usual handling is back. Outside the main thread signals are left alone, and so is Ctrl-C where
-    whoever started us has it ignored. An interruption that is ``given`` is the caller's to close.
+    The second signal has its usual effect. Outside the main thread, signal handlers do not change. Ctrl-C stays
+    ignored if the parent process set it so. The caller must close an interruption that it passes as ``given``.
     """
     state = Interruption() if given is None else given
     before: dict[signal.Signals, int | Callable[[int, FrameType | None], object]] = {}

@@ -1,4 +1,4 @@
-"""Scoring of a run into its row: the judge scores every plan, in the bench's own process."""
+"""Scoring of runs: the judge scores every plan in the bench's own process, and the results form a row."""
 
 import math
 import traceback
@@ -15,22 +15,22 @@ from instances import InputError, Instance, Objective, Plan
 from instances.files import plan_from_json, plan_to_json
 
 VIOLATIONS_KEPT = 100
-"""Of a plan that breaks more constraints, the rest are only counted; each kind that is broken is among those kept."""
+"""Most violations stored per plan, including one of each kind that occurs; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a run was started, and how busy the host was."""
+    """Start time of a run, and the host's load average at that time."""
 
     at: str
     load_average: float | None
 
 
 def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
-    """Make the row of a run that has ended, pausing after each plan so that other runs can be looked after.
+    """Return the row of an ended run; the generator pauses after each plan so that the runner can watch other runs.
 
-    A plan that is none for this instance turns the termination into ``invalid_plan``; an error of the judge itself into
-    ``exception``, so that one bug does not stop the bench.
+    A plan that does not belong to the instance changes the termination to ``invalid_plan``. An error of the judge
+    changes it to ``exception``, so that one bug does not stop the bench.
     """
     assert record.termination is not None
     figures: dict[str, Any] = _NO_PLAN | {"violation_details": []}
@@ -56,10 +56,10 @@ def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
 
 
 def judge_chunk(record: RunRecord, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:
-    """Judge a chunk of scenarios that a worker handed over, pausing now and then; return it as it is to be kept.
+    """Judge a chunk of scenarios from a worker and return it in the form to store; the generator pauses in between.
 
-    Ends the record where that was the last chunk, where one of the plans is none for its scenario, or where the judge
-    itself fails: then nothing of the chunk is counted or kept.
+    The last chunk ends the record. The record also ends if a plan does not belong to its scenario or if the judge
+    fails; the chunk is then neither counted nor stored.
     """
     chunk = None
     try:
@@ -74,7 +74,7 @@ def judge_chunk(record: RunRecord, tally: Tally, message: JsonObject) -> Generat
 
 
 def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
-    """Judge what was reported on the way; the plan of the end has been judged already."""
+    """Judge the reported plans, except for the final plan, which is already judged."""
     points: list[JsonObject] = []
     instance = record.task.reality
     for report in record.trajectory():
@@ -85,7 +85,7 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, Non
             value, feasible = _glance(report.plan, instance)
             yield
         points.append(_point(report.t_s, value, feasible, report.bound))
-    timed = record.termination is Termination.FINISHED and record.decision_s is not None  # a replay decides nothing
+    timed = record.termination is Termination.FINISHED and record.decision_s is not None  # not so for a replay
     if timed and (record.plan is not None or record.bound is not None):
         points.append(_point(record.decision_s, final["value"], final["feasible"], record.bound))
     return points
@@ -134,7 +134,7 @@ _NO_PLAN: dict[str, Any] = dict.fromkeys(
 
 
 def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
-    """Return the columns that the judge fills."""
+    """Return the columns with the judge's figures."""
     found: Any = verdict.to_json()["violations"]
     return {
         "plan": plan_to_json(plan),
@@ -154,7 +154,7 @@ def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
 
 
 def _kept(violations: list[JsonObject]) -> list[JsonObject]:
-    """Return the first violations in their order, where there are too many with one of every kind among them."""
+    """Return the first ``VIOLATIONS_KEPT`` violations in their order, with at least one of every kind."""
     kinds = [violation["kind"] for violation in violations]
     first_of_kind = {kinds.index(kind) for kind in kinds}
     by_need = sorted(range(len(kinds)), key=lambda position: position not in first_of_kind)
@@ -162,7 +162,7 @@ def _kept(violations: list[JsonObject]) -> list[JsonObject]:
 
 
 def _simulated_figures(found: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the columns that the simulation fills."""
+    """Return the columns with the simulation's figures."""
     names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
     return {f"sim_{name}": None if found is None else found[name] for name in names} | {"simulation": found}
 
@@ -173,7 +173,7 @@ def _finite(value: float | None) -> float | None:
 
 def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
     task, instance = record.task, record.task.instance
-    # Of the instance that the scheduler saw: where that is not the one its plan is judged by, it bounds nothing
+    # A bound holds for the instance as the scheduler saw it; if the judge uses another one, the bound is void.
     bound = record.bound if task.trial.as_planned else None
     assert record.termination is not None
     if record.termination is Termination.INVALID_PLAN:

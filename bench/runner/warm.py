@@ -1,4 +1,4 @@
-"""Compiled code of the simulation, loaded before it is needed."""
+"""Early loading of the simulation's compiled code."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from instances.suites import suite
 
 @cache
 def warm_simulation() -> None:
-    """Simulate a tenth of a second, so that no run waits for the compiler; takes long only the first time ever."""
+    """Simulate a tenth of a second so that no run waits for the compiler; slow only on the first call on a host."""
     instance = suite("igniter-3").build()[0]
     gpulets = tuple(Gpulet(10, (Slot(w.id, 1, w.rate_rps),)) for w in instance.workloads)
     simulate(Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, gpulets),)), instance, Settings(seconds=0.1))

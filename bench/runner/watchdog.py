@@ -1,7 +1,7 @@
-"""A process that outlives the bench by a moment: when the bench is gone, however it died, it kills the workers.
+"""Watchdog process that kills the workers when the bench ends, whatever the cause.
 
-A thread in the worker could not: a scheduler that spins in C holds the interpreter lock. The kernel's parent-death
-signal could not: it kills the worker alone, and then nobody knows any more which processes were its children.
+A thread in the worker cannot do this: a scheduler that loops in C code holds the interpreter lock. The kernel's
+parent-death signal cannot either: it kills only the worker, and then the worker's children can no longer be found.
 """
 
 import os
@@ -16,7 +16,7 @@ _JOIN_S = 5.0
 
 
 class Warden:
-    """The bench's side: tells the warden which workers there are, and starts another if it is killed."""
+    """Handle of the watchdog in the bench: it registers workers, and restarts a watchdog that was killed."""
 
     def __init__(self, context: ForkServerContext) -> None:
         self._context = context
@@ -30,32 +30,32 @@ class Warden:
         inbox.close()
 
     def guard(self, worker: int) -> None:
-        """Have ``worker`` killed if the bench dies."""
+        """Register ``worker`` to be killed when the bench ends."""
         self._guarded.add(worker)
         self._tell(f"+{worker}\n")
 
     def release(self, worker: int) -> None:
-        """Forget ``worker``: it is gone."""
+        """Unregister ``worker``, which has ended."""
         self._guarded.discard(worker)
         self._tell(f"-{worker}\n")
 
     def _tell(self, line: str) -> None:
         try:
             os.write(self._outbox.fileno(), line.encode())
-        except BrokenPipeError:  # somebody killed the warden
+        except BrokenPipeError:  # the watchdog was killed
             self._outbox.close()
             self._start()
             for worker in self._guarded:
                 os.write(self._outbox.fileno(), f"+{worker}\n".encode())
 
     def close(self) -> None:
-        """End the warden; it kills what it still guards."""
+        """End the watchdog; it kills the workers that are still registered."""
         self._outbox.close()
         self._process.join(_JOIN_S)
 
 
 def watch(inbox: Connection) -> None:
-    """Be the warden: read who is to be guarded until the bench closes the pipe or dies, then kill them."""
+    """Run the watchdog process: read registrations until the bench closes the pipe or ends, then kill the workers."""
     leave_forkserver()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)

@@ -1,18 +1,20 @@
-"""Inside the worker process: one run, from loading the scheduler to reporting its outcome.
+"""Code of the worker process, which executes one run from loading the scheduler to reporting its outcome.
 
-Of a scenario set it decides a chunk whenever the parent orders one by the position of its first scenario.
+For a scenario set, the worker decides one chunk per order of the parent. An order is the position of the chunk's first
+scenario.
 
-Everything is told to the parent as lines of JSON (``bench.runner.messages``), each with a ``type``:
+The worker sends messages to the parent as lines of JSON (``bench.runner.messages``), each with a ``type``:
 
-- ``phase``: what begins now, for the parent's message if it does not end;
-- ``clock``: the scheduler is warm, the tables are filled, the clock runs (``at`` on the system-wide monotonic clock);
-- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after that;
+- ``phase``: the phase that begins; the parent names it in the reason if the worker does not survive it;
+- ``clock``: the scheduler is warm, the tables are filled, and the clock starts (``at`` on the system-wide monotonic
+  clock);
+- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after the start of the clock;
 - ``done``: the outcome;
-- ``chunk``: the ``plans`` of consecutive scenarios (null where there is none) and the ``decision_s`` of each; the clock
-  of the next chunk begins with a ``clock`` of its own;
-- ``ended``: there is none; ``termination`` and ``reason`` say why.
+- ``chunk``: the ``plans`` of consecutive scenarios (null where there is none) and the ``decision_s`` of each; every
+  chunk has its own ``clock`` message;
+- ``ended``: the run has no outcome; ``termination`` and ``reason`` give the cause.
 
-After the last message the worker waits to be killed: it runs none of the exit handlers that libraries leave behind.
+After the last message the worker waits to be killed, so that exit handlers of libraries do not run.
 """
 
 import os
@@ -39,13 +41,13 @@ from instances.files import plan_to_json
 from instances.prepared import prepared
 
 TRACEBACK_FRAMES = 8
-"""Innermost frames of an exception that go to the log."""
+"""Number of innermost frames of an exception in the log."""
 
 CHUNK = 256
-"""Scenarios that are decided before they are handed over, at most."""
+"""Most scenarios per chunk."""
 
 CHUNK_PART = 0.5
-"""Of the time limit: a chunk that has taken so long is handed over with fewer scenarios."""
+"""Fraction of the time limit after which a chunk is sent with fewer scenarios."""
 
 _MEMORY_SIGNS = (
     "bad_alloc",
@@ -59,41 +61,41 @@ _MEMORY_SIGNS = (
 
 
 class RefusedError(Exception):
-    """What a scheduler handed over is no plan, bound or outcome."""
+    """Error of a scheduler that returned or reported an invalid plan, bound or outcome."""
 
 
 class SkippedError(Exception):
-    """The scheduler does not do what is asked."""
+    """Error of a scheduler that does not support the instance."""
 
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
-    """Be a worker: receive one task, run it, report, wait to be killed."""
+    """Run the worker process: receive one task, execute it, report the outcome, and wait to be killed."""
     worker_limits.leave_forkserver()
     worker_limits.adopt_orphans()
     worker_limits.redirect_output(log.fileno())
     log.close()
     try:
-        # Made by the bench, not by a scheduler: pickle keeps instances that no file could carry.
+        # Pickle is safe here, since the bench sends the task, and it supports instances that no file can store.
         task: Task = pickle.loads(inbox.recv_bytes())  # noqa: S301
-    except EOFError:  # the bench is gone
+    except EOFError:  # the bench has ended
         return
     worker_limits.limit_threads(task.threads)
     report = Report(outbox.fileno())
     try:
-        # Where the runner has put this process into a control group, that is the limit.
+        # A control group, if the runner has made one, limits memory instead.
         worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
         if task.scenarios is None:
             report.send(_run(task, report))
         else:
             _run_scenarios(task, task.scenarios, report, inbox)
-    except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever a scheduler raises is a result
+    except BaseException as error:  # noqa: BLE001 - every exception of a scheduler is a result, SystemExit included
         elapsed_s = report.elapsed_s
         report.send(_ended(error, task) | {"decision_s": elapsed_s})
     wait_to_be_killed(inbox)
 
 
 def wait_to_be_killed(inbox: Connection) -> None:
-    """Wait until the parent kills this process or is gone itself."""
+    """Wait until the parent kills this process or ends."""
     try:
         inbox.recv_bytes()
     except (EOFError, OSError):
@@ -101,7 +103,7 @@ def wait_to_be_killed(inbox: Connection) -> None:
 
 
 class Report:
-    """The way to the parent: the listener that schedulers report to, from any of their threads."""
+    """Channel to the parent; schedulers report to it from any of their threads."""
 
     def __init__(self, outbox: int) -> None:
         self._outbox = outbox
@@ -117,18 +119,18 @@ class Report:
         return None if self._start is None else time.monotonic() - self._start
 
     def start_clock(self, import_s: float, warm_s: float) -> float:
-        """Tell the parent that the scheduler begins, and return when that is."""
+        """Tell the parent that the scheduler starts, and return the start time."""
         self.send({"type": "clock", "at": time.monotonic(), "import_s": import_s, "warm_s": warm_s})
         self._start = time.monotonic()
         return self._start
 
     def send(self, message: Message) -> None:
-        """Send a message, whole.
+        """Send a message without interleaving it with those of other threads.
 
         Raises
         ------
         RefusedError
-            If it holds something that JSON cannot, is too large, or comes from a fork of the worker.
+            If the message has no JSON form, is too large, or comes from a fork of the worker.
         """
         if os.getpid() != self._process:
             raise RefusedError("a process that the scheduler forked tried to report")
@@ -138,12 +140,12 @@ class Report:
                 line = line[os.write(self._outbox, line) :]
 
     def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
-        """Pass on an incumbent or a bound.
+        """Send an incumbent or a bound to the parent.
 
         Raises
         ------
         RefusedError
-            If it is neither. A solver's callback may swallow that: the run ends as ``invalid_plan`` all the same.
+            If it is neither. The run then ends as ``invalid_plan``, even if a solver's callback catches the error.
         """
         try:
             message = {"type": "report", "t_s": self.elapsed_s, **_result(plan, bound)}
@@ -157,7 +159,7 @@ class Report:
 
 
 def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
-    """Return the schedulers, loaded and warm, and the seconds that took: importing, warming."""
+    """Load and warm the schedulers; return them with the seconds of both steps."""
     begin = time.monotonic()
     schedulers = []
     for stage in task.stages:
@@ -177,7 +179,7 @@ def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
 
 
 def _instance_seen(task: Task, report: Report) -> Instance:
-    """Return the instance that the scheduler sees, with the tables of its GPU types filled: no clock counts that."""
+    """Return the instance for the scheduler and fill the tables of its GPU types before the clock starts."""
     report.send({"type": "phase", "phase": "tabulating the GPU types"})
     return prepared(task.trial.planned(task.instance))
 
@@ -204,12 +206,14 @@ def _run(task: Task, report: Report) -> Message:
 
 
 def _final_plan(outcome: Outcome, reported: Plan | None) -> Plan | None:
-    """Return the plan that a scheduler ends with; a claim that there is none does not get an earlier one attached.
+    """Return the final plan of a scheduler: the returned one, else the last reported one.
+
+    The status ``infeasible`` means no plan, even if one was reported before.
 
     Raises
     ------
     RefusedError
-        If it claims one and never handed one over.
+        If the status claims a plan but none was returned or reported.
     """
     plan = outcome.plan or (None if outcome.status is Status.INFEASIBLE else reported)
     if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and plan is None:
@@ -218,7 +222,7 @@ def _final_plan(outcome: Outcome, reported: Plan | None) -> Plan | None:
 
 
 class _Latest:
-    """Keeps the newest plan that is reported."""
+    """Listener that keeps the latest reported plan."""
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
@@ -228,12 +232,12 @@ class _Latest:
 
 
 def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
-    """Decide the chunks that the parent orders, until it closes its side or kills this process."""
+    """Decide chunks on the parent's orders until it closes the pipe or kills this process."""
     schedulers, import_s, warm_s = _loaded(task, report)
     seen = replace(scenarios, base=_instance_seen(task, report))
     while True:
         try:
-            first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench's own
+            first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench sent it
         except EOFError:
             os._exit(0)
         start = report.start_clock(import_s, warm_s)
@@ -257,7 +261,7 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
 def _schedule(
     task: Task, instance: Instance, schedulers: Sequence[Scheduler], start: float, report: "Report | _Latest"
 ) -> Outcome:
-    """Let the schedulers run one after the other, each from the plan before it."""
+    """Run the schedulers in turn, each starting from the plan of the previous one."""
     plan: Plan | None = None
     for position, (stage, scheduler) in enumerate(zip(task.stages, schedulers, strict=True)):
         run = Run(
@@ -284,30 +288,30 @@ def _result(plan: object, bound: object) -> Message:
     Raises
     ------
     RefusedError
-        If one of them is something else, or made of something else.
+        If one of them, or a part of it, has the wrong type.
     """
     if plan is not None and not isinstance(plan, Plan):
-        raise RefusedError(f"a {type(plan).__name__} is no Plan")
+        raise RefusedError(f"plan is a {type(plan).__name__}; expected a Plan")
     if bound is not None and not isinstance(bound, Bound):
-        raise RefusedError(f"a {type(bound).__name__} is no Bound")
+        raise RefusedError(f"bound is a {type(bound).__name__}; expected a Bound")
     try:
         return {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
-    except Exception as error:  # a plan made of anything can fail in any way
-        raise RefusedError(f"cannot be written down: {_one_line(error)}") from error
+    except Exception as error:  # plugin data of the wrong types can raise any exception
+        raise RefusedError(f"the plan or bound has no JSON form: {_one_line(error)}") from error
 
 
 def _line(message: Message) -> bytes:
     try:
         line = encode(message)
     except (TypeError, ValueError, RecursionError) as error:
-        raise RefusedError(f"cannot be written down: {_one_line(error)}") from error
+        raise RefusedError(f"the message has no JSON form: {_one_line(error)}") from error
     if len(line) > MAX_BYTES:
-        raise RefusedError(f"takes {len(line)} bytes as JSON; at most {MAX_BYTES} are accepted")
+        raise RefusedError(f"the message takes {len(line)} bytes as JSON; at most {MAX_BYTES} are accepted")
     return line
 
 
 def _bound(bound: Bound | None) -> Message | None:
-    """Return a bound as JSON values; an infinite one says nothing and counts as none."""
+    """Return a bound as JSON values; an infinite bound counts as none."""
     if bound is None or not isfinite(bound.value):
         return None
     for name in ("slots_per_gpulet", "max_batch"):
@@ -333,7 +337,7 @@ def _statistics(outcome: Outcome) -> dict[str, float | None]:
 
 
 def _ended(error: BaseException, task: Task) -> Message:
-    """Say how a run ended that ``error`` broke off."""
+    """Return the last message of a run that ended by ``error``."""
     memory = _is_memory_failure(error, task.memory_limit_mb)
     if memory or task.memory_limit_mb is not None:
         worker_limits.lift_memory_limit()
@@ -352,7 +356,7 @@ def _ended(error: BaseException, task: Task) -> Message:
 
 
 def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
-    """Whether memory was short: a ``MemoryError`` says so; other errors count only under a limit and if they say so."""
+    """Return whether memory ran out: on a ``MemoryError``, or under a limit on an error whose text says so."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (limit_mb is not None and tells_of_memory(_one_line(cause))):
@@ -362,7 +366,7 @@ def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
 
 
 def tells_of_memory(text: str) -> bool:
-    """Whether ``text`` is what allocators, loaders or runtimes print when memory is refused."""
+    """Return whether ``text`` contains a message of allocators, loaders or runtimes about refused memory."""
     lowered = text.lower()
     return any(sign in lowered for sign in _MEMORY_SIGNS)
 

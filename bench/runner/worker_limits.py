@@ -1,4 +1,4 @@
-"""Limits that a fresh worker process sets on itself before any code of a scheduler runs."""
+"""Limits that a new worker process sets on itself before any code of a scheduler runs."""
 
 import ctypes
 import faulthandler
@@ -13,7 +13,7 @@ from pathlib import Path
 MIB = 2**20
 
 SAFE_PATH_MARK = "bench.runner.preload"
-"""Value of ``PYTHONSAFEPATH`` that is meant for the forkserver alone, which removes it again."""
+"""Value of ``PYTHONSAFEPATH`` for the forkserver only, which removes the variable for its children."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -28,11 +28,13 @@ THREAD_VARIABLES = (
 
 
 def leave_forkserver() -> None:
-    """Start a session and process group of its own, take signals again, and let go of the forkserver.
+    """Start a new session and process group, unblock signals, and detach from the forkserver.
 
-    The forkserver ends when the last copy of its "alive" descriptor is closed. Every child inherits one: a worker that
-    kept it would keep the forkserver alive after the bench was killed. Nor do the libraries' own processes come from
-    it: what multiprocessing shares with forked ones has no name that would outlive a worker that is killed.
+    The forkserver ends when the last copy of its "alive" descriptor is closed. Every child inherits a copy: a worker
+    that kept it open would keep the forkserver alive after the bench was killed.
+
+    Processes that libraries start in a worker are forked from the worker instead of coming from the forkserver. The
+    objects that multiprocessing shares with forked processes have no names that would outlive a killed worker.
     """
     os.setsid()
     multiprocessing.set_start_method("fork", force=True)
@@ -45,27 +47,26 @@ def leave_forkserver() -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, so that ``kill_tree`` finds them below this process."""
+    """Make this process the parent of orphaned descendants, so that ``kill_tree`` finds them below it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def redirect_output(log: int) -> None:
-    """Send everything this process and its children print to the descriptor ``log``."""
+    """Redirect the output of this process and its children to the descriptor ``log``."""
     os.dup2(log, 1)
     os.dup2(log, 2)
-    # The streams that came through the fork may be closed or replaced; lines are passed on at once, since a killed
-    # process flushes nothing.
+    # The inherited streams may be closed or replaced. Lines are flushed at once, since a killed process loses buffers.
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     faulthandler.enable(sys.stderr)
 
 
 def limit_threads(threads: int) -> None:
-    """Tell every library that reads it from the environment how many threads it may start.
+    """Limit the threads of libraries through environment variables.
 
-    Libraries that are loaded later read it then. Of those that came through the fork, Numba is told; NumPy's own BLAS
-    stays at the one thread of ``bench.runner.preload``.
+    Libraries that are imported later read the variables. Of those that are already imported, Numba reads them again;
+    NumPy's BLAS keeps the one thread of ``bench.runner.preload``.
     """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
@@ -76,28 +77,28 @@ def limit_threads(threads: int) -> None:
 
 
 def limit_memory(limit_mb: float | None) -> None:
-    """Cap the address space of this process and of each of its children; no core files either.
+    """Limit the address space of this process and of each of its children, and disable core files.
 
-    The soft limit only: the worker lifts it again to report that it was reached.
+    Only the soft limit is set, since the worker lifts it again to report that it was reached.
 
     Raises
     ------
     MemoryError
-        If the process is larger already: whatever ran then would fail in odd ways.
+        If the process is already larger than the limit, under which later code would fail unpredictably.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if limit_mb is None:
         return
     mapped_mb = _address_space_mb()
     if mapped_mb is not None and mapped_mb > limit_mb:
-        raise MemoryError(f"a worker takes {mapped_mb:.0f} MiB of address space before it loads a scheduler")
+        raise MemoryError(f"a worker needs {mapped_mb:.0f} MiB of address space before it loads a scheduler")
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = int(limit_mb * MIB)
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def _address_space_mb() -> float | None:
-    """Return what this process has mapped, in MiB, where the system tells."""
+    """Return the address space of this process in MiB, or ``None`` on systems that do not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     except OSError:
@@ -106,13 +107,13 @@ def _address_space_mb() -> float | None:
 
 
 def lift_memory_limit() -> None:
-    """Make room to report: what was measured is over."""
+    """Lift the soft limit, so that the worker can report after its measurement."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def peak_memory_mb() -> float:
-    """Return the largest resident memory of this process or of one of its ended children so far, in MiB."""
+    """Return the largest resident memory so far of this process or of one of its ended children, in MiB."""
     peaks = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
     return max(peaks) * unit / MIB

@@ -1,4 +1,4 @@
-"""The bench's side of one worker process: starting it, reading what it tells, killing it with all it started."""
+"""Handle of one worker process in the bench: start, messages, log, and termination with all its children."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ from bench.runner.watchdog import Warden
 from bench.runner.worker_limits import SAFE_PATH_MARK
 
 LOG_TAIL_BYTES = 4096
-"""Of what a run printed, this much is kept."""
+"""Bytes that are kept from the end of a run's output."""
 
 _PIECE_BYTES = 2**16
 _LOG_PIPE_BYTES = 2**20
@@ -32,9 +32,9 @@ WorkerMain = Callable[[Connection, Connection, Connection], None]
 
 @cache
 def forkserver_context() -> ForkServerContext:
-    """Return the context whose forkserver has ``bench.runner.preload`` loaded, once per process.
+    """Return the context whose forkserver preloads ``bench.runner.preload``; one per process.
 
-    Never plain ``fork``: a bench that has used torch, HiGHS or Numba cannot be forked safely.
+    Plain ``fork`` is not an option: a bench that has used torch, HiGHS or Numba cannot be forked safely.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(["bench.runner.preload"])
@@ -42,27 +42,27 @@ def forkserver_context() -> ForkServerContext:
 
 
 def start_forkserver() -> None:
-    """Have the forkserver load what it preloads, in the background."""
+    """Start the forkserver, which loads its modules in the background."""
     forkserver_context()
     with _clean_start():
         forkserver.ensure_running()
 
 
 def start_warden() -> Warden:
-    """Start the process that kills the workers should the bench die."""
+    """Start the watchdog, the process that kills the workers if the bench dies."""
     with _clean_start():
         return Warden(forkserver_context())
 
 
 class Worker:
-    """One worker process, started but idle until it gets its order.
+    """One worker process, which is idle until its first order.
 
     Parameters
     ----------
     main
-        What it runs: takes the orders, the way to answer, and where to print.
+        Function that the process runs; its arguments are the pipes for orders, for messages and for output.
     warden
-        Guards it from here on.
+        Watchdog that guards the process from its start.
     """
 
     def __init__(self, main: WorkerMain, warden: Warden) -> None:
@@ -73,9 +73,9 @@ class Worker:
         for mine in (self._outbox, self._log):
             os.set_blocking(mine.fileno(), False)
         if sys.platform == "linux":
-            with suppress(OSError):  # a user has only so many large pipes
+            with suppress(OSError):  # the number of large pipes per user is limited
                 fcntl.fcntl(self._log.fileno(), fcntl.F_SETPIPE_SZ, _LOG_PIPE_BYTES)
-        # Not a daemon: those may not have children, and schedulers may.
+        # Not a daemon: schedulers may start processes, which daemons may not.
         self._process = context.Process(target=main, args=(their_inbox, their_outbox, their_log), name="bench worker")
         try:
             with _clean_start():
@@ -93,28 +93,28 @@ class Worker:
 
     @property
     def sentinel(self) -> int:
-        """Becomes readable when the process ends."""
+        """Descriptor that becomes readable when the process ends."""
         return self._process.sentinel
 
     def order(self, order: object) -> None:
-        """Send the worker what it is to do."""
-        with suppress(BrokenPipeError):  # it died already, as its sentinel will tell
+        """Send an order to the worker."""
+        with suppress(BrokenPipeError):  # the worker has died; its sentinel is readable
             self._inbox.send_bytes(pickle.dumps(order))
 
     def messages(self) -> list[Message]:
-        """Return the messages that have arrived, without waiting; keep the log's tail up to date.
+        """Return the messages that have arrived without waiting, and update the log's tail.
 
         Raises
         ------
         InputError
-            If something arrived that is no message.
+            If the pipe contains data that is no message.
         """
         self._read_log()
         return [message for piece in self._pieces(self._outbox) for message in self._reader.feed(piece)]
 
     @property
     def silent(self) -> bool:
-        """Whether no more messages can come: the process ended or closed its side."""
+        """Whether no more messages can arrive because the process ended or closed its pipe."""
         return self._outbox not in self.readable
 
     def _read_log(self) -> None:
@@ -122,7 +122,7 @@ class Worker:
             self._tail = (self._tail + piece)[-LOG_TAIL_BYTES:]
 
     def _pieces(self, pipe: Connection) -> Iterator[bytes]:
-        """Yield what can be read from ``pipe`` without waiting, but not for ever if it comes faster than we read."""
+        """Yield up to ``_PIECES`` pieces from ``pipe`` without waiting; the limit stops an endless stream."""
         with suppress(BlockingIOError):
             for _ in range(_PIECES):
                 if pipe not in self.readable:
@@ -135,11 +135,11 @@ class Worker:
 
     @property
     def log_tail(self) -> str:
-        """The last of what the worker and its children printed."""
+        """End of the output of the worker and its children."""
         return self._tail.decode(errors="replace")
 
     def peak_memory_mb(self) -> float | None:
-        """Return the largest resident memory of the process so far, in MiB, where the system tells."""
+        """Return the largest resident memory of the process so far in MiB, or ``None`` if it is not known."""
         try:
             with open(f"/proc/{self.pid}/status", encoding="utf-8") as status:  # noqa: PTH123 - no path to compute with
                 kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
@@ -148,9 +148,9 @@ class Worker:
         return kib / 1024
 
     def end(self) -> int | None:
-        """Kill the worker and all it started, read what is left to read of its log, and return its exit code.
+        """Kill the worker and all processes that it started, read the rest of its log, and return its exit code.
 
-        A negative code is the signal that ended it, ``None`` a process that the kernel does not let go.
+        A negative code is the signal that ended the process. ``None`` means that it has not ended yet.
         """
         kill_tree(self.pid)
         self._process.join(_JOIN_S)
@@ -164,31 +164,31 @@ class Worker:
         return exit_code
 
     def exit_code(self, patience_s: float) -> int | None:
-        """Return the exit code of a worker that is ending by itself, or ``None`` if it does not end in time."""
+        """Return the exit code of a worker that ends by itself, or ``None`` if it outlives ``patience_s``."""
         self._process.join(patience_s)
         return self._process.exitcode
 
 
 _ONE_START_AT_A_TIME = threading.RLock()
-"""What ``_clean_start`` changes for a moment concerns the whole process."""
+"""Lock around ``_clean_start``, which temporarily changes the state of the whole process."""
 
 
 @contextmanager
 def _clean_start() -> Iterator[None]:
-    """Keep what surrounds the bench from new processes.
+    """Isolate new processes from the bench's main program, its working directory and its signals.
 
-    The program that started it: ``multiprocessing`` would run that again in every worker in case the target was defined
-    there. Ours never is, and for the command line that would be a third of a second per run.
+    Main program: ``multiprocessing`` would import it again in every worker, in case it defines the target. The bench's
+    targets are never defined there, and the import would cost a third of a second per run on the command line.
 
-    Folders of the working directory that happen to be called ``instances`` or ``bench``: the forkserver would take them
-    for our packages.
+    Working directory: the forkserver would import folders called ``instances`` or ``bench`` there instead of this
+    project's packages.
 
-    Ctrl-C and SIGTERM, which terminals and ``timeout`` send to the whole process group: only the bench decides what
-    they mean. The forkserver inherits that they are blocked; ``leave_forkserver`` lets workers have them again.
+    Signals: terminals and ``timeout`` send Ctrl-C and SIGTERM to the whole process group, but only the bench may react
+    to them. The forkserver inherits them blocked; ``leave_forkserver`` unblocks them in workers.
     """
     with _ONE_START_AT_A_TIME:
         main = sys.modules["__main__"]
-        resource_tracker.ensure_running()  # it would unblock the signals if it were started below
+        resource_tracker.ensure_running()  # started here, since its start unblocks the signals
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
         sys.modules["__main__"] = ModuleType("__main__")

@@ -243,7 +243,7 @@ def test_a_table_says_what_is_wrong_and_the_exit_code_that_something_is(call: Ca
     [
         ("check-plugin", "NAME: is missing"),
         ("check-plugin ignitr", 'NAME: unknown scheduler "ignitr"; did you mean "igniter"?'),
-        ("check-plugin igniter --param ffd+.x=1", '--param ffd+: "ffd+" is not "igniter", which is checked'),
+        ("check-plugin igniter --param ffd+.x=1", '--param ffd+: "ffd+" is not "igniter", the scheduler to check'),
         ("check-plugin igniter --param igniter.x=1", '--param igniter.x: unknown parameter "x"'),
         ("check-plugin igniter --instances gpulet-1023", "--instances gpulet-1023: is a scenario set"),
         ("check-plugin igniter --time-limit 0", "--time-limit: 0; expected"),

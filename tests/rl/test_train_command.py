@@ -56,7 +56,7 @@ def test_an_interruption_loses_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("rl.train._episode", interrupted)
     more = ("--param=episodes=5", "--param=save_every=1")
     assert train(tmp_path, *more) == 130
-    assert "interrupted after episode 2; the same command goes on" in capsys.readouterr().err
+    assert "interrupted after episode 2; this command continues" in capsys.readouterr().err
     assert train(tmp_path, *more) == 0
     assert "[3/5]" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_ctrl_c_ends_the_episode_and_leaves_a_checkpoint(tmp_path, capsys, monke
     capsys.readouterr()
     assert train(stopped, *more) == 130
     told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("interrupted after episode 2; the same command goes on from there: bench train ts ")
+    assert told.startswith("interrupted after episode 2; this command continues from there: bench train ts ")
     _, command, *arguments = shlex.split(told.partition("there: ")[2])
     assert main([command, *arguments]) == 0
     assert "[3/4]" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``bench check-plugin``: whether a scheduler keeps to what every scheduler must keep to."""
+"""``bench check-plugin``: conformance check of a scheduler."""
 
 import sys
 from dataclasses import asdict
@@ -22,20 +22,21 @@ EXAMPLES = (
     "bench check-plugin ./my_scheduler.py:WorstFit",
     "bench check-plugin igniter",
     "bench check-plugin local-search --param local-search.rounds=200",
-    "bench check-plugin ts --instances 4gpu    # one that is for some instances only",
+    "bench check-plugin ts --instances 4gpu    # a scheduler that supports few instances",
 )
 
 
 def check_plugin(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered scheduler, or FILE.py:CLASS.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a registered scheduler, or FILE.py:CLASS.")],
     instances: Annotated[
         list[str] | None,
         typer.Option(
-            "--instances", metavar="NAME|FILE|DIR[,...]", help="Instead of the built-in ones: for special schedulers."
+            "--instances", metavar="NAME|FILE|DIR[,...]", help="Instances to use instead of the built-in ones."
         ),
     ] = None,
     parameters: Annotated[
-        list[str] | None, typer.Option("--param", metavar="NAME.PARAMETER=VALUE", help="May be repeated.")
+        list[str] | None,
+        typer.Option("--param", metavar="NAME.PARAMETER=VALUE", help="Scheduler parameter; repeatable."),
     ] = None,
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="S", help="Seconds for each run on a small instance.")
@@ -45,12 +46,12 @@ def check_plugin(
     jobs: JobsOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Check a scheduler: that it does what it claims, on small instances whose optima are known.
+    """Check on small instances with known optima that a scheduler conforms to the interface.
 
-    It loads; solves every objective it claims; keeps every workload; is honest (what it calls feasible the judge
-    accepts, what it calls optimal or certifies is not beaten by a known plan); leaves the instance alone; gives the
-    same plan for the same seed; keeps to its deadline on a large instance; and gives up honestly where there is no
-    plan. Nothing goes into a ledger.
+    The checks are: the scheduler loads; it solves every objective that it declares; its plans serve every workload;
+    the judge accepts plans that it reports as feasible; no known plan beats a result that it reports as optimal or a
+    bound that it certifies; it does not modify the instance; the same seed gives the same plan; it meets its deadline
+    on a large instance; and it reports no plan where none exists. Nothing is written to a ledger.
 
     Exit code 1 means that a check failed.
     """
@@ -63,12 +64,12 @@ def check_plugin(
     name = entry.name
     overrides = parse_overrides(parameters or [], [*known, name])
     if stray := [other for other in overrides if other != name]:
-        raise InputError(f"--param {stray[0]}", f'"{stray[0]}" is not "{name}", which is checked')
+        raise InputError(f"--param {stray[0]}", f'"{stray[0]}" is not "{name}", the scheduler to check')
     own = find_problems(instances, "--instances") if instances else []
     sets = [one.name for one in own if not isinstance(one, Instance)]
     if sets:
         raise InputError(f"--instances {sets[0]}", "is a scenario set; expected instances")
-    Limits(time_limit, memory_limit, threads)  # refuses what is none
+    Limits(time_limit, memory_limit, threads)  # raises if a limit is out of range
     terms = CheckSettings(
         time_limit, min(time_limit, HURRIED_S), memory_limit_mb=1024.0 * memory_limit, threads=threads, jobs=jobs
     )
@@ -77,7 +78,7 @@ def check_plugin(
     try:
         for finding in check(info, terms, [one for one in own if isinstance(one, Instance)]):
             found.append(finding)
-            if sys.stderr.isatty():  # it may take a minute
+            if sys.stderr.isatty():  # all checks together may take a minute
                 say(f"{mark(finding.passed)} {finding.check}")
     except KeyboardInterrupt:
         say("interrupted")

@@ -1,4 +1,4 @@
-"""``bench compare``: two ledgers, or two schedulers in one, pair by pair and over all instances."""
+"""``bench compare``: comparison of two ledgers, or of two schedulers in one ledger, by pairs of runs."""
 
 import os
 from collections.abc import Sequence
@@ -35,43 +35,43 @@ _DEFAULT = "feasible,value,gap"
 
 def compare(
     a: Annotated[
-        str, typer.Argument(metavar="A", help="Ledger or scheduler, such as local-search[rounds=10], to compare with.")
+        str, typer.Argument(metavar="A", help="Reference: a ledger, or a scheduler such as local-search[rounds=10].")
     ],
-    b: Annotated[str, typer.Argument(metavar="B", help="Ledger or scheduler that is compared with it.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Ledger or scheduler to compare with the reference.")],
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     fail_on: Annotated[
         str,
         typer.Option(
             "--fail-on",
             metavar="WHAT[,...]",
-            help="What is a regression where B does worse: feasible, value, gap, decision; or nothing.",
+            help="Measures that count as regressions: feasible, value, gap, decision; or nothing.",
         ),
     ] = _DEFAULT,
     strict: Annotated[
-        bool, typer.Option("--strict", help="A regression on one instance is enough, significant or not.")
+        bool, typer.Option("--strict", help="Count a regression on one instance, significant or not.")
     ] = False,
     alpha: Annotated[float, typer.Option("--alpha", metavar="P", min=0.0, max=1.0, help="Significance level.")] = 0.05,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Compare B with A: two ledgers if both are files, otherwise two schedulers in one ledger.
 
-    Runs are paired by instance and seed (and scheduler with its parameters, between ledgers). Value, gap to the best
-    certified bound in the ledger, and decision time are compared pair by pair, and over all instances by Wilcoxon's
-    signed-rank test with Holm's correction. A run without a feasible plan is 100 % worse than one with a plan. Nothing
-    is significant at 5 % on fewer than six instances that differ.
+    Runs are paired by instance and seed; between ledgers also by scheduler and parameters. Value, gap to the best
+    certified bound in the ledger, and decision time are compared for each pair. Over all instances they are compared
+    by Wilcoxon's signed-rank test with Holm's correction. A run without a feasible plan counts as 100 % worse than a
+    run with one. At 5 %, nothing can be significant on fewer than six instances that differ.
 
-    Exit code 1: B has lost a feasible plan that A has, or is significantly worse in what --fail-on names. Decision
-    times do not count unless named: they are comparable only on one idle machine, and count as equal where they differ
-    by less than a tenth or by less than 10 ms.
+    Exit code 1 means that B has no feasible plan where A has one, or that B is significantly worse in a measure that
+    --fail-on names. The default of --fail-on omits decision times, which are comparable only on one idle machine. They
+    count as equal if they differ by less than a tenth or by less than 10 ms.
     """
     watched = _watched(fail_on)
     across = not _is_ledger(a)
     if across == _is_ledger(b):
-        raise InputError(f"{a}, {b}", "are a ledger and a scheduler; expected two ledgers or two schedulers")
+        raise InputError(f"{a}, {b}", "one is a ledger, one a scheduler; expected two ledgers or two schedulers")
     (rows_a, gaps_a), (rows_b, gaps_b) = _sides(a, b, across, ledger_file)
     pairs = pair_runs(rows_a, rows_b, gaps_a, gaps_b, across)
     if not pairs:
-        raise InputError(f"{a}, {b}", "have no runs of the same instance and seed to compare")
+        raise InputError(f"{a}, {b}", "nothing to compare; expected runs with the same instance and seed on both sides")
     found = compare_pairs(pairs, across, alpha)
     regressions = _regressions(pairs, found, watched, strict)
     if form is Format.JSON:
@@ -82,7 +82,7 @@ def compare(
     for side, rows, partners in (a, rows_a, [p.a for p in pairs]), (b, rows_b, [p.b for p in pairs]):
         alone = len(rows) - len(partners)
         if alone:
-            say(f"{side}: {alone} runs without a partner, or repeated, are left out")
+            say(f"{side}: {alone} runs are left out because they are repeated or have no counterpart")
     for regression in regressions:
         say(f"regression: {regression}")
     if regressions:
@@ -100,12 +100,12 @@ def _watched(fail_on: str) -> list[str]:
 
 
 def _is_ledger(text: str) -> bool:
-    """Whether ``text`` can only be a file: a scheduler may be called anything else."""
-    return os.sep in text or text.endswith(".sqlite") or os.path.isfile(text)  # noqa: PTH113 - false for odd names
+    """Return whether ``text`` names a ledger file rather than a scheduler."""
+    return os.sep in text or text.endswith(".sqlite") or os.path.isfile(text)  # noqa: PTH113 - False for impossible file names
 
 
 def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[Row], dict[str, Gap]]]":
-    """Return the rows of both sides, and their gaps by the bounds in their own ledger."""
+    """Return the rows of both sides, and their gaps to the bounds in their own ledger."""
     found = []
     for side in (a, b):
         with Ledger(ledger_file if across else Path(side)) as ledger:
@@ -117,12 +117,12 @@ def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[
 
 
 def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[Row]":
-    """Return the runs of a scheduler, or of one with the parameters that are named with it.
+    """Return the runs of a scheduler, or of one variant if ``name`` includes parameters.
 
     Raises
     ------
     InputError
-        If there are none, or the scheduler has run with several parameters: which of them are meant?
+        If there are no such runs, or the scheduler has several variants and ``name`` selects none.
     """
     named = labels(rows)
     found = [row for row in rows if name == named[row.key]] or [row for row in rows if name == row.scheduler]
@@ -137,7 +137,7 @@ def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[
 def _regressions(
     pairs: "Sequence[Pair]", found: "Sequence[Comparison]", watched: Sequence[str], strict: bool
 ) -> list[str]:
-    """Return what B does worse and whoever called wants to be warned of, in words."""
+    """Return messages about the regressions of B in the ``watched`` measures."""
     told = []
     if _FEASIBLE in watched:
         told = [f"{_run(pair)}: B has no feasible plan ({pair.b.termination})" for pair in pairs if pair.lost]
@@ -218,6 +218,6 @@ def _test_table(found: "Sequence[Comparison]", across: bool) -> "Table":
 
 
 def _percents(mean: float, interval: tuple[float, float] | None) -> str:
-    """Return a mean change and its interval as percent: of values relative, of gaps in points."""
+    """Return a mean change and its interval: relative change in percent for values, percentage points for gaps."""
     told = f"{100.0 * mean:+.1f} %"
     return told if interval is None else f"{told} ({100.0 * interval[0]:+.1f} to {100.0 * interval[1]:+.1f})"

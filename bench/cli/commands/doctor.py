@@ -1,4 +1,4 @@
-"""``bench doctor``: whether this environment can be trusted, and what to do where it cannot."""
+"""``bench doctor``: check of the environment, with a remedy for every problem."""
 
 from dataclasses import asdict
 
@@ -17,10 +17,13 @@ EXAMPLES = (
 
 
 def doctor(form: FormatOption = Format.TABLE) -> None:
-    """Check the solvers' versions and imports, and the machine: cores, limits, throttling, load, memory, disk, GPUs.
+    """Check the solvers and the machine.
 
-    Exit code 1 means that something would make runs fail or results wrong. `bench run` refuses to start while a
-    solver is installed that is known to give wrong answers.
+    The solvers are checked for their versions and imports, the machine for cores, limits, throttling, load, memory,
+    disk and GPUs.
+
+    Exit code 1 means that a problem would make runs fail or results wrong. `bench run` does not start if an installed
+    solver is known to give wrong answers.
     """
     findings = examine()
     if form is Format.JSON:

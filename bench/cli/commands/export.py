@@ -1,4 +1,4 @@
-"""``bench export``: a ledger as one flat, documented table."""
+"""``bench export``: conversion of a ledger to one flat, documented table."""
 
 import sys
 from enum import StrEnum
@@ -17,39 +17,40 @@ from instances.files import write_bytes
 EXAMPLES = (
     "bench export results/ledger.sqlite -o runs.csv",
     "bench export results/ledger.sqlite --format parquet -o runs.parquet",
-    "bench export --columns     # what the columns mean, in which units",
+    "bench export --columns     # meaning and unit of every column",
 )
 
 
 class TableFormat(StrEnum):
-    """A format of tables."""
+    """File format of a table."""
 
     CSV = "csv"
     PARQUET = "parquet"
 
 
 def export(
-    ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file with the runs.")] = DEFAULT_LEDGER,
+    ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger to export.")] = DEFAULT_LEDGER,
     form: Annotated[
-        TableFormat, typer.Option("--format", help="Parquet needs pyarrow: pip install 'gpushare-bench[parquet]'.")
+        TableFormat, typer.Option("--format", help="parquet requires pip install 'gpushare-bench[parquet]'.")
     ] = TableFormat.CSV,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to; default for CSV: standard output.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Output file. Default for CSV: standard output."),
     ] = None,
     columns: Annotated[
-        bool, typer.Option("--columns", help="Only say what the columns mean: the text of docs/columns.md.")
+        bool, typer.Option("--columns", help="Print only the meaning of the columns (docs/columns.md).")
     ] = False,
 ) -> None:
-    """Write every run of a ledger as a line of one table, a column per figure, for analysis elsewhere.
+    """Write a ledger as one table with a line per run, for analysis with other tools.
 
-    Texts are written as they are, also those that a spreadsheet would take for formulas. Plans, trajectories and
-    simulations in full are in `bench show KEY --format json`.
+    Texts are written unchanged, even if a spreadsheet would read them as formulas. The table has no plans,
+    trajectories or full simulations; `bench show KEY --format json` prints these.
     """
     if columns:
         emit(documentation(), sys.stdout)
         return
     if form is TableFormat.PARQUET and output is None:
-        raise InputError("--output", "is missing; Parquet goes into a file")
+        raise InputError("--output", "is missing; expected a file for Parquet")
     with Ledger(ledger_file) as ledger:
         lines = list(table(ledger))
     data = to_parquet(lines) if form is TableFormat.PARQUET else to_csv(lines).encode()
@@ -60,4 +61,4 @@ def export(
         say(f"{len(lines)} runs in {output}")
     formulas = like_formulas(lines)
     if formulas and form is TableFormat.CSV:
-        say(f"{formulas} texts begin with =, +, - or @; where a spreadsheet opens the file, import them as text")
+        say(f"{formulas} texts begin with =, +, - or @; import them as text if you open the file in a spreadsheet")

@@ -1,4 +1,4 @@
-"""``bench figures``: make the runs that the ledger lacks, and draw."""
+"""``bench figures``: the papers' figures, and the runs that they need."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -32,32 +32,34 @@ EXAMPLES = (
     "bench figures igniter-fig14",
     "bench figures --quick --out results/figures",
     "bench figures --no-run",
-    "bench figures --from results/demo.sqlite   # what can be drawn from another ledger",
+    "bench figures --from results/demo.sqlite   # draw from another ledger without running anything",
 )
 
 
 def draw_figures(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Default: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Figures to draw. Default: all.")] = None,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("results/figures"),
-    no_run: Annotated[bool, typer.Option("--no-run", help="Refuse (exit 2) if runs are missing.")] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder.")] = Path("results/figures"),
+    no_run: Annotated[bool, typer.Option("--no-run", help="Exit with code 2 if the ledger lacks runs.")] = False,
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Draw what this ledger has, however it was made; run nothing."),
+        typer.Option("--from", metavar="FILE", help="Draw from the runs in this ledger and execute none."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller instances where a figure has them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
     time_limit: TimeLimitOption = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
     jobs: JobsOption = None,
 ) -> None:
-    """Draw figures of the papers from the ledger; runs that it lacks are made first, after saying what they cost.
+    """Draw the papers' figures from the runs in the ledger.
 
-    Prints the files written. Other schedulers' runs on a figure's instances are drawn, too.
+    Missing runs are executed first; their expected cost is printed before they start. Runs of further schedulers on a
+    figure's instances are drawn as well. The command prints the names of the written files.
 
-    With --from the runs need not be those that would be made here: other limits, versions and machines count as well.
+    With --from, runs with other limits, versions or machines are used as well.
 
-    A figure that has nothing to draw says why in one line. Exit code 1 if it was named; without names it is left out.
+    If a figure cannot be drawn, one line gives the reason. The exit code is then 1 if the figure was named on the
+    command line.
     """
     chosen = _chosen(names)
     if source is not None:
@@ -99,7 +101,7 @@ def _chosen(names: Sequence[str] | None) -> "list[Figure]":
     Raises
     ------
     typer.Exit
-        If one of the papers' figures is named that is not drawn, having said why not.
+        After printing the reason, if a named figure is one that the bench does not draw.
     """
     from reports.figures import figure, figure_names
 
@@ -111,7 +113,7 @@ def _chosen(names: Sequence[str] | None) -> "list[Figure]":
 
 
 def _draw(figures: "Sequence[Figure]", rows_of: "Callable[[Figure], Sequence[Row]]", out: Path) -> dict[str, str]:
-    """Draw figures and print their files; return by name why there is nothing to draw for some of them."""
+    """Draw figures and print the names of their files; return the reasons of figures that cannot be drawn, by name."""
     without = {}
     for figure in figures:
         try:
@@ -123,13 +125,13 @@ def _draw(figures: "Sequence[Figure]", rows_of: "Callable[[Figure], Sequence[Row
 
 
 def _draw_from(ledger_file: Path, figures: "Sequence[Figure]", named: bool, out: Path) -> None:
-    """Draw from the rows that are there; of figures that were not named, those that need runs and have some."""
+    """Draw from the rows in a ledger; figures that were not named are skipped if they need no runs or lack them."""
     with Ledger(ledger_file) as ledger:
         rows = ledger.rows()
     make_folder(out, "--out")
     without = _draw(figures if named else [each for each in figures if each.needs], lambda _: rows, out)
     if without and not named:
-        say(f"not drawn, for lack of runs in {ledger_file}: {', '.join(without)}")
+        say(f"not drawn because {ledger_file} lacks their runs: {', '.join(without)}")
     elif without:
         for reason in without.values():
             say(reason)
@@ -139,15 +141,15 @@ def _draw_from(ledger_file: Path, figures: "Sequence[Figure]", named: bool, out:
 def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
 
     runs = listed([f"{task.scheduler} on {task.instance.name}" for task in missing])
-    problem = f"{ledger_file} lacks {len(missing)} runs: {runs}; without --no-run they are made"
+    problem = f"{ledger_file} lacks {len(missing)} runs: {runs}; omit --no-run to execute them"
     raise InputError("--no-run", problem)
 
 
 def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
-    """Say what making the missing runs takes before they are made."""
+    """Report the expected cost of the missing runs before they start."""
     if not missing and not climbs:
         if any(figure.needs for figure in figures):
-            say("every run is in the ledger")
+            say("all runs are in the ledger")
         return
     for figure in figures:
         if figure.cost:
@@ -156,7 +158,7 @@ def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: i
 
 
 def _others(rows: "Sequence[Row]", ledger: "Ledger") -> "list[Row]":
-    """Return what the ledger has of other schedulers on the instances of ``rows``."""
+    """Return the ledger's rows of other schedulers on the instances of ``rows``."""
     own = {row.scheduler for row in rows}
     instances = dict.fromkeys(row.instance_hash for row in rows)
     return [row for key in instances for row in ledger.rows(instance_hash=key) if row.scheduler not in own]

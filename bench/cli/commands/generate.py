@@ -1,4 +1,4 @@
-"""``bench generate``: random instances as files."""
+"""``bench generate``: files of random instances."""
 
 import sys
 from pathlib import Path
@@ -26,33 +26,34 @@ _OBJECTIVES = ["cost", "capacity", "goodput", "scale"]
 
 def generate_instance(
     family: Annotated[
-        str | None, typer.Argument(metavar="FAMILY", help="Distribution to draw from; --list shows them.")
+        str | None, typer.Argument(metavar="FAMILY", help="Distribution of workloads; see --list.")
     ] = None,
     size: Annotated[int | None, typer.Option("--size", metavar="N", min=1, help="Workloads.")] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="S", min=0, help="Same seed, same instance.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="S", min=0, help="Random seed.")] = 0,
     objective: Annotated[str, typer.Option("--objective", help=f"One of {', '.join(_OBJECTIVES)}.")] = "cost",
     gpus: Annotated[
-        int | None, typer.Option("--gpus", metavar="K", min=1, help="Size of the pool; otherwise as many as needed.")
+        int | None, typer.Option("--gpus", metavar="K", min=1, help="GPUs in the pool. Default: unlimited.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of the instance; default: family, size and seed.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Instance name. Default: family, size and seed.")] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write; otherwise standard output.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
     ] = None,
     show_families: Annotated[bool, typer.Option("--list", help="List the families and exit.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Draw a random instance and write it as a file that `bench run --instances FILE` takes.
+    """Generate a random instance and write it as a file for `bench run --instances FILE`.
 
-    Families, all of workloads on V100s: `igniter-mix`, iGniter's four models with SLOs and rates about those of its
-    Table 3; `heavy-mix`, the same models at higher rates: 160 of them need about 64 GPUs; `overload-mix`, 160 of which
-    64 GPUs cannot serve. The same family, size and seed give the same workloads for ever.
+    All families have workloads on V100 GPUs. `igniter-mix` has iGniter's four models with SLOs and rates around those
+    of its Table 3. `heavy-mix` has the same models at higher rates: 160 workloads need about 64 GPUs. `overload-mix`
+    has rates so high that 64 GPUs cannot serve 160 workloads. The same family, size and seed always give the same
+    workloads.
     """
     if show_families:
         _list(form)
         return
 
     if family is None:
-        raise InputError("FAMILY", f"is missing; one of {', '.join(FAMILIES)}")
+        raise InputError("FAMILY", f"is missing; expected one of {', '.join(FAMILIES)}")
     if size is None:
         raise InputError("--size", "is missing; expected a number of workloads")
     if size > MOST_WORKLOADS:
@@ -62,7 +63,7 @@ def generate_instance(
     if objective not in _OBJECTIVES:
         raise unknown_name("--objective", "objective", objective, _OBJECTIVES)
     if gpus is None and objective != Objective.COST:
-        raise InputError("--gpus", f"is missing; {objective} is about a pool of a given size")
+        raise InputError("--gpus", f"is missing; {objective} requires the size of the pool")
     data = instance_to_json(generate(family, size, seed, Objective(objective), gpus, name))
     if output is None:
         print_json(data)

@@ -1,4 +1,4 @@
-"""``bench list``: what there is to run, by name."""
+"""``bench list``: names of instances, schedulers, figures, suites and GPU types."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ def list_things(
     kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What to list.")],
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """List what can be named on the command line."""
+    """List the instances, schedulers, figures, suites or GPU types that commands accept by name."""
     if kind not in _KINDS:
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
     collect, columns = {
@@ -62,7 +62,7 @@ def _show(entries: Entries, columns: list[str]) -> None:
 
 
 def _show_figures(entries: Entries) -> None:
-    """Show what is said of each figure, line by line: a table with one line for each cannot hold sentences."""
+    """Show the description of each figure in several lines, since its sentences do not fit into one table row."""
     lines, groups = [], []
     for entry in entries:
         about = _ABOUT_FIGURES if entry["reproducible"] else _ABOUT_NOT_DRAWN
@@ -74,7 +74,7 @@ def _show_figures(entries: Entries) -> None:
 
 
 def _in_words(value: object) -> object:
-    """Return a value for people: of long lists the beginning."""
+    """Return a value as a table cell; long lists are shortened."""
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
             return [f"{entry['name']}={entry['default']}" for entry in value]
@@ -178,7 +178,7 @@ def _schedulers() -> Entries:
 
 
 def _figures() -> Entries:
-    """Describe the figures that can be drawn, then those of the papers that are not."""
+    """Describe the figures that can be drawn, then the papers' figures that cannot."""
     found: Entries = []
     for name in figure_names():
         drawn = figure(name, "list")

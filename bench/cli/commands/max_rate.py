@@ -1,4 +1,4 @@
-"""``bench max-rate``: how far the rates can grow under each scheduler."""
+"""``bench max-rate``: search for the largest request rates that each scheduler can serve."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -42,23 +42,25 @@ EXAMPLES = (
 )
 
 LEAST_STEP = 0.001
-"""Far below, a climb takes for ever."""
+"""Smallest accepted ``--step``; a much smaller step needs too many runs."""
 
 
 def max_rate(
     instances: Annotated[
         list[str],
-        typer.Option("--instances", metavar="NAME|FILE|DIR[,...]", help="Suites and instances with so many GPUs."),
+        typer.Option("--instances", metavar="NAME|FILE|DIR[,...]", help="Instances with a GPU pool of fixed size."),
     ],
-    schedulers: Annotated[str, typer.Option("--schedulers", metavar="A,B,C@START", help="To be compared.")],
+    schedulers: Annotated[str, typer.Option("--schedulers", metavar="A,B,C@START", help="Schedulers to compare.")],
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="A.NAME=VALUE", help="A scheduler's parameter; may be repeated."),
+        typer.Option("--param", metavar="A.NAME=VALUE", help="Scheduler parameter; repeatable."),
     ] = None,
-    step: Annotated[float, typer.Option("--step", metavar="F", help="By how much rates grow at the end.")] = 0.05,
+    step: Annotated[
+        float, typer.Option("--step", metavar="F", help="Relative growth of the rates per fine step.")
+    ] = 0.05,
     arrivals: ArrivalsOption = "poisson",
     headroom: HeadroomOption = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of schedulers and arrivals.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of schedulers and arrivals.")] = 0,
     time_limit: TimeLimitOption = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
@@ -67,15 +69,18 @@ def max_rate(
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Find the largest rates at which at most 1 % of the requests come too late.
+    """Find the largest rates at which at most 1 % of the requests are late.
 
-    All rates of an instance grow by the same factor. At every step the scheduler plans anew and the plan is simulated;
-    every step is a run in the ledger, and the same command goes on where it was interrupted. The rates double as long
-    as there is a plan, also where too many requests are late: plans for higher rates may serve them in time (not from
-    1,024 times the rates on, nor where most are late and the plan itself promises less). From the largest that held
-    they grow by the step until they no longer do.
+    All rates of an instance are multiplied by the same factor. At every factor the scheduler makes a plan and the plan
+    is simulated. Every such run is stored in the ledger, so the same command continues after an interruption.
 
-    Exit code 1 means that a run failed, which ends its climb: it says nothing about rates. --retry makes it again.
+    First the factor doubles while the scheduler finds a plan. Too many late requests alone do not end the doubling,
+    since a plan for higher rates may serve them in time. They end it at a factor of 1,024 or more, and if most requests
+    are late and the plan itself promises less than the rates. Then the factor grows by --step from the largest
+    successful one until too many requests are late.
+
+    Exit code 1 means that a run failed. A failed run ends the search for its scheduler without a result; --retry
+    repeats it.
     """
     refuse_wrong_answers()
     if not LEAST_STEP <= step <= 1.0:
@@ -105,7 +110,7 @@ def max_rate(
         try:
             climbs = climb(tasks, run, step)
         except KeyboardInterrupt:
-            say(f"interrupted: the runs made are in {ledger_file}; the same command goes on with the rest")
+            say(f"interrupted: the finished runs are in {ledger_file}; repeat the command for the rest")
             raise typer.Exit(INTERRUPTED) from None
     if form is Format.JSON:
         print_json([_json(task, one) for task, one in zip(tasks, climbs, strict=True)])

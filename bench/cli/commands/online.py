@@ -1,4 +1,4 @@
-"""``bench online``: plans that follow a changing load."""
+"""``bench online``: simulation of a changing load with replanning."""
 
 import csv
 import io
@@ -34,27 +34,31 @@ EXAMPLES = (
 )
 
 REORGANISATION_S = 12.0
-"""From a decision until new processes are ready: within the 10 to 15 s of gpulet (arXiv'21, Sec. 5)."""
+"""Time from a decision until new processes are ready: within the 10 to 15 s of gpulet (arXiv'21, Sec. 5)."""
 
 WEIGHT = 0.8
-"""Of the last period in the estimate. The papers give none; rates that change within minutes want a large one."""
+"""Weight of the last period in the rate estimate; the papers give none. Rates that change within minutes need a large
+weight."""
 
 _ROWS = 24
-"""Of the table; each covers as many periods as need be."""
+"""Most rows of the table; each row covers one or more periods."""
 
 _COLUMNS = 8
-"""With more workloads the table shows them together."""
+"""Largest number of workloads with a column each; the table sums up more of them."""
 
 
 def online(
     instance_name: Annotated[
-        str, typer.Option("--instances", metavar="NAME|FILE", help="One instance; its rates are means over the run.")
+        str,
+        typer.Option("--instances", metavar="NAME|FILE", help="One instance; its rates are the mean rates of the run."),
     ],
-    scheduler: Annotated[str, typer.Option("--scheduler", metavar="NAME", help="Makes the plans; C@START as in run.")],
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", metavar="NAME", help="Scheduler, or C@START as in bench run.")
+    ],
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", metavar="static|reschedule|shadow|reactive", help="What changes after the first plan."
+            "--policy", metavar="static|reschedule|shadow|reactive", help="Rule that changes the plan; see above."
         ),
     ] = "reschedule",
     traces: Annotated[
@@ -62,52 +66,55 @@ def online(
         typer.Option(
             "--trace",
             metavar="[WORKLOAD=]FILE",
-            help="Requests per second, second by second, as a shape; may be repeated. Default: two waves.",
+            help="Load trace with a rate for every second, scaled to the mean rate; repeatable. Default: two waves.",
         ),
     ] = None,
-    rates: Annotated[float, typer.Option("--rates", metavar="F", help="Factor on the rates of the instance.")] = 1.0,
+    rates: Annotated[float, typer.Option("--rates", metavar="F", help="Factor on the instance's rates.")] = 1.0,
     period: Annotated[
         float | None,
-        typer.Option("--period", metavar="S", help="Between decisions. Default: 20; 1 for shadow."),
+        typer.Option("--period", metavar="S", help="Seconds between decisions. Default: 20; 1 for shadow."),
     ] = None,
     reorganisation: Annotated[
-        float, typer.Option("--reorganisation", metavar="S", help="Until new processes are ready.")
+        float,
+        typer.Option("--reorganisation", metavar="S", help="Seconds from a decision until new processes are ready."),
     ] = REORGANISATION_S,
     weight: Annotated[
-        float, typer.Option("--weight", metavar="W", help="Of the last period in the estimate of the rates.")
+        float, typer.Option("--weight", metavar="W", help="Weight of the last period in the rate estimate.")
     ] = WEIGHT,
     headroom: Annotated[
         float,
         typer.Option(
             "--headroom",
             metavar="F",
-            help="Plan as if every latency were F times as long; without, where none is found so.",
+            help="Plan with every predicted latency multiplied by F, or by 1 if no plan is found with F.",
         ),
     ] = 1.0,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="N", help="Simulated time. Default: the longest trace.")
+        float | None,
+        typer.Option("--seconds", metavar="N", help="Simulated seconds. Default: length of the longest trace."),
     ] = None,
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="A.NAME=VALUE", help="A scheduler's parameter; may be repeated."),
+        typer.Option("--param", metavar="A.NAME=VALUE", help="Scheduler parameter; repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of scheduler, arrivals and error.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of scheduler, arrivals and --error.")] = 0,
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
     time_limit: TimeLimitOption = 10.0,
     form: FormatOption = Format.TABLE,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file to write: every period.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file with one line per period.")
     ] = None,
 ) -> None:
-    """Serve a changing load, request by request, while plans are exchanged.
+    """Simulate every request of a changing load while a policy changes the plan.
 
-    The first plan is for the instance's rates. After every period the policy decides: `static` keeps it; `reschedule`
-    (gpulet) asks the scheduler again, for the rates seen; `shadow` (iGniter) gives who violates its SLO more of its
-    GPU; `reactive` (GSLICE) tunes shares and batches by what was measured. The old plan serves until the new processes
-    are ready. How long the scheduler takes does not count.
+    The first plan is for the instance's rates. After every period the policy decides. `static` keeps the plan.
+    `reschedule` (gpulet) calls the scheduler with the observed rates. `shadow` (iGniter) gives a larger share of the
+    GPU to workloads that violate their SLO. `reactive` (GSLICE) adjusts shares and batches to the measurements.
 
-    After Ctrl-C what was served until then is shown.
+    The old plan serves requests until the new processes are ready. The decision time of the scheduler does not count.
+
+    After Ctrl-C, the results up to that point are shown.
     """
     given = [option.rpartition("=")[2] for option in (*(traces or ()), *(parameters or ()))]
     refuse_input(output, [instance_name, *given], "--output")
@@ -156,7 +163,7 @@ def online(
 
 
 def _follow(run: "Online", pace: "Pace") -> bool:
-    """Run to the end, saying on a terminal how far it is; return whether Ctrl-C came first."""
+    """Run to the end with a progress bar on a terminal; return whether Ctrl-C interrupted the run."""
     columns = (TextColumn("serving"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("serving", total=pace.seconds)
@@ -180,8 +187,8 @@ def _show(course: "OnlineRun", head: str) -> None:
     least, most = total["gpus_used"]
     silent = [one_line(workload["id"]) for workload in total["workloads"] if not workload["requests"]]
     kept = total["violation_rate"] <= VIOLATIONS_ALLOWED
-    bare = f"{mark(False)} {course.without_headroom} periods by plans without headroom: with it none was found"
-    overfull = f"{mark(False)} in {course.overfull} periods more was resident than a GPU's memory holds"
+    bare = f"{mark(False)} {course.without_headroom} periods used a plan without headroom: none was found with it"
+    overfull = f"{mark(False)} in {course.overfull} periods the processes on a GPU exceeded its memory"
     show(
         f"{one_line(head)}: {total['seconds']:g} s in {len(course.periods)} periods",
         "",
@@ -190,10 +197,10 @@ def _show(course: "OnlineRun", head: str) -> None:
         f"{mark(None if silent and kept else kept)} {percent(total['violation_rate'])} of"
         f" {total['requests']:,} requests not in time; at worst {percent(worst['violation_rate'])} of"
         f" {one_line(worst['id'])}; {total['dropped']:,} dropped, {total['unfinished']:,} unfinished",
-        f"  {course.gpus_held:.2f} GPUs held on average, {least} to {most} in use; a GPU's memory up to"
-        f" {pct(course.memory_pct)} taken; after the periods: {answers}",
+        f"  {course.gpus_held:.2f} GPUs held on average, {least} to {most} in use; largest memory use of a GPU"
+        f" {pct(course.memory_pct)}; decisions after periods: {answers}",
         *([bare] if course.without_headroom else []),
-        *([f"  nothing was asked of {listed(silent)}: --seconds asks for longer"] if silent else []),
+        *([f"  no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
         *([overfull] if course.overfull else []),
     )
 
@@ -213,7 +220,7 @@ def _cells(course: "OnlineRun", shown: int) -> list[object]:
 
 
 def _csv(course: "OnlineRun") -> str:
-    """Return the periods as CSV: their own columns, then the throughput of every workload."""
+    """Return the periods as CSV: the columns of a period, then the throughput of every workload."""
     sheet = io.StringIO()
     lines = csv.writer(sheet, lineterminator="\n")
     periods = [period.to_json(course.ids) for period in course.periods]

@@ -1,4 +1,4 @@
-"""``bench replay``: what a plan does on hardware, beside what was predicted."""
+"""``bench replay``: measurement of a plan on hardware, beside the predictions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,11 +21,11 @@ from bench.simulation.settings import Settings
 from instances import InputError
 
 EXAMPLES = (
-    "bench replay plan.json --backend cpu --seconds 5   # tiny models: tries the plan's serving, not its times",
-    "bench replay plan.json --backend mps --half        # a process for each gpulet, its share set by MPS",
+    "bench replay plan.json --backend cpu --seconds 5   # tiny models: tests the serving, not the latencies",
+    "bench replay plan.json --backend mps --half        # one process per gpulet, with its share set by MPS",
     "bench replay plan.json --backend green --graphs    # green contexts and CUDA graphs in one process",
     "bench replay plan.json --backend mps --then next.json --switch-at 10",
-    "python -m bench.replay plan.json --backend mps     # the same with nothing but NumPy and PyTorch",
+    "python -m bench.replay plan.json --backend mps     # the same on a host with only NumPy and PyTorch",
 )
 
 
@@ -33,35 +33,41 @@ def replay_plan(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     instance_name: Annotated[
         str | None,
-        typer.Argument(metavar="INSTANCE", help="Name or file; otherwise the one that the plan embeds or names."),
+        typer.Argument(metavar="INSTANCE", help="Name or file. Default: the instance in the plan file."),
     ] = None,
     backend: Annotated[
         str,
-        typer.Option("--backend", metavar="cpu|mps|green|stream|sim", help="Where and how it is served."),
+        typer.Option(
+            "--backend", metavar="cpu|mps|green|stream|sim", help="Device and partitioning that serve the plan."
+        ),
     ] = "mps",
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Time that is measured.")] = 30.0,
-    warmup: Annotated[float, typer.Option("--warmup", metavar="N", help="Seconds before it.")] = 5.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Measured seconds.")] = 30.0,
+    warmup: Annotated[float, typer.Option("--warmup", metavar="N", help="Seconds before the measurement.")] = 5.0,
     arrivals: ArrivalsOption = "poisson",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the arrivals.")] = 0,
-    drop: Annotated[bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer be in time.")] = True,
-    half: Annotated[bool, typer.Option("--half", help="Models in half precision.")] = False,
-    graphs: Annotated[bool, typer.Option("--graphs", help="Batches as CUDA graphs.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the arrivals.")] = 0,
+    drop: Annotated[
+        bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer meet their SLO.")
+    ] = True,
+    half: Annotated[bool, typer.Option("--half", help="Run models in half precision.")] = False,
+    graphs: Annotated[bool, typer.Option("--graphs", help="Run batches as CUDA graphs.")] = False,
     then: Annotated[
-        Path | None, typer.Option("--then", metavar="PLAN", help="Plan that takes over while requests come.")
+        Path | None,
+        typer.Option("--then", metavar="PLAN", help="Second plan, which replaces the first during the replay."),
     ] = None,
     switch_at: Annotated[
         float | None,
-        typer.Option("--switch-at", metavar="S", help="Measured seconds until that change begins."),
+        typer.Option("--switch-at", metavar="S", help="Measured seconds until the switch to --then begins."),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", metavar="FILE", help="Also keep what was measured there, as a run.")
+        Path | None, typer.Option("--ledger", metavar="FILE", help="Ledger that stores the measurement as a run.")
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Replay a plan: serve its requests as they would come, and measure every one of them.
+    """Serve a plan on real GPUs or CPU cores and measure every request.
 
-    A load generator sends each request at its time, whatever becomes of those before. Latencies count from when a
-    request was due. Where that can be told, what the performance model and the simulator predict stands beside.
+    An open-loop load generator sends each request at its arrival time, even if earlier requests are late. Latencies
+    count from the scheduled arrival time. Where available, the output shows the predictions of the performance model
+    and of the simulator beside the measurements.
     """
     plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
     settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
@@ -72,7 +78,7 @@ def replay_plan(
         say(f"failed: {error}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        say("interrupted: nothing was measured to the end")
+        say("interrupted: the measurement is incomplete and discarded")
         raise typer.Exit(INTERRUPTED) from None
     if ledger is not None:
         _keep(ledger, order, values)
@@ -95,7 +101,7 @@ def _replayed(order: "ReplayOrder") -> "Values":
 def _simulated(order: "ReplayOrder") -> "Values":
     """Simulate: a replay without hardware."""
     if len(order.plans) > 1:
-        raise InputError("--then", "is not for --backend sim; `bench online` simulates plans that change")
+        raise InputError("--then", "is not available with --backend sim; `bench online` simulates changes of the plan")
     return head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
 
 

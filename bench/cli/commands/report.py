@@ -1,4 +1,4 @@
-"""``bench report``: a ledger as a web page, or as the document that compares it with the papers."""
+"""``bench report``: a web page of a ledger, or the document that compares a ledger with the papers."""
 
 import sys
 from pathlib import Path
@@ -18,43 +18,41 @@ from reports.page.site import write_site
 EXAMPLES = (
     "bench report results/ledger.sqlite -o site/",
     "bench report results/demo.sqlite -o results/site",
-    "bench report --experiments                      # EXPERIMENTS.md from what the ledger has",
+    "bench report --experiments                      # EXPERIMENTS.md from the runs in the ledger",
     "bench report results/experiments.sqlite --experiments --run -o EXPERIMENTS.md",
 )
 
 
 def report(
-    ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file with all runs.")] = DEFAULT_LEDGER,
+    ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger to report.")] = DEFAULT_LEDGER,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
             metavar="DIR|FILE",
-            help="New folder, or that of a former report (default: site); with --experiments EXPERIMENTS.md.",
+            help="New folder, or folder of an earlier report. Default: site. With --experiments: EXPERIMENTS.md.",
         ),
     ] = None,
     experiments: Annotated[
-        bool, typer.Option("--experiments", help="Write the document that compares the papers' numbers with the runs.")
+        bool, typer.Option("--experiments", help="Write EXPERIMENTS.md instead of a web page.")
     ] = False,
-    run: Annotated[
-        bool, typer.Option("--run", help="With --experiments: make the runs that are missing first.")
-    ] = False,
+    run: Annotated[bool, typer.Option("--run", help="With --experiments: execute missing runs first.")] = False,
     jobs: JobsOption = None,
 ) -> None:
-    """Write a ledger as a web page that opens from disk, without any other host.
+    """Write a ledger as a web page that opens from disk and needs no network.
 
-    Leaderboards, all plans side by side, plans and bounds over time, simulated latencies, and where every number comes
-    from. Prints the path of the first page.
+    The page shows leaderboards, all plans side by side, plans and bounds over time, simulated latencies, and the
+    provenance of every number. The command prints the path of the first page.
 
-    With --experiments the document EXPERIMENTS.md instead: what the papers report beside what the ledger has.
-    Tables of it that a README.md in the same folder shows are made anew, too.
+    With --experiments, the command writes the document EXPERIMENTS.md instead. It compares the papers' numbers with
+    the runs in the ledger. If a README.md in the same folder shows tables of the document, they are updated.
     """
     if experiments:
         write_experiments(ledger_file, output or Path("EXPERIMENTS.md"), run, jobs)
         return
     if run:
-        raise InputError("--run", "makes the runs of --experiments, which is not asked for")
+        raise InputError("--run", "has an effect only with --experiments; add that option or omit this one")
     folder = output or Path("site")
     check_folder(folder, "-o")
     with no_collection(), Ledger(ledger_file) as ledger:

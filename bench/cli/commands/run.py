@@ -1,4 +1,4 @@
-"""``bench run``: instances times schedulers times seeds, each in a process of its own, every result a row."""
+"""``bench run``: every scheduler on every instance with every seed, each run in its own process."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -48,7 +48,7 @@ EXAMPLES = (
     "bench run --instances smoke --format json --plans plans/ > rows.json",
     "bench run --instances 64gpu-cost --truth hybrid --error 0.2 --headroom 1.1 --seeds 0,1,2",
     "bench run --instances 64gpu --cluster tcp://10.0.0.1:8786",
-    "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a row for all scenarios",
+    "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a scenario set",
 )
 
 
@@ -67,8 +67,8 @@ def run(
         typer.Argument(
             metavar="EXPERIMENT.toml|NAME|FILE",
             callback=take_experiment,
-            is_eager=True,  # so that the options come after it: those that are not given are the file's
-            help="A file with options as keys, which those of the command line override; or what --instances takes.",
+            is_eager=True,  # parsed before the options, whose defaults come from the file
+            help="TOML file of options (the command line overrides it), or a value for --instances.",
         ),
     ] = None,
     instances: Annotated[
@@ -76,7 +76,7 @@ def run(
         typer.Option(
             "--instances",
             metavar="NAME|FILE|DIR[,...]",
-            help="Suites, scenario sets, instances, files, patterns such as 'mine/*.json', folders of *.json files.",
+            help="Suites, scenario sets, instances, files, patterns such as 'mine/*.json', or folders of *.json files.",
         ),
     ] = None,
     schedulers: Annotated[
@@ -84,7 +84,8 @@ def run(
         typer.Option(
             "--schedulers",
             metavar="A,B,C@START",
-            help="Names, or FILE.py:CLASS. C@START starts C from START's plan. Default: all that can solve it.",
+            help="Schedulers to run, by name or as FILE.py:CLASS; C@START starts C from START's plan. Default: all that"
+            " support the instance.",
         ),
     ] = None,
     parameters: Annotated[
@@ -92,17 +93,17 @@ def run(
         typer.Option(
             "--param",
             metavar="A.NAME=VALUE[,...]",
-            help="A scheduler's parameter; may be repeated. Several values: a run with each, in every combination.",
+            help="Scheduler parameter; repeatable. With several values, every combination is a run.",
         ),
     ] = None,
     time_limit: TimeLimitOption = 10.0,
     work_limit: WorkLimitOption = None,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
-    seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="One run for each.")] = "0",
+    seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="Seeds; one run each.")] = "0",
     jobs: JobsOption = None,
     simulate: Annotated[
-        OnOff, typer.Option("--simulate", help="Whether every plan is simulated under arrivals of the run's seed.")
+        OnOff, typer.Option("--simulate", help="Simulate every plan under random arrivals with the run's seed.")
     ] = OnOff.ON,
     arrivals: ArrivalsOption = "poisson",
     headroom: HeadroomOption = 1.0,
@@ -111,23 +112,23 @@ def run(
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://10.0.0.1:8786."),
+        typer.Option("--cluster", metavar="ADDRESS", help="Run on the Dask cluster at this address."),
     ] = None,
     retry: RetryOption = False,
     plans: Annotated[
-        Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan there, with its instance inside.")
+        Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan, with its instance, to this folder.")
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Run schedulers on instances and put the results into the ledger.
+    """Run schedulers on instances and store the results in the ledger.
 
-    Runs that the ledger has already are not run again; those that failed are with --retry. After Ctrl-C the same
-    command goes on with the rest.
+    Every run has its own process with its own limits. Results that are already in the ledger are reused; --retry
+    repeats failed runs. After Ctrl-C, the same command executes the remaining runs.
 
-    A name goes before a file or folder called the same: write ./NAME for those.
+    A built-in name takes precedence over a file or folder of the same name; write ./NAME for the file.
 
-    Exit code 1 means that a run failed: it crashed, raised, ran out of memory or gave no valid plan. Reaching the
-    time limit, finding nothing or breaking a constraint are results.
+    Exit code 1 means that a run failed: it crashed, raised an exception, exceeded its memory limit or returned an
+    invalid plan. A run that reaches its time limit, finds no plan or finds an infeasible plan has not failed.
     """
     refuse_wrong_answers()
     under = parse_arrivals(arrivals, "--arrivals") if simulate is OnOff.ON else None
@@ -155,7 +156,7 @@ def run(
         show(*run_tables(rows, gaps, len(chosen_seeds) > 1))
     say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger_file})")
     if interrupted:
-        say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; the same command runs the rest")
+        say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; repeat the command for the rest")
         raise typer.Exit(INTERRUPTED)
     if tell_failures(rows, ledger_file):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""``bench schema``: the JSON Schemas of the files people exchange."""
+"""``bench schema``: JSON Schemas of instance and plan files."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from instances.files import schemas
 EXAMPLES = ("bench schema instance > instance.schema.json", "bench schema plan > plan.schema.json")
 
 
-def print_schema(kind: Annotated[str, typer.Argument(metavar="instance|plan", help="Which file.")]) -> None:
+def print_schema(kind: Annotated[str, typer.Argument(metavar="instance|plan", help="File format.")]) -> None:
     """Print the JSON Schema (draft 2020-12) of instance or plan files."""
     known = schemas()
     if kind not in known:

@@ -26,7 +26,7 @@ from instances.suites import SCENARIO_SUITES
 EXAMPLES = (
     "bench show                          # the best of each scheduler",
     "bench show 64gpu-cost               # an instance, and the best of each scheduler on it",
-    "bench show 3f9c2a1b                 # the run whose key starts so",
+    "bench show 3f9c2a1b                 # the run whose key starts with 3f9c2a1b",
     "bench show 3f9c2a1b --plan -o plan.json",
 )
 
@@ -37,21 +37,21 @@ _START = re.compile("[0-9a-f]{1,3}", re.IGNORECASE)
 def show_things(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN|INSTANCE", help="Start of a run's key; instance, suite or file; or nothing."),
+        typer.Argument(metavar="RUN|INSTANCE", help="Start of a run's key, or instance, suite or file. Default: all."),
     ] = None,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Only the run's plan, as a file with its instance inside.")
+        bool, typer.Option("--plan", help="Write only the run's plan, with its instance, as JSON.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="With --plan, or an instance: file to write.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File for the plan (--plan) or the instance.")
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Show the best results so far, a run in full, or an instance."""
+    """Show the best results so far, one run in full, or an instance."""
     if plan or output is not None:
         if names is None or len(names) != 1:
-            raise InputError("--plan" if plan else "--output", "needs exactly one name: whose?")
+            raise InputError("--plan" if plan else "--output", "expected exactly one run or instance")
         _write(names[0], ledger_file, plan, output)
     elif not names:
         with Ledger(ledger_file) as ledger:
@@ -61,7 +61,7 @@ def show_things(
 
 
 def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
-    """Write a run's plan or an instance as a file."""
+    """Write a run's plan or an instance to a file or standard output."""
     if plan:
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)
@@ -73,7 +73,7 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
         if len(found) != 1 or isinstance(found[0], ScenarioSet):
             what = "a scenario set" if found else "no instance"
             what = f"{len(found)} instances" if len(found) > 1 else what
-            raise InputError("--output", f'"{name}" is {what}; with --plan a run is written')
+            raise InputError("--output", f'"{name}" is {what}; expected one instance, or --plan and a run')
         data = instance_to_json(found[0])
     if output is None:
         print_json(data)
@@ -83,7 +83,7 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
 
 
 def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
-    """Show runs and instances; in JSON one is an object, several are a list."""
+    """Show runs and instances; the JSON form of one is an object, of several a list."""
     found: list[dict[str, object]] = []
     for name in names:
         problems = _problems(name, ledger_file)
@@ -94,9 +94,9 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
                     found.append(instance_to_json(base_of(problem)) | ({} if count is None else {"scenarios": count}))
                     continue
                 if count is not None:
-                    show(f"{count:,} scenarios, each with other rates; these are the highest")
+                    show(f"{count:,} scenarios with different rates; the highest rates are:")
                 show_instance(base_of(problem))
-                if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
+                if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
                     with Ledger(ledger_file) as ledger:
                         _show_leaderboard(ledger, form, problem.fingerprint)
             continue
@@ -112,19 +112,19 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
 
 
 def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
-    """Return the instances or the scenario set that ``name`` stands for; none if it can only be a run.
+    """Return the instances or the scenario set called ``name``; an empty list if it can only be a run.
 
     Raises
     ------
     InputError
-        If it is neither a known name, nor a file, nor something a run's key may start with.
+        If it is neither a known name, nor a file, nor the possible start of a run's key.
     """
     named = named_instances(name)
     if named:
         return [*named]
     if name in SCENARIO_SUITES:
         return [SCENARIO_SUITES[name].build()]
-    if os.path.isfile(ledger_file):  # noqa: PTH113 - false, not an error, for impossible names
+    if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
         with Ledger(ledger_file) as ledger:
             stored = dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name))
             if stored:
@@ -132,14 +132,14 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
     if looks_like_file(name):
         return [read_instance(Path(name))]
     if _START.fullmatch(name):
-        raise InputError(f'"{name}"', "is too short for the start of a key: at least four characters")
+        raise InputError(f'"{name}"', "is too short for the start of a key; expected at least four characters")
     if not _KEY.fullmatch(name):
         raise unknown_name("show", "instance or run", name, known_names())
     return []
 
 
 def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = None) -> None:
-    """Show the best rows, of one instance only where its ``fingerprint`` is given: nothing where it has none."""
+    """Show the best rows, or those of one instance if its ``fingerprint`` is given; show nothing if it has no rows."""
     without = DETAILS if form is Format.TABLE else ()
     keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]
     if fingerprint is not None and not keys:
@@ -153,10 +153,11 @@ def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = 
 
 
 def leaders(rows: Sequence["Row"]) -> list["Row"]:
-    """Return the best row of each scheduler on each instance: instances by name, the best scheduler first.
+    """Return the best row of each scheduler on each instance, sorted by instance name and then best first.
 
-    Other parameters, and another way to try the plan, make another scheduler. Feasible plans go before infeasible ones,
-    those before none; then the better value, then the shorter decision.
+    Rows with different parameters, headroom or truth count as different schedulers. Feasible plans rank before
+    infeasible plans, and these before rows without a plan. Ties are broken by the better value, then by the shorter
+    decision time.
     """
 
     def rank(row: "Row") -> tuple[bool, bool, float, float]:

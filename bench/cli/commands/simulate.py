@@ -1,4 +1,4 @@
-"""``bench simulate``: what a plan does under real arrivals."""
+"""``bench simulate``: simulation of every request of a plan."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ EXAMPLES = (
     "bench simulate plan.json",
     "bench simulate plan.json --arrivals constant --seconds 60",
     "bench simulate plan.json mix.json --arrivals twitter.csv.gz --seconds 600 --series seconds.csv",
-    "bench simulate plan.json --truth hybrid --error 0.1   # GPUs that are not what the planner thinks",
+    "bench simulate plan.json --truth hybrid --error 0.1   # GPUs that differ from the planner's model",
 )
 
 
@@ -34,30 +34,36 @@ def simulate_plan(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     instance_name: Annotated[
         str | None,
-        typer.Argument(metavar="INSTANCE", help="Name or file; otherwise the one that the plan embeds or names."),
+        typer.Argument(metavar="INSTANCE", help="Name or file. Default: the instance in the plan file."),
     ] = None,
     arrivals: ArrivalsOption = "poisson",
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Simulated time that is measured.")] = 30.0,
-    warmup: Annotated[float, typer.Option("--warmup", metavar="N", help="Simulated seconds before it.")] = 5.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the arrivals, the noise and the error.")] = 0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Measured seconds, simulated.")] = 30.0,
+    warmup: Annotated[
+        float, typer.Option("--warmup", metavar="N", help="Simulated seconds before the measurement.")
+    ] = 5.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of arrivals, --noise and --error.")] = 0,
     interference: Annotated[
         str,
-        typer.Option("--interference", metavar="dynamic|static", help="Of overlapping batches only, or of everybody."),
+        typer.Option(
+            "--interference", metavar="dynamic|static", help="From overlapping batches only, or from all gpulets."
+        ),
     ] = "dynamic",
-    drop: Annotated[bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer be in time.")] = True,
+    drop: Annotated[
+        bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer meet their SLO.")
+    ] = True,
     noise: Annotated[
-        float, typer.Option("--noise", metavar="S", help="Deviation of a random factor on every batch's time.")
+        float, typer.Option("--noise", metavar="S", help="Standard deviation of a random factor on batch times.")
     ] = 0.0,
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
     series: Annotated[
-        Path | None, typer.Option("--series", metavar="FILE", help="CSV file to write: what happened every second.")
+        Path | None, typer.Option("--series", metavar="FILE", help="CSV file with counts for every second.")
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Simulate every request of a plan: latencies, goodput, and who is late.
+    """Simulate every request of a plan and show latencies, goodput and SLO violations per workload.
 
-    Arrival traces are scaled to each workload's rate. The same seed gives every plan the same requests.
+    Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests.
     """
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
     plan, instance = find_plan(plan_file, instance_name)
@@ -77,7 +83,7 @@ def simulate_plan(
     try:
         found = _finished(simulation(plan, instance, settings, reality))
     except KeyboardInterrupt:
-        say("interrupted: nothing was measured to the end")
+        say("interrupted: the simulation is incomplete and discarded")
         raise typer.Exit(INTERRUPTED) from None
     if series is not None and found.series is not None:
         write_text(series, _csv(found.series))
@@ -89,7 +95,7 @@ def simulate_plan(
 
 
 def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
-    """Run a simulation to its end; on a terminal say how far it is when it takes long."""
+    """Run a simulation to its end, with a progress bar on a terminal."""
     columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("simulating", total=1.0)
@@ -131,7 +137,7 @@ def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simu
         f"{mark(good)} {many} with more than 1 % of the requests not in time; worst P99 {worst}",
         f"  {found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
         f" time, {percent(found.drop_rate)} dropped; simulated in {found.wall_s:.2f} s",
-        *([f"  nothing was asked of {listed(silent)}: --seconds asks for longer"] if silent else []),
+        *([f"  no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
     )
 
 

@@ -22,7 +22,7 @@ from instances.errors import unknown_name
 from reports.learning_curve import draw_learning_curve
 
 GROUP = "bench.trainers"
-"""Entry points of classes that train: dataclasses whose fields are the parameters."""
+"""Entry point group of trainers: dataclasses whose fields are the parameters."""
 
 EXAMPLES = (
     "bench train ts --suite 4gpu --seed 0 -o results/ts-4gpu",
@@ -33,7 +33,7 @@ EXAMPLES = (
 
 
 class Trainer(Protocol):
-    """What trains a scheduler; it goes on from what an earlier call left in ``folder``."""
+    """Trainer of a scheduler; it continues from the checkpoint of an earlier call in ``folder``."""
 
     def train(
         self, instance: "Instance", seed: int, folder: Path, tell: Callable[[int, dict[str, float]], None]
@@ -43,27 +43,30 @@ class Trainer(Protocol):
 
 
 def train(
-    name: Annotated[str, typer.Argument(metavar="SCHEDULER", help="What to train, such as ts.")],
-    suite: Annotated[str, typer.Option("--suite", metavar="NAME|FILE", help="One instance to train for.")],
+    name: Annotated[str, typer.Argument(metavar="SCHEDULER", help="Scheduler to train, such as ts.")],
+    suite: Annotated[str, typer.Option("--suite", metavar="NAME|FILE", help="Instance to train on.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Policy, checkpoint, scalars, learning curve.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Folder for policy, checkpoint, scalars and learning curve."
+        ),
     ],
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all randomness.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
     preset: Annotated[
         str | None,
         typer.Option(
-            "--preset", metavar="NAME", help="Settings by name: paper (of ts: Table 2 of InSS, 1,600 episodes)."
+            "--preset", metavar="NAME", help="Named settings; for ts: paper (Table 2 of InSS, 1,600 episodes)."
         ),
     ] = None,
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="NAME=VALUE", help="A setting of the training, also of a preset; repeatable."),
+        typer.Option("--param", metavar="NAME=VALUE", help="Training setting; overrides the preset; repeatable."),
     ] = None,
 ) -> None:
     """Train a learning scheduler.
 
-    Training goes on from the checkpoint in the output folder, if there is one. Ctrl-C stops it after the episode under
-    way, with a checkpoint; a second Ctrl-C stops it at once.
+    Training continues from the checkpoint in the output folder, if there is one. Ctrl-C stops training after the
+    current episode and writes a checkpoint. A second Ctrl-C stops it at once.
     """
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:
@@ -96,7 +99,7 @@ def train(
         command += [] if preset is None else ["--preset", preset]
         command += [part for text in parameters or () for part in ("--param", text)]
         where = "the last checkpoint" if not told.stopping else "there"
-        say(f"interrupted after episode {told.last}; the same command goes on from {where}: {shlex.join(command)}")
+        say(f"interrupted after episode {told.last}; this command continues from {where}: {shlex.join(command)}")
         raise typer.Exit(INTERRUPTED)
 
     say(f"wrote {output}, learning curve {draw_learning_curve(output)}")
@@ -104,7 +107,7 @@ def train(
 
 @contextmanager
 def _stopped_softly(told: "_Told") -> Iterator[None]:
-    """Let a first Ctrl-C stop training after the episode under way, and a second one at once."""
+    """Stop training after the current episode on the first Ctrl-C, and at once on the second."""
 
     def handle(signum: int, frame: object) -> None:
         if told.stopping:
@@ -130,7 +133,7 @@ class _Told:
     last
         Number of the last episode that ended, 0 before the first.
     stopping
-        Whether training shall stop after the episode under way.
+        Whether training stops after the current episode.
     """
 
     def __init__(self, episodes: int | None) -> None:
@@ -153,17 +156,17 @@ class _Told:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
     def episode(self, number: int, scalars: dict[str, float]) -> None:
-        """Tell of an episode that ended.
+        """Report a finished episode.
 
         Raises
         ------
         KeyboardInterrupt
-            If training shall stop.
+            If a Ctrl-C came during the episode.
         """
         self.last = number
         self._here += 1
@@ -177,7 +180,7 @@ class _Told:
             raise KeyboardInterrupt
 
     def _left(self, number: int) -> str:
-        """Return how long the episodes after this one will take at the speed so far."""
+        """Return the expected time of the remaining episodes as text."""
         if self._episodes is None or number >= self._episodes:
             return ""
         left_s = (time.monotonic() - self._began_s) / self._here * (self._episodes - number)

@@ -1,4 +1,4 @@
-"""``bench verify``: the judge's verdict on a plan file."""
+"""``bench verify``: verdict of the judge on a plan file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,14 +25,14 @@ def verify(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     instance_name: Annotated[
         str | None,
-        typer.Argument(metavar="INSTANCE", help="Name or file; otherwise the one that the plan embeds or names."),
+        typer.Argument(metavar="INSTANCE", help="Name or file. Default: the instance in the plan file."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if the plan is infeasible.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the plan is infeasible.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Judge a plan: say whether it is feasible, what it is worth, and which constraints it breaks.
+    """Judge a plan and show its feasibility, its objective value and the constraints that it violates.
 
-    An infeasible plan is a result like any other: the exit code is 0 unless --strict is given.
+    The exit code is 0 for an infeasible plan, too, unless --strict is given.
     """
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)

@@ -1,4 +1,4 @@
-"""An instance for people."""
+"""Terminal view of an instance."""
 
 from bench.cli.terminal import one_line, show
 from bench.cli.views.tables import table

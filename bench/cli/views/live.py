@@ -1,4 +1,4 @@
-"""The live table of a terminal: what runs at this moment, how far it is, and when all will be done."""
+"""Live table on a terminal: current runs, their progress, and the expected end of all runs."""
 
 import sys
 import time
@@ -28,7 +28,7 @@ _BAR_WIDTH = 30
 
 @dataclass
 class _Running:
-    """A run under way; its newest plan is judged when next shown: more of them may come than anyone sees."""
+    """A current run. Its newest plan is judged only when the table is redrawn, since plans may come more often."""
 
     task: Task
     since: float
@@ -51,7 +51,7 @@ class _Running:
 
 
 class LiveTable(Progress):
-    """Progress that stays in place at the foot of a terminal; finished runs scroll by above it."""
+    """Progress at the bottom of a terminal; finished runs scroll by above it."""
 
     def __init__(self, tasks: Sequence[Task], jobs: int) -> None:
         super().__init__(tasks, jobs)
@@ -71,11 +71,11 @@ class LiveTable(Progress):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the table away."""
+        """Remove the table."""
         self._live.stop()
 
     def started(self, task: Task) -> None:
-        """Add a line."""
+        """Add a line for the run."""
         self._running[task.key] = _Running(task, time.monotonic())
 
     def incumbent(self, task: Task, incumbent: Incumbent) -> None:
@@ -84,7 +84,7 @@ class LiveTable(Progress):
             self._running[task.key].newest = incumbent.plan
 
     def finished(self, task: Task, row: Row) -> None:
-        """Take the run's line away and let its result scroll by."""
+        """Remove the run's line and print its result above the table."""
         self._running.pop(task.key, None)
         super().finished(task, row)
 

@@ -1,4 +1,4 @@
-"""A plan as a picture in text: every GPU with its gpulets side by side, one line each."""
+"""Text picture of a plan: every GPU with one line per slot and a bar for each gpulet's share."""
 
 import shutil
 import sys
@@ -16,13 +16,13 @@ _RIGHT = ("", "batch", "rate")
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
 _BESIDE_THE_BAR = 65
-"""Terminal columns that all but the bar need where names are short."""
+"""Terminal columns of everything but the bar if names are short."""
 
 
 def plan_picture(plan: Plan, instance: Instance) -> "Table":
-    """Return a picture of ``plan``: bars are shares of the GPU, in the order of the plan.
+    """Return a picture of ``plan`` in which bars are shares of the GPU, in the order of the plan.
 
-    Under ``colocation`` all bars begin at the left: every job has the whole GPU.
+    Under ``colocation`` all bars begin at the left, since every job can use the whole GPU.
     """
     gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus)]
     widths = [max((len(cells[column]) for lines in gpus for _, cells in lines), default=0) for column in range(8)]
@@ -37,7 +37,7 @@ def plan_picture(plan: Plan, instance: Instance) -> "Table":
 
 
 def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[tuple[str, list[str]]]:
-    """Yield the colour and the cells of every slot, and of the share that is left."""
+    """Yield the colour and the cells of every slot and of the free share."""
     pool = instance.pool(gpu.type)
     units = pool.type.share_units if pool is not None else max(1, gpu.share_units)
     full, free = ("█", "░") if draws_unicode() else ("#", ".")
@@ -52,7 +52,7 @@ def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[tupl
             model = one_line(instance.model_of.get(slot.workload, "-"))
             served = [one_line(slot.workload), model, str(slot.batch), f"{slot.rate_rps:,.5g} req/s", cycle]
             yield _COLOURS[number % len(_COLOURS)], [name, bar, share, *served]
-            name = bar = share = cycle = ""  # slots that take turns share them
+            name = bar = share = cycle = ""  # shown once for all slots of a gpulet
     if start < units:
         left = units - start
         yield "dim", [name, _bar(start, left, units, free), _percent(left, units), "free", "", "", "", ""]

@@ -1,4 +1,4 @@
-"""Progress of running tasks: a live table on a terminal, elsewhere a line per finished run."""
+"""Progress of tasks as plain lines, one per finished run; ``bench.cli.views.live`` has the live table."""
 
 import time
 from collections import defaultdict
@@ -20,7 +20,17 @@ _TELL_EVERY_S = 10.0
 
 @dataclass
 class _SetUnderWay:
-    """How far a scenario set is: ``first`` were decided ``since`` its first chunk was judged, now ``decided``."""
+    """Progress of a scenario set.
+
+    Attributes
+    ----------
+    first, since
+        Number of decided scenarios after the first judged chunk, and its time.
+    told_at
+        Time of the last message.
+    decided, count
+        Number of decided scenarios, and of all scenarios.
+    """
 
     first: int
     since: float
@@ -29,7 +39,7 @@ class _SetUnderWay:
     count: int = 0
 
     def left_s(self) -> float | None:
-        """Estimate the seconds that are left; ``None`` after the first chunk."""
+        """Estimate the remaining seconds; ``None`` before the second chunk."""
         gained = self.decided - self.first
         return (time.monotonic() - self.since) / gained * (self.count - self.decided) if gained else None
 
@@ -38,14 +48,14 @@ class _SetUnderWay:
 
 
 class Progress(Listener):
-    """Counts runs and tells of each on standard error.
+    """Counter of runs that prints a line for each on standard error.
 
     Attributes
     ----------
     rows
-        Of the runs that ended and of those the ledger had, by key.
+        Rows of the finished runs and of those that the ledger had, by key.
     reused
-        How many the ledger had.
+        Number of rows that the ledger had.
     """
 
     def __init__(self, tasks: Sequence[Task], jobs: int) -> None:
@@ -62,10 +72,10 @@ class Progress(Listener):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop telling."""
+        """Leave; plain lines need no cleanup."""
 
     def advanced(self, task: Task, decided: int) -> None:
-        """Note how far a scenario set is, and tell of it now and then."""
+        """Note the progress of a scenario set, and print it every ``_TELL_EVERY_S`` seconds."""
         assert task.scenarios is not None
         under_way = self._sets.setdefault(task.key, _SetUnderWay(decided, time.monotonic(), time.monotonic()))
         under_way.decided, under_way.count = decided, len(task.scenarios)
@@ -75,20 +85,20 @@ class Progress(Listener):
             self.tell(one_line(f"{task.instance.name}, {name}: {under_way.in_words()}{self._eta_in_words()}"))
 
     def skipped(self, task: Task, row: Row) -> None:
-        """Count a run that the ledger had."""
+        """Count a run that is reused from the ledger."""
         if task.key not in self.rows:
             self.reused += 1
             self._count(task, row)
 
     def finished(self, task: Task, row: Row) -> None:
-        """Count a run that ended, and tell of it."""
+        """Count a finished run and print its result."""
         self._wall_s[task.scheduler].append(row.wall_s)
         self._count(task, row)
         count = f"{len(self.rows) - self.reused}/{self._total - self.reused}"
         self.tell(f"[{count}] {headline(row, self._names[task.key])}{self._eta_in_words()}")
 
     def tell(self, line: str) -> None:
-        """Show a line."""
+        """Print a line."""
         say(line)
 
     def _count(self, task: Task, row: Row) -> None:
@@ -96,7 +106,7 @@ class Progress(Listener):
         self._left.pop(task.key, None)
 
     def eta_s(self) -> float | None:
-        """Estimate the seconds that are left from the runs that ended, each scheduler's own where there are some."""
+        """Estimate the remaining seconds from the finished runs, by scheduler where it has finished runs."""
         means = {scheduler: fsum(times) / len(times) for scheduler, times in self._wall_s.items()}
         sets = {key: s for key in self._left if (s := self._set_left_s(key)) is not None}
         if not means and not sets:
@@ -117,7 +127,7 @@ class Progress(Listener):
 
 
 def headline(row: Row, scheduler: str) -> str:
-    """Return a run and its result in one line; ``scheduler`` is what to call the one that ran."""
+    """Return a run and its result on one line; ``scheduler`` is the name to show."""
     told = [f"{result(row)}: {row.reason}" if row.reason and row.value is None else result(row)]
     if row.scenarios is not None:
         told = [

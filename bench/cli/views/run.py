@@ -1,4 +1,4 @@
-"""One run in full, for people."""
+"""Terminal view of one run in full."""
 
 from collections.abc import Mapping
 from json import dumps
@@ -19,7 +19,7 @@ _POINTS_SHOWN = 20
 
 
 def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
-    """Show everything the ledger knows of a run."""
+    """Show everything that the ledger stores about a run."""
     facts = [[name, fact] for name, fact in _facts(row, gap) if fact not in ("", None)]
     show(table(["run", row.key], facts), "")
     if row.trajectory:
@@ -33,7 +33,7 @@ def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
             show(f"  and {row.violations - len(row.violation_details)} more")
         show("")
     if row.log_tail:
-        show("the end of what it printed", *(f"  {line}" for line in many_lines(row.log_tail).split("\n")), "")
+        show("end of the output", *(f"  {line}" for line in many_lines(row.log_tail).split("\n")), "")
     if row.plan is not None:
         _show_plan(row, ledger)
 
@@ -117,7 +117,7 @@ def _trajectory(row: Row) -> list[list[str]]:
 def _show_plan(row: Row, ledger: Ledger) -> None:
     try:
         show(plan_picture(plan_from_json(row.plan), ledger.instance(row.instance_hash)))
-    except InputError as error:  # the catalogue has changed since: the figures above still stand
+    except InputError as error:  # the catalogue has changed since; the figures above are still valid
         show(f"no picture of the plan: {one_line(str(error))}")
 
 

@@ -1,4 +1,4 @@
-"""Runs as tables: those on instances, and those on scenario sets, which are counted rather than valued."""
+"""Tables of runs on instances, and of runs on scenario sets, which have counts of scenarios instead of a value."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from bench.ledger.row import JsonObject, Row
 
 
 def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "list[Table | str]":
-    """Return a table of the runs on instances and one of those on scenario sets, of either only where there are any."""
+    """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows."""
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
     tables: list[Table | str] = []
@@ -27,11 +27,11 @@ def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
 
 
 def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "Table":
-    """Return runs as a table, those of an instance together; with their ``seeds`` where these differ.
+    """Return a table of runs grouped by instance, with a column of seeds if ``seeds`` is true.
 
-    Schedulers that run with several parameters are named with those: ``colgen[plan_class=split]``.
+    If a scheduler runs with several parameters, they are part of its name: ``colgen[plan_class=split]``.
 
-    Where one is of ``colocation``, its third score stands beside value and GPUs: the time over capacity.
+    If a run has the objective ``colocation``, a column shows its third score: the time over capacity.
     """
     scored = any(row.over_capacity_pct is not None for row in rows)
     simulated = any(row.sim_violation_rate is not None for row in rows)
@@ -77,13 +77,13 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
 
 
 def _tried(row: "Row") -> str:
-    """Return in words how a plan was tried, where not as usual."""
+    """Return the headroom and the true performance model of a run as text, or ``as planned`` by default."""
     headroom = "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}"
     return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else ""))) or "as planned"
 
 
 def _why_no_plan(rows: Sequence["Row"]) -> list[str]:
-    """Return a line for every reason why there is no plan, of runs that did not fail; those are told of elsewhere."""
+    """Return a line for every reason why runs have no plan; failed runs are reported elsewhere."""
     instances: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.value is None and row.reason and not row.failed and row.termination != "skipped":
@@ -113,7 +113,7 @@ def _set_table(rows: Sequence["Row"], seeds: bool) -> "Table":
 
 
 def set_in_words(found: "JsonObject") -> list[str]:
-    """Return what became of the scenarios of a set."""
+    """Return the counts of a scenario set as text."""
     return [
         f"{found['accepted']:,} of {found['decided']:,} schedulable",
         f"{found['served']:,} of these keep their SLOs",
@@ -127,7 +127,7 @@ def parameters_in_words(row: "Row") -> str:
 
 
 def _counts(row: "Row", found: "JsonObject") -> list[str]:
-    """Return how many scenarios were decided, have a plan, and keep all constraints; and what deciding took."""
+    """Return the numbers of decided, schedulable and feasible scenarios, and the decision times, as cells."""
     decided, count = found["decided"], found["count"]
     return [
         f"{decided:,}" if decided == count else f"{decided:,} of {count:,}",
@@ -140,7 +140,7 @@ def _counts(row: "Row", found: "JsonObject") -> list[str]:
 
 
 def bound(row: "Row") -> str:
-    """Return a row's bound; the bound of a mere model is said to be one."""
+    """Return a row's bound as text, marked ``(model)`` if it is not certified."""
     if row.bound is None:
         return "-"
     minimised = row.objective == "cost"

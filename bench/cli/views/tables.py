@@ -8,7 +8,7 @@ from rich.table import Table
 from bench.cli.terminal import draws_unicode, one_line
 
 _LEAST_WIDTH = 24
-"""Up to this length names are never folded."""
+"""Least width of a text column, so that shorter names are never folded."""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequence[object] | None = None) -> "Table":
@@ -17,11 +17,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequ
     Parameters
     ----------
     columns
-        Their names. One that starts with ``>`` is aligned right, and not folded where the terminal is narrow.
+        Column names. A name that starts with ``>`` makes a right-aligned column that is never folded.
     rows
-        Their values.
+        Values of the cells.
     groups
-        What each row belongs to: a blank line parts the groups.
+        Group of each row; a blank line separates groups.
     """
     cells = [[cell(value) for value in row] for row in rows]
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
@@ -42,7 +42,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequ
 
 
 def cell(value: object) -> str:
-    """Return a value as the text of a cell; ``None`` is a dash."""
+    """Return a value as the text of a cell; ``None`` becomes a dash."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -51,7 +51,7 @@ def cell(value: object) -> str:
 
 
 def mark(good: bool | None) -> str:
-    """Return a tick or a cross, or a dash where there is nothing to judge."""
+    """Return a tick, a cross, or a dash for ``None``."""
     if good is None:
         return "-"
     ticks = ("✓", "✗") if draws_unicode() else ("yes", "no")

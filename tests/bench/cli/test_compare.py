@@ -85,7 +85,7 @@ def test_two_schedulers_in_one_ledger_as_json(call: Call, store: Callable[..., N
     done = call("compare", "igniter", "ffd+", "--ledger", "l.sqlite", "--format", "json")
     report = json.loads(done.out)
     assert done.code == 0
-    assert done.err == "igniter: 1 runs without a partner, or repeated, are left out\n"
+    assert done.err == "igniter: 1 runs are left out because they are repeated or have no counterpart\n"
     assert (report["a"], report["b"], report["regressions"]) == ("igniter", "ffd+", [])
     first, second = report["pairs"]
     assert second == {
@@ -115,9 +115,15 @@ def test_two_schedulers_in_one_ledger_as_json(call: Call, store: Callable[..., N
     ("line", "problem"),
     [
         ("a.sqlite missing.sqlite", "missing.sqlite: no such ledger"),
-        ("a.sqlite igniter", "a.sqlite, igniter: are a ledger and a scheduler; expected two ledgers or two schedulers"),
+        (
+            "a.sqlite igniter",
+            "a.sqlite, igniter: one is a ledger, one a scheduler; expected two ledgers or two schedulers",
+        ),
         ("igniter ignitr --ledger a.sqlite", 'a.sqlite: unknown scheduler "ignitr"; did you mean "igniter"?'),
-        ("a.sqlite c.sqlite", "a.sqlite, c.sqlite: have no runs of the same instance and seed to compare"),
+        (
+            "a.sqlite c.sqlite",
+            "a.sqlite, c.sqlite: nothing to compare; expected runs with the same instance and seed on both sides",
+        ),
         ("a.sqlite a.sqlite --fail-on valu", '--fail-on: unknown measure "valu"; did you mean "value"?'),
         ("a.sqlite a.sqlite --alpha 2", "--alpha"),
     ],

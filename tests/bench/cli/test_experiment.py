@@ -98,7 +98,7 @@ def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
         ("time-limit = -1", "bad.toml: time-limit: -1; expected a number of seconds greater than 0, at most 1,000,000"),
         ("threads = 0", "bad.toml: threads: "),
         ('simulate = "perhaps"', "bad.toml: simulate: 'perhaps' is not one of 'on', 'off'"),
-        ('seeds = ["x"]', 'bad.toml: seeds: "x" is no seed'),
+        ('seeds = ["x"]', 'bad.toml: seeds: "x" is not a seed'),
         ("headroom = inf", "bad.toml: headroom: inf; expected a finite factor greater than 0"),
         ('arrivals = "gama"', 'bad.toml: arrivals: unknown arrival process "gama"; did you mean "gamma"?'),
         ('instances = "smok"', 'bad.toml: instances: unknown suite, instance or file "smok"; did you mean "smoke"?'),
@@ -137,7 +137,7 @@ def test_what_is_wrong_is_told_of_the_file_in_one_line(call: Call, tmp_path: Pat
     [
         ("run missing.toml", "missing.toml: cannot be read: No such file or directory"),
         ("run study/e.toml other.toml", "EXPERIMENT: study/e.toml and other.toml; expected one .toml file"),
-        ("run study/e.toml --seeds x", '--seeds: "x" is no seed'),
+        ("run study/e.toml --seeds x", '--seeds: "x" is not a seed'),
         ("run --schedulers igniter", "--instances: is missing"),
     ],
 )

@@ -30,7 +30,7 @@ def test_csv_goes_to_standard_output_or_into_a_file(call: Call, tmp_path: Path) 
         ("mix", "6.12", "$/h"),
         ("=mix", "6.12", "$/h"),
     ]
-    assert shown.err == "2 texts begin with =, +, - or @; where a spreadsheet opens the file, import them as text\n"
+    assert shown.err == "2 texts begin with =, +, - or @; import them as text if you open the file in a spreadsheet\n"
     written = call("export", "l.sqlite", "-o", "new/runs.csv")
     assert (written.code, written.out) == (0, "")
     assert "2 runs in new/runs.csv\n" in written.err
@@ -52,7 +52,7 @@ def test_columns_are_explained_without_a_ledger(call: Call) -> None:
     ("line", "problem"),
     [
         ("missing.sqlite", "error: missing.sqlite: no such ledger"),
-        ("l.sqlite --format parquet", "error: --output: is missing; Parquet goes into a file\n"),
+        ("l.sqlite --format parquet", "error: --output: is missing; expected a file for Parquet\n"),
         ("l.sqlite --format xlsx", "error: --format:"),
         ("l.sqlite -o l.sqlite/x.csv", "error: l.sqlite/x.csv: cannot be written: "),
     ],

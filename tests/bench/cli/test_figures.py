@@ -35,13 +35,13 @@ def test_figures_run_what_the_ledger_lacks_and_draw(call: Call, tmp_path: Path) 
     call("run --instances igniter-3 --schedulers bounds")
     done = call("figures --out new/figures")
     assert (done.code, done.out) == (0, "new/figures/drawn.txt\n")
-    assert "plain: two seconds\n2 runs to make, " in done.err
+    assert "plain: two seconds\n2 runs to execute, " in done.err
     drawn = (tmp_path / "new/figures/drawn.txt").read_text().splitlines()
     assert drawn == ["igniter-3 bounds", "igniter-12 igniter", "igniter-3 ffd+"]
 
     again = call("figures plain --no-run --out new/figures")
     assert again.code == 0
-    assert "every run is in the ledger" in again.err
+    assert "all runs are in the ledger" in again.err
 
 
 @pytest.mark.usefixtures("one_figure")

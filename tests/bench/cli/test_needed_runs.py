@@ -40,8 +40,8 @@ def test_what_figures_need_is_run_once(drawn: list[Row], tmp_path: Path, capsys:
 
     assert main(figures) == 0
     said = capsys.readouterr().err
-    assert "1 climbs to go on with" in said
-    assert "1 runs to make, " in said
+    assert "1 climbs to finish" in said
+    assert "1 runs to execute, " in said
     tried, *climbed = drawn
     assert (tried.instance, tried.headroom, tried.truth) == ("igniter-3", 1.1, "figures off by up to 20 %")
     assert tried.simulation is None
@@ -53,7 +53,7 @@ def test_what_figures_need_is_run_once(drawn: list[Row], tmp_path: Path, capsys:
     with Ledger(file) as ledger:
         assert len(ledger.keys()) == 1 + len(climbed)
     assert main([*figures, "--no-run"]) == 0
-    assert "every run is in the ledger" in capsys.readouterr().err
+    assert "all runs are in the ledger" in capsys.readouterr().err
     assert [row.key for row in drawn] == [tried.key, *(row.key for row in climbed)]
 
 
@@ -82,7 +82,7 @@ def test_from_a_ledger_without_its_runs_a_figure_is_left_out_unless_it_is_named(
     assert main(figures) == 0
     assert (
         capsys.readouterr().err
-        == f"not drawn, for lack of runs in {tmp_path / 'empty.sqlite'}: exact-gap, gpulet-fig5\n"
+        == f"not drawn because {tmp_path / 'empty.sqlite'} lacks their runs: exact-gap, gpulet-fig5\n"
     )
     assert main([*figures, "exact-gap"]) == 1
     assert capsys.readouterr().err.startswith("exact-gap: no run to draw;")

@@ -79,7 +79,7 @@ def test_only_solo_measurements_give_no_company(call: Call, folder: Path) -> Non
 
 
 WRONG = [
-    ("profile fit .", "--gpu: is missing; a folder of measurements does not name its GPU"),
+    ("profile fit .", "--gpu: is missing; expected the name of the GPU type"),
     ("profile fit . --gpu mine", "--share-units: is missing"),
     (f"profile fit empty {FACTS}", "solo.csv: cannot be read"),
     ("profile validate", "PAIRS: is missing"),

@@ -88,7 +88,7 @@ def test_without_schedulers_all_that_can_solve_the_objective_run(call: Call, mon
         ("smoke-cost", "igniter"),
         ("smoke-goodput", "igniter"),
     ]
-    assert "broken is left out, it cannot be used: ModuleNotFoundError" in done.err
+    assert "broken is left out because it cannot be used: ModuleNotFoundError" in done.err
 
 
 def test_parameters_seeds_and_starts_reach_the_rows(call: Call) -> None:
@@ -139,7 +139,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(call: Call, 
     out, err = running.communicate(timeout=30)
     assert running.returncode == 130
     assert [row["instance"] for row in json.loads(out)] == ["igniter-3"]
-    assert err.endswith("interrupted: 1 of 2 runs are in results/ledger.sqlite; the same command runs the rest\n")
+    assert err.endswith("interrupted: 1 of 2 runs are in results/ledger.sqlite; repeat the command for the rest\n")
 
     resumed = call(line.replace(",igniter-12", ""))
     assert "1 run, 1 already in the ledger" in resumed.err

@@ -67,7 +67,7 @@ def test_how_single_plans_are_simulated_makes_no_other_row(call: Call, capsys: p
 def test_a_parameter_makes_another_row_beside_it(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, *RUN, "--param", "greedy-best-fit.interference=yes")
     shown = call(capsys, "show", "gpulet-1023")
-    assert "1,023 scenarios, each with other rates" in shown.out
+    assert "1,023 scenarios with different rates" in shown.out
     assert re.findall(r"greedy-best-fit +(\S+) ", shown.out) == ["interference=true", "interference=false"]
     assert re.findall("[✓✗]", shown.out) == ["✓", "✗"]
 
@@ -109,7 +109,7 @@ def test_sets_are_listed(call: Call, capsys: pytest.CaptureFixture[str]) -> None
     [
         ("run --instances gpulet-1022 --schedulers sbp", 'did you mean "gpulet-1023"?'),
         ("run --instances gpulet-1023#1023 --schedulers sbp", 'unknown suite, instance or file "gpulet-1023#1023"'),
-        ("show gpulet-1023 -o set.json", '--output: "gpulet-1023" is a scenario set; with --plan a run is written'),
+        ("show gpulet-1023 -o set.json", '--output: "gpulet-1023" is a scenario set; expected one instance'),
     ],
 )
 def test_wrong_names_are_one_line(call: Call, capsys: pytest.CaptureFixture[str], line: str, problem: str) -> None:

@@ -109,7 +109,7 @@ def test_where_nothing_was_asked_there_is_no_tick(simulate: Simulate) -> None:
     code, out, _ = simulate("--seconds", "0.0001")
 
     assert code == 0
-    assert "nothing was asked of W1, W2, W3" in out
+    assert "no requests arrived for W1, W2, W3" in out
     assert "✓" not in out
 
 

@@ -74,7 +74,7 @@ def test_a_working_folder_that_is_gone_is_one_line(
     monkeypatch.chdir(folder)
     folder.rmdir()
     assert main(["run", "--instances", "igniter-3", "--schedulers", "igniter"]) == 2
-    assert capsys.readouterr().err == "error: the working folder no longer exists; change to one that does\n"
+    assert capsys.readouterr().err == "error: the working folder no longer exists; change to an existing folder\n"
 
 
 def test_a_terminal_without_unicode_gets_ascii(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

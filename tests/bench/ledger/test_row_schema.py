@@ -60,7 +60,7 @@ def test_what_a_bench_writes_is_right(column: str) -> None:
         ("bound_scope", ["slots_per_gpulet"], 1.5, "slots_per_gpulet: "),
         ("simulation", ["workloads", 0, "histogram"], None, "workloads[0].histogram: "),
         ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 0.0, "workloads[0].histogram.lower_ms[1]: "),
-        ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 1.0, "workloads[0].histogram: lower_ms do not"),
+        ("simulation", ["workloads", 0, "histogram", "lower_ms", 1], 1.0, "workloads[0].histogram: lower_ms is not"),
         ("simulation", ["workloads", 0, "histogram", "requests"], [3], "workloads[0].histogram: lower_ms and requests"),
         ("simulation", ["workloads", 0, "slo_ms"], "15", "workloads[0].slo_ms: "),
         ("violation_details", [0], "late", "[0]: "),
@@ -115,12 +115,12 @@ def forged(stored: dict[str, Any], **changed: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("value", [float("inf"), -float("inf")])
 def test_infinite_columns_are_refused(tmp_path: Path, make_row: Callable[..., Row], value: float) -> None:
-    with pytest.raises(InputError, match="decision_s: is damaged: a number that is not finite"):
+    with pytest.raises(InputError, match="decision_s: is damaged: a number is not finite"):
         row_from_sql(forged(row_to_sql(make_row(key="00ff")), decision_s=value), "l.sqlite")
 
 
 def test_what_could_not_be_read_again_is_not_written(make_row: Callable[..., Row]) -> None:
-    with pytest.raises(InputError, match="run 00ff: bound_scope: is nothing that could be read again: max_batch: "):
+    with pytest.raises(InputError, match="run 00ff: bound_scope: does not match the ledger's schema: max_batch: "):
         row_to_sql(make_row(key="00ff", bound_scope=GOOD["bound_scope"] | {"max_batch": -1}))
 
 

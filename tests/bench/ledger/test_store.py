@@ -132,7 +132,7 @@ def test_row_and_instance_are_stored_together_or_not_at_all(path: Path, full_row
         database.execute("CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'no more'); END")
         with pytest.raises(InputError, match="no more"):
             ledger.add(full_row, instance)
-        with pytest.raises(InputError, match="has no instance"):
+        with pytest.raises(InputError, match="contains no instance"):
             ledger.instance(instance.fingerprint)
         database.execute("DROP TRIGGER full")
         database.close()
@@ -141,7 +141,7 @@ def test_row_and_instance_are_stored_together_or_not_at_all(path: Path, full_row
 
 def test_number_that_json_lacks_is_not_stored(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
-        with pytest.raises(InputError, match="statistics: is nothing that could be read again: nodes"):
+        with pytest.raises(InputError, match="statistics: does not match the ledger's schema: nodes"):
             ledger.add(replace(full_row, statistics={"nodes": float("nan")}), instance)
         assert ledger.keys() == set()
 
@@ -186,7 +186,7 @@ def test_instance_of_another_catalogue_is_refused(path: Path, full_row: Row, ins
     database.execute("UPDATE instances SET hash = 'f00'")
     database.commit()
     database.close()
-    with Ledger(path) as ledger, pytest.raises(InputError, match="another catalogue"):
+    with Ledger(path) as ledger, pytest.raises(InputError, match="another version of the catalogue"):
         ledger.instance("f00")
 
 

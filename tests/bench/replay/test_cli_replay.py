@@ -99,7 +99,7 @@ def test_sim_is_the_simulator_in_the_schema_of_a_replay(replay: Replay, plan: Pa
     ("options", "problem"),
     [
         (("--backend", "gpu"), 'error: --backend: unknown backend "gpu"; did you mean "cpu"?'),
-        (("--backend", "sim", "--then", "{plan}"), "error: --then: is not for --backend sim"),
+        (("--backend", "sim", "--then", "{plan}"), "error: --then: is not available with --backend sim"),
         (("--backend", "cpu", "--then", "{plan}"), "error: --switch-at: expected a time from 0 to 1 s"),
         (("--backend", "cpu", "--switch-at", "0.5"), "error: --switch-at: needs the plan that takes over; see --then"),
         (("--backend", "cpu", "--arrivals", "none.csv"), "error: --arrivals none.csv: no such file"),

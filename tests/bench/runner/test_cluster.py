@@ -151,7 +151,7 @@ def test_node_with_other_versions_is_refused_before_anything_runs(
 
 
 def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: DaskCluster, make_task: TaskFactory) -> None:
-    with pytest.raises(InputError, match=r"has 1 threads; a run has 2"):
+    with pytest.raises(InputError, match=r"has 1 threads; a run needs 2"):
         cluster.run([make_task("Honest", threads=2)], None)
 
 
@@ -164,13 +164,13 @@ def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
-        ("no such thing", "is no address; expected one such as tcp://10.0.0.1:8786"),
-        ("", "is no address"),
-        ("foo://a:1", "is no address"),
-        ("tcp://127.0.0.1", "is no address"),
-        ("tcp://127.0.0.1:port", "is no address"),
-        ("tcp://127.0.0.1:99999", "is no address"),
-        ("inproc://127.0.0.1/1/2", "is no address"),
+        ("no such thing", "is not an address; expected one such as tcp://10.0.0.1:8786"),
+        ("", "is not an address"),
+        ("foo://a:1", "is not an address"),
+        ("tcp://127.0.0.1", "is not an address"),
+        ("tcp://127.0.0.1:port", "is not an address"),
+        ("tcp://127.0.0.1:99999", "is not an address"),
+        ("inproc://127.0.0.1/1/2", "is not an address"),
         ("tls://127.0.0.1:9", "needs certificates"),
     ],
 )

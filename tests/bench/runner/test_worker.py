@@ -19,13 +19,13 @@ GARBAGE = {
     "none": "returned a NoneType",
     "text": "returned a str",
     "no plan": 'status is "optimal" but there is no plan',
-    "plan is text": "a str is no Plan",
+    "plan is text": "plan is a str; expected a Plan",
     "status is text": "expected a Status",
-    "gpus are text": "cannot be written down",
-    "bound is a number": "a float is no Bound",
+    "gpus are text": "has no JSON form",
+    "bound is a number": "bound is a float; expected a Bound",
     "statistics are text": "statistics",
     "negative share": "share_units: is -4",
-    "NaN": "cannot be written down",
+    "NaN": "has no JSON form",
     "other instance": 'made for "another", judged against "mix"',
     "unknown workload": 'unknown workload "nobody"',
 }
@@ -213,7 +213,7 @@ def test_no_earlier_plan_stands_in_for_garbage(rows: dict[str, Row]) -> None:
 
 def test_garbage_reported_on_the_way_counts_though_the_end_is_good(rows: dict[str, Row]) -> None:
     assert rows["swallower"].termination is Termination.INVALID_PLAN
-    assert rows["swallower"].reason == "report: a str is no Plan"
+    assert rows["swallower"].reason == "report: plan is a str; expected a Plan"
 
 
 def test_numpy_numbers_are_numbers(rows: dict[str, Row]) -> None:

@@ -44,7 +44,7 @@ def test_missing_runs_are_told_and_with_run_made(tmp_path: Path, capsys: pytest.
     assert "--run" in told
     assert report(tmp_path, ["--run", "--jobs", "1"]) == 0
     assert (tmp_path / "E.md").read_text(encoding="utf-8") == "1 GPUs\n1 GPUs\n"
-    assert "1 runs to make, 1 at a time" in capsys.readouterr().err
+    assert "1 runs to execute, 1 at a time" in capsys.readouterr().err
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         assert [row.scheduler for row in ledger.rows()] == ["igniter", "ffd+"]
 
@@ -64,4 +64,4 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.Captu
 
 def test_run_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path / "ledger.sqlite"), "--run"]) == 2
-    assert capsys.readouterr().err.startswith("error: --run: makes the runs of --experiments")
+    assert capsys.readouterr().err.startswith("error: --run: has an effect only with --experiments")

@@ -1,1 +1,1 @@
-"""``bench profile`` and its commands."""
+"""Command ``bench profile`` and its subcommands."""

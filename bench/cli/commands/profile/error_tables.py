@@ -1,4 +1,4 @@
-"""Errors of a performance model as tables."""
+"""Tables of a performance model's errors."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from instances.performance.validation import Errors
 
 
 def rows_of(errors: "Errors") -> list[dict[str, Any]]:
-    """Return what was predicted and observed, for programs."""
+    """Return predictions, observations and errors as JSON rows."""
     return [
         {
             "own": str(sample.own),
@@ -21,12 +21,12 @@ def rows_of(errors: "Errors") -> list[dict[str, Any]]:
 
 
 def size(item: tuple[Any, Any]) -> float:
-    """Order summaries by the number they are of."""
+    """Return the sort key of a summary: its batch size or share as a number."""
     return float(item[0])
 
 
 def summary_table(name: str, summaries: "dict[Any, dict[str, float]]") -> Any:
-    """Return a table of summaries, a row each."""
+    """Return a table with one row per summary."""
     columns = ["mean", "p50", "p90", "p95", "max"]
     rows = [
         [str(value), f"{summary['rows']:.0f}", *(f"{100.0 * summary[column]:.2f} %" for column in columns)]
@@ -36,7 +36,7 @@ def summary_table(name: str, summaries: "dict[Any, dict[str, float]]") -> Any:
 
 
 def worst_table(name: str, errors: "Errors") -> Any:
-    """Return a table of single rows."""
+    """Return a table with one row per measured pair."""
     rows = [
         [
             row["own"],

@@ -1,4 +1,4 @@
-"""``bench profile fit``: from measurements to a catalogue entry."""
+"""``bench profile fit``: catalogue entry fitted to measurements."""
 
 import sys
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from instances.performance.profile_fit import GpuFacts
 EXAMPLES = (
     "bench profile fit profile.json -o v100.toml",
     "bench profile fit measurements/ --gpu a100 -o a100.toml",
-    "bench profile fit measured-here/ -o measured-here.toml    # of bench profile run, which states the rest",
+    "bench profile fit measured-here/ -o measured-here.toml    # output folder of bench profile run",
     'bench profile fit t4.json -o t4.toml --price-per-hour 0.526 --memory-mib 15360 --source "our T4"',
 )
 
@@ -32,37 +32,37 @@ def fit(
         Path,
         typer.Argument(
             metavar="PROFILE",
-            help="Light profile, as JSON; or a folder with solo.csv and perhaps pairs.csv, profile.json, gpu.json.",
+            help="Light profile (JSON), or folder with solo.csv and optional pairs.csv, profile.json, gpu.json.",
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write; otherwise standard output.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
     ] = None,
     price_per_hour: Annotated[
         float | None,
-        typer.Option("--price-per-hour", metavar="P", help="In dollars; otherwise that of the catalogue's entry."),
+        typer.Option("--price-per-hour", metavar="P", help="Price in dollars. Default: the catalogue's."),
     ] = None,
     memory_mib: Annotated[
         float | None,
-        typer.Option("--memory-mib", metavar="M", help="Device memory; otherwise that of the catalogue's entry."),
+        typer.Option("--memory-mib", metavar="M", help="Device memory. Default: the catalogue's."),
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--source", metavar="TEXT", help="Whose measurements these are; default: the file.")
+        str | None, typer.Option("--source", metavar="TEXT", help="Source of the measurements. Default: the file name.")
     ] = None,
     gpu_name: Annotated[
-        str | None, typer.Option("--gpu", metavar="NAME", help="Of a folder: what the GPU type is called.")
+        str | None, typer.Option("--gpu", metavar="NAME", help="For a folder: name of the GPU type.")
     ] = None,
     share_units: Annotated[
-        int | None, typer.Option("--share-units", metavar="N", min=1, help="Of a folder: units in the whole GPU.")
+        int | None, typer.Option("--share-units", metavar="N", min=1, help="For a folder: share units of a whole GPU.")
     ] = None,
     pcie_bytes_per_ms: Annotated[
-        float | None, typer.Option("--pcie-bytes-per-ms", metavar="B", help="Of a folder: bandwidth to the host.")
+        float | None, typer.Option("--pcie-bytes-per-ms", metavar="B", help="For a folder: bandwidth to the host.")
     ] = None,
 ) -> None:
-    """Fit performance models to measurements and write a catalogue file, with its residuals.
+    """Fit performance models to measurements and write a catalogue file with the residuals of the fit.
 
-    A light profile gives the iGniter model. A folder gives all of them: solo.csv says how models run alone, pairs.csv
-    how two slow each other down.
+    A light profile is enough for the iGniter model. A folder allows all performance models: solo.csv has latencies of
+    models that run alone, pairs.csv latencies of two models that share a GPU.
     """
     if profile_file.is_dir():
         from bench.cli.commands.profile.folder import FILES, fit_folder, residuals, stated
@@ -85,7 +85,7 @@ def fit(
 
 
 def _write(gpu: "GpuType", output: Path | None, residuals: list[Any]) -> None:
-    """Write a catalogue file and show the residuals beside it."""
+    """Write a catalogue file and show the residuals."""
     text = gpu_type_to_toml(gpu)
     if output is None:
         emit(text, sys.stdout)
@@ -96,7 +96,7 @@ def _write(gpu: "GpuType", output: Path | None, residuals: list[Any]) -> None:
 
 
 def _of_kind(gpu: "GpuType", kind: str | None) -> "GpuType":
-    """Return the entry with the kind of provenance that its folder states, if any."""
+    """Return the entry with the kind of provenance from ``gpu.json``, if given."""
     if kind is None:
         return gpu
     models = {name: replace(m, provenance=replace(m.provenance, kind=kind)) for name, m in gpu.models.items()}
@@ -111,12 +111,10 @@ def _facts(
     price_per_hour: float | None,
     pcie_bytes_per_ms: float | None,
 ) -> "GpuFacts":
-    """Return what no measurement tells: given, stated in the folder, or what the catalogue says under that name."""
+    """Return the facts that are not measured: from options, else from ``gpu.json``, else from the catalogue."""
     name = name or stated.get("name")
     if name is None:
-        raise InputError(
-            "--gpu", "is missing; a folder of measurements does not name its GPU unless it holds a gpu.json"
-        )
+        raise InputError("--gpu", "is missing; expected the name of the GPU type, here or in a gpu.json in the folder")
     known = gpu_type(name) if name in gpu_type_names() else None
     default = {
         "share_units": known.share_units if known else None,
@@ -135,10 +133,10 @@ def _facts(
 
 
 def _given(value: float | None, option: str, default: float | None) -> float:
-    """Return an option's value, or what the catalogue says."""
+    """Return an option's value, or the default from the catalogue."""
     chosen = default if value is None else value
     if chosen is None:
-        raise InputError(option, "is missing; a profile does not tell it, nor does the catalogue for this GPU")
+        raise InputError(option, "is missing; neither the profile nor the catalogue has it for this GPU")
     if not 0.0 < chosen < inf:
         raise InputError(option, f"{chosen:g}; expected a finite number greater than 0")
     return chosen

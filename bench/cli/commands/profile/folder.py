@@ -1,4 +1,4 @@
-"""``bench profile fit DIR``: every performance model fitted to a folder of measurements."""
+"""``bench profile fit DIR``: all performance models fitted to a folder of measurements."""
 
 from math import inf
 from pathlib import Path
@@ -15,16 +15,16 @@ from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurem
 SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
 
 TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
-"""What ``gpu.json`` may state; other fields are ignored."""
+"""Fields of ``gpu.json``; other fields are ignored."""
 
 
 def stated(folder: Path) -> dict[str, Any]:
-    """Return what ``gpu.json`` states, whole lines of text and numbers above 0; nothing where there is no such file.
+    """Return the known fields of ``gpu.json``; an empty dictionary if there is no such file.
 
     Raises
     ------
     InputError
-        If the file is wrong.
+        If a text is empty, or a number is not finite and above 0.
     """
     file = folder / FACTS_FILE
     if not file.exists():
@@ -42,12 +42,12 @@ def stated(folder: Path) -> dict[str, Any]:
 
 
 def fit_folder(folder: Path, facts: "GpuFacts", source: str) -> "ProfileFit":
-    """Fit the measurements in ``folder``; ``pairs.csv`` and ``profile.json`` may be missing.
+    """Fit the measurements in ``folder``; ``pairs.csv`` and ``profile.json`` are optional.
 
     Raises
     ------
     InputError
-        If ``solo.csv`` is missing, or some file is wrong.
+        If ``solo.csv`` is missing, or a file is wrong.
     """
     pairs, light = folder / PAIRS_FILE, folder / LIGHT_FILE
     try:
@@ -64,7 +64,7 @@ def fit_folder(folder: Path, facts: "GpuFacts", source: str) -> "ProfileFit":
 
 
 def residuals(fit: "ProfileFit") -> list[Any]:
-    """Return tables of the residuals: alone by model, batch and share, in pairs by performance model; and outliers."""
+    """Return tables of residuals: solo latencies by model, batch and share; pairs by performance model; outliers."""
     found: list[Any] = []
     for name, key in (("model", "model"), ("batch", "batch"), ("share", "share_pct")):
         found += [summary_table(f"alone, by {name}", _alone_by(fit, key)), ""]

@@ -1,4 +1,4 @@
-"""``bench profile``: from measurements to catalogue entries, and how far these are from measurements."""
+"""``bench profile``: measurement of GPUs, fit of catalogue entries, and validation of their predictions."""
 
 import sys
 
@@ -9,7 +9,7 @@ from bench.cli.terminal import emit
 
 COMMANDS = {
     "fit": Subcommand("profile.fit", "fit", "Fit performance models and write a catalogue entry."),
-    "run": Subcommand("profile.run", "run", "Measure models on the GPU at hand."),
+    "run": Subcommand("profile.run", "run", "Measure models on a GPU of this host."),
     "validate": Subcommand("profile.validate", "validate", "Compare predictions with measured pairs."),
 }
 
@@ -18,6 +18,6 @@ app = typer.Typer(cls=lazy_group(COMMANDS), rich_markup_mode=None)
 
 @app.callback(invoke_without_command=True)
 def profile(context: typer.Context) -> None:
-    """From measurements to catalogue entries."""
+    """Measure GPUs, fit performance models to the measurements, and validate the predictions."""
     if context.invoked_subcommand is None:
         emit(context.get_help() + "\n", sys.stdout)

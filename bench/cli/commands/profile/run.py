@@ -1,4 +1,4 @@
-"""``bench profile run``: measure the GPU at hand."""
+"""``bench profile run``: measurement of a GPU of this host."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -15,19 +15,19 @@ from bench.replay.light_profile.writing import CatalogueFacts
 EXAMPLES = (
     "bench profile run --gpu 0 -o measured-here",
     "bench profile run --quick --models vgg19,resnet50 -o light    # the eleven configurations of iGniter's profile",
-    "bench profile fit measured-here -o measured-here.toml         # then",
+    "bench profile fit measured-here -o measured-here.toml         # the next step",
 )
 
 
 class DeviceKind(StrEnum):
-    """What is measured."""
+    """Kind of the measured device."""
 
     CUDA = "cuda"
     CPU = "cpu"
 
 
 class PartitionKind(StrEnum):
-    """What divides a GPU."""
+    """Mechanism that partitions a GPU."""
 
     AUTO = "auto"
     MPS = "mps"
@@ -35,36 +35,37 @@ class PartitionKind(StrEnum):
 
 
 def run(
-    gpu: Annotated[int, typer.Option("--gpu", metavar="N", min=0, help="Which GPU of this host.")] = 0,
+    gpu: Annotated[int, typer.Option("--gpu", metavar="N", min=0, help="Index of the GPU on this host.")] = 0,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="For the files; what is measured there is kept.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Output folder; measurements in it are kept.")
     ] = Path(MEASURED_HERE),
     models: Annotated[
-        str, typer.Option("--models", metavar="A,B", help="The first also runs in up to five copies.")
+        str, typer.Option("--models", metavar="A,B", help="Models to measure; the first also in up to five copies.")
     ] = ",".join(MODELS),
     quick: Annotated[
-        bool, typer.Option("--quick", help="The eleven configurations per model of iGniter's profile alone.")
+        bool, typer.Option("--quick", help="Measure only the eleven configurations per model of iGniter's profile.")
     ] = False,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="For each point, at least.")] = 1.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Minimum measured seconds per point.")] = 1.0,
     device: Annotated[
-        DeviceKind, typer.Option("--device", help="cpu tries the command out: its figures say nothing of a GPU.")
+        DeviceKind, typer.Option("--device", help="cpu only tests the command; its figures do not describe a GPU.")
     ] = DeviceKind.CUDA,
     partition: Annotated[
-        PartitionKind, typer.Option("--partition", help="What divides the GPU; auto: MPS, else green contexts.")
+        PartitionKind,
+        typer.Option("--partition", help="Mechanism that partitions the GPU; auto: MPS, else green contexts."),
     ] = PartitionKind.AUTO,
-    half: Annotated[bool, typer.Option("--half", help="Half precision.")] = False,
-    graphs: Annotated[bool, typer.Option("--graphs", help="Batches as CUDA graphs.")] = False,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Of the catalogue entry.")] = MEASURED_HERE,
+    half: Annotated[bool, typer.Option("--half", help="Run models in half precision.")] = False,
+    graphs: Annotated[bool, typer.Option("--graphs", help="Run batches as CUDA graphs.")] = False,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the catalogue entry.")] = MEASURED_HERE,
     price_per_hour: Annotated[
-        float, typer.Option("--price-per-hour", metavar="P", help="In dollars; 1 for a GPU that is owned.")
+        float, typer.Option("--price-per-hour", metavar="P", help="Price in dollars; keep 1 for an owned GPU.")
     ] = 1.0,
 ) -> int:
-    """Measure models on the GPU at hand, alone and together, for `bench profile fit`.
+    """Measure models on a GPU of this host, alone and co-located, for `bench profile fit`.
 
-    Writes solo.csv, pairs.csv, copies.csv, profile.json and gpu.json. Take --half and --graphs for plans that are to be
-    replayed with them. Clocks, power limits and modes of the GPU stay as they are. Ctrl-C keeps what was measured; the
-    same command continues from there. On a host with PyTorch alone, `python -m bench.replay.light_profile` takes the
-    same options.
+    The command writes solo.csv, pairs.csv, copies.csv, profile.json and gpu.json. Use --half and --graphs if you
+    replay plans with these options. Clocks, power limits and modes of the GPU are not changed. After Ctrl-C, the same
+    command continues from the measurements so far. On a host that has only PyTorch, use
+    `python -m bench.replay.light_profile` with the same options.
     """
     setup = Setup(device.value, gpu, partition.value, half, graphs)
     grid = Grid.quick() if quick else Grid.full()

@@ -1,4 +1,4 @@
-"""``bench profile validate``: how far a performance model is from measured co-locations."""
+"""``bench profile validate``: error of a performance model against measured co-locations."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,11 +34,11 @@ def validate(
         typer.Option(
             "--hold-out",
             metavar="WHAT",
-            help="Fit company to the other pairs first: rows, pair, batch or neighbour-batch are held out in turn.",
+            help="Cross-validate: fit interference without each rows, pair, batch or neighbour-batch in turn.",
         ),
     ] = None,
     worst: Annotated[
-        int, typer.Option("--worst", metavar="N", min=0, help="Rows with the largest errors to list.")
+        int, typer.Option("--worst", metavar="N", min=0, help="Number of rows with the largest errors to list.")
     ] = 5,
     plot: Annotated[
         Path | None,
@@ -46,7 +46,10 @@ def validate(
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Compare predicted with measured inference times of co-located models; errors are relative to the measured."""
+    """Compare predicted with measured latencies of co-located models.
+
+    Errors are relative to the measured latencies.
+    """
     performance_model(model_name, "--model")
     if hold_out is not None and hold_out not in validation.HELD_OUT:
         raise unknown_name("--hold-out", "part to hold out", hold_out, list(validation.HELD_OUT))
@@ -67,12 +70,12 @@ def validate(
 
 
 def find_gpu(name: str) -> "GpuType":
-    """Return the GPU type of that name, or that of a catalogue file.
+    """Return the GPU type from the catalogue or, if ``name`` ends in ``.toml``, from that catalogue file.
 
     Raises
     ------
     InputError
-        If there is neither.
+        If the name is unknown or the file cannot be read.
     """
     return read_gpu_type(Path(name)) if name.endswith(".toml") else gpu_type(name, "--gpu")
 

@@ -123,7 +123,7 @@ def test_where_nothing_was_asked_there_is_no_tick(simulate: Simulate) -> None:
         (["--seconds", "0"], "seconds"),
         (["--seconds", "nan"], "seconds"),
         (["--seconds", "1e300"], "seconds"),
-        (["--seconds", "1e6", "--series", "never-written.csv"], "every second is kept"),
+        (["--seconds", "1e6", "--series", "never-written.csv"], "with a series by second"),
         (["--warmup", "1e300"], "--warmup"),
         (["--warmup", "-1"], "--warmup"),
         (["--noise", "-1"], "noise"),

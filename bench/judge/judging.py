@@ -94,7 +94,7 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
             if cycle_ms is None and len(gpulet.slots) > 1:
                 raise InputError(at, "slots that take turns need a duty_cycle_ms")
             if cycle_ms is not None and not 0.0 < cycle_ms < math.inf:
-                raise InputError(f"{at}.duty_cycle_ms", f"is {cycle_ms}; expected a finite time greater than 0")
+                raise InputError(f"{at}.duty_cycle_ms", f"{cycle_ms} is not a finite time greater than 0")
             check_mig_gpulet(gpulet, instance.partition, at)
             if instance.objective is Objective.COLOCATION:
                 check_shared_gpulet(gpulet, pool.type, at)

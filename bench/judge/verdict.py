@@ -10,7 +10,7 @@ RATE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken constraint.
+    """One violated constraint.
 
     Attributes
     ----------

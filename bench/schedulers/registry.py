@@ -1,4 +1,4 @@
-"""Schedulers by name: the entry points of group ``bench.schedulers``, listed without importing anything of theirs."""
+"""Registry of the schedulers: the entry points of group ``bench.schedulers``, listed without importing them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from instances.errors import InputError, unknown_name
 GROUP = "bench.schedulers"
 
 RESERVED = ("@", ",", "=")
-"""``b@a``, ``a,b`` and ``a.parameter=value`` are written with them."""
+"""Characters with a meaning on the command line: ``b@a``, ``a,b`` and ``a.parameter=value``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Entry:
     Attributes
     ----------
     name
-        What people call it.
+        Registered name.
     target
-        Where it is, as ``module:attribute``.
+        Location of the class as ``module:attribute``.
     distribution, version
-        What it came with.
+        Distribution that registers it.
     problem
-        Why nobody can use what is registered so, or an empty text.
+        Reason why it cannot be used, or an empty text.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """Return the registered schedulers by name, sorted.
 
-    A name that two distributions register has a ``problem``: neither is more right than the other.
+    A name that two distributions register has a ``problem``, because neither takes precedence.
     """
     found: dict[str, Entry] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -60,21 +60,21 @@ def _origin(entry: Entry) -> str:
 
 
 def _name_problem(name: str) -> str:
-    """Return why nobody can write ``name`` on a command line, or an empty text."""
+    """Return why ``name`` cannot be written on a command line, or an empty text."""
     if name != name.strip() or not name.isprintable() or any(sign in name for sign in RESERVED):
-        return f"the name has spaces around it or one of {' '.join(RESERVED)}, which the command line needs for itself"
+        return f"the name has spaces around it or one of {' '.join(RESERVED)}, which the command line reserves"
     return ""
 
 
 def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers") -> tuple[Entry, ...]:
     """Return the schedulers that ``spec`` names, in the order in which they run.
 
-    ``b@a`` runs ``a`` first and hands its plan to ``b`` as ``run.start``.
+    ``b@a`` runs ``a`` first and passes its plan to ``b`` as ``run.start``.
 
     Raises
     ------
     InputError
-        If a name is missing, unknown, or not to be used.
+        If a name is missing, unknown, or has a ``problem``.
     """
     stages = []
     for name in (part.strip() for part in reversed(spec.split("@"))):
@@ -89,16 +89,16 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers
 
 
 def load(target: str) -> type[Scheduler]:
-    """Import the class at ``module:attribute``. Whatever its module raises comes through.
+    """Import the class at ``module:attribute``; errors of its module propagate.
 
     Raises
     ------
     InputError
-        If there is no such class, or it is no scheduler.
+        If there is no such class, or it is not a scheduler.
     """
     module, _, attribute = target.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
-        raise InputError(target, "is no place of a class; expected MODULE:CLASS")
+        raise InputError(target, "is not the location of a class; expected MODULE:CLASS")
     try:
         found = attrgetter(attribute)(import_module(module))
     except AttributeError as error:
@@ -108,5 +108,7 @@ def load(target: str) -> type[Scheduler]:
     missing = [name for name in ("name", "objectives", "schedule") if not hasattr(found, name)]
     if not isinstance(found, type) or missing:
         lack = f" without {', '.join(missing)}" if missing else ""
-        raise InputError(target, f"is a {type(found).__name__}{lack}; a scheduler is a class as in bench.api.Scheduler")
+        raise InputError(
+            target, f"is a {type(found).__name__}{lack}; expected a class that implements bench.api.Scheduler"
+        )
     return found

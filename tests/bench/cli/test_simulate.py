@@ -148,7 +148,7 @@ def test_bad_options_are_one_line_and_exit_code_2(simulate: Simulate, options: l
         ("1\nnan\n", "line 2: nan req/s"),
         ("1e308\n1e308\n", "line 1: 1e308 req/s"),
         ("1\ninf\n", "line 2: inf req/s"),
-        ("1\ntwo\n", 'line 2: "two" is no number'),
+        ("1\ntwo\n", 'line 2: "two" is not a number'),
         ("", "holds no rate above 0"),
         ("0\n0\n", "holds no rate above 0"),
         ("rps\n", "holds no rate above 0"),

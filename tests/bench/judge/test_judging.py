@@ -294,8 +294,8 @@ def test_violations_add_up() -> None:
             Plan("toys", (spatial_gpu("toyy", ROWS),)),
             'plan: gpus[0].type: unknown GPU type "toyy"; did you mean "toy"?',
         ),
-        (plan(ROWS, [("a", 0, 1, 1.0)]), "plan: gpus[1].gpulets[0]: a gpulet has at least one share unit and one slot"),
-        (of(Gpulet(3, ())), "plan: gpus[0].gpulets[0]: a gpulet has at least one share unit and one slot"),
+        (plan(ROWS, [("a", 0, 1, 1.0)]), "plan: gpus[1].gpulets[0]: expected at least one share unit and one slot"),
+        (of(Gpulet(3, ())), "plan: gpus[0].gpulets[0]: expected at least one share unit and one slot"),
         (
             of(replace(TURNS, duty_cycle_ms=None)),
             "plan: gpus[0].gpulets[0]: slots that take turns need a duty_cycle_ms",
@@ -303,12 +303,15 @@ def test_violations_add_up() -> None:
         *(
             (
                 of(replace(TURNS, duty_cycle_ms=cycle)),
-                f"plan: gpus[0].gpulets[0].duty_cycle_ms: {cycle} is no positive time",
+                f"plan: gpus[0].gpulets[0].duty_cycle_ms: {cycle} is not a finite time greater than 0",
             )
             for cycle in (0.0, -1.0, inf, nan)
         ),
         *(
-            (plan([("a", 4, batch, rate)]), "plan: gpus[0].gpulets[0].slots[0]: batch and rate_rps are positive")
+            (
+                plan([("a", 4, batch, rate)]),
+                "plan: gpus[0].gpulets[0].slots[0]: expected a batch of at least 1 and a finite rate_rps greater than 0",
+            )
             for batch, rate in ((0, 1.0), (-1, 1.0), (1, 0.0), (1, -1.0), (1, inf), (1, nan))
         ),
     ],

@@ -245,14 +245,14 @@ def test_more_gpus_than_the_pool_has() -> None:
 @pytest.mark.parametrize(
     ("gpulet", "message"),
     [
-        (Gpulet(1, (Slot("b", 1, 70.0),)), ".start: is None; a MIG instance begins at a position from 0 up"),
-        (bert(-1), ".start: is -1; a MIG instance begins at a position from 0 up"),
+        (Gpulet(1, (Slot("b", 1, 70.0),)), ".start: is None; expected the position of a MIG instance"),
+        (bert(-1), ".start: is -1; expected the position of a MIG instance"),
         (bert(0, processes=0), ".processes: is 0; expected at least 1"),
         (
             Gpulet(1, (Slot("b", 1, 1.0),) * 2, 9.0, 0),
-            ": a MIG instance serves one workload; nothing takes turns in it",
+            ": a MIG instance has one slot and no duty_cycle_ms",
         ),
-        (Gpulet(1, (Slot("b", 1, 1.0),), 9.0, 0), ": a MIG instance serves one workload; nothing takes turns in it"),
+        (Gpulet(1, (Slot("b", 1, 1.0),), 9.0, 0), ": a MIG instance has one slot and no duty_cycle_ms"),
     ],
 )
 def test_a_gpulet_that_is_no_mig_instance_is_refused(gpulet: Gpulet, message: str) -> None:

@@ -74,7 +74,7 @@ def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
 
 
 def test_a_mistyped_value_is_found_before_anything_runs(instance: Instance) -> None:
-    with pytest.raises(InputError, match='rounds=many: "many" is no whole number'):
+    with pytest.raises(InputError, match='rounds=many: "many" is not a whole number'):
         plan_tasks(RunOrder([instance], ["local-search"], ["local-search.rounds=1,many"], [0], LIMITS))
 
 
@@ -125,7 +125,7 @@ def test_what_is_in_a_file_is_part_of_its_value(tmp_path: Path) -> None:
     assert told[0] != told[1]
     assert all(value.startswith(f"{file}#") for value in told)
     assert instantiate(Reads, {"policy": told[1]}, "reads") == Reads(file)
-    with pytest.raises(InputError, match="is another file by now: its SHA-256 begins with "):
+    with pytest.raises(InputError, match="has changed since: its SHA-256 begins with "):
         instantiate(Reads, {"policy": told[0]}, "reads")
 
 

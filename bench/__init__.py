@@ -1,1 +1,1 @@
-"""The harness: scheduler contract, judge, runner, ledger and command line."""
+"""Harness of the bench: scheduler contract, judge, runner, ledger and command line."""

@@ -68,7 +68,10 @@ def test_a_plan_is_read_as_pydantic_reads_it(data: Any, tmp_path: Path) -> None:
             "duty_cycle_ms: is missing; 2 slots that take turns need a duty cycle",
         ),
         (plan_data(slo_rule="half"), 'instance.slo_rule: unknown slo_rule "half"; did you mean "half-slo"?'),
-        (plan_data(objective="colocation"), "instance.objective: cannot be replayed; expected workloads with SLOs"),
+        (
+            plan_data(objective="colocation"),
+            "instance.objective: cannot be replayed; expected an objective over workloads with SLOs",
+        ),
         (plan_data(gpus=[{"type": "v1000"}]), 'instance.gpus[0].type: unknown GPU type "v1000"; did you mean "v100"?'),
     ],
 )

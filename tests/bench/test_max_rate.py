@@ -163,7 +163,7 @@ def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:
     assert not_held(good) is None
     assert not_held(replace(good, violation_details=[{"kind": "latency"}])) is None  # the simulation knows better
     assert not_held(replace(good, violation_details=[{"kind": "memory"}, {"kind": "share"}])) == (
-        "the plan breaks memory, share"
+        "the plan violates memory, share"
     )
     assert not_held(replace(good, plan=None, reason="no room")) == "no room"
     assert not_held(replace(good, sim_violation_rate=None)) == "the plan cannot be simulated"

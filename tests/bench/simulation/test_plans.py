@@ -204,7 +204,7 @@ def test_jobs_and_unmeasured_mig_instances_are_not_simulated() -> None:
 
     assert no_simulation(unknown, asked) == "GPU 0, bert: there are no figures for its MIG instance"
     jobs = suite("mediator-40").build()[0]
-    assert no_simulation(Plan(jobs.name, ()), jobs) == "best-effort jobs have no requests to be on time"
+    assert no_simulation(Plan(jobs.name, ()), jobs) == "best-effort jobs have no requests with an SLO"
 
 
 @pytest.mark.parametrize(

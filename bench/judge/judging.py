@@ -270,7 +270,9 @@ def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
             asked = instance.workloads[instance.workload_index[slot.workload]].rate_rps
             steps = slot.rate_rps / (GOODPUT_STEP * asked)
             if abs(steps - round(steps)) > RATE_TOLERANCE * steps:
-                message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s is no multiple of 5 % of {asked:g}"
+                message = (
+                    f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s is not a multiple of 5 % of {asked:g}"
+                )
                 found.append(Violation("rate", position, slot.workload, slot.rate_rps, asked, message))
         for workload in instance.workloads:
             rate = served.get(workload.id, 0.0)

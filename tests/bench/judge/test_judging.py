@@ -227,7 +227,7 @@ def test_rate_off_the_goodput_grid() -> None:
 
     assert (violation.kind, violation.gpu, violation.workload) == ("rate", 0, "a")
     assert violation.actual == 195.0
-    assert violation.message == "GPU 0, a: 195 req/s is no multiple of 5 % of 200"
+    assert violation.message == "GPU 0, a: 195 req/s is not a multiple of 5 % of 200"
 
 
 def test_rate_beyond_what_arrives_under_goodput() -> None:

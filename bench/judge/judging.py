@@ -104,7 +104,7 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
                     kind = "job" if instance.objective is Objective.COLOCATION else "workload"
                     raise unknown_name(f"{place}.workload", kind, slot.workload, list(instance.model_of))
                 if slot.batch < 1 or not 0.0 < slot.rate_rps < math.inf:
-                    raise InputError(place, "expected a batch of at least 1 and a finite rate_rps greater than 0")
+                    raise InputError(place, "expected a positive batch and a positive, finite rate_rps")
 
 
 def _judge_gpu(

@@ -87,7 +87,9 @@ def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
         try:
             return Arrivals(Process.GAMMA, float(burstiness or DEFAULT_BURSTINESS))
         except ValueError:
-            raise InputError(where, f'"{text}"; expected a number after the colon, such as gamma:3') from None
+            raise InputError(
+                where, f'"{text}"; expected a burstiness (a number) after the colon, such as gamma:3'
+            ) from None
     path = Path(text)
     if path.is_file():
         return Arrivals(Process.TRACE, trace=read_trace(path))

@@ -310,7 +310,7 @@ def test_violations_add_up() -> None:
         *(
             (
                 plan([("a", 4, batch, rate)]),
-                "plan: gpus[0].gpulets[0].slots[0]: expected a batch of at least 1",
+                "plan: gpus[0].gpulets[0].slots[0]: expected a positive batch and a positive, finite rate_rps",
             )
             for batch, rate in ((0, 1.0), (-1, 1.0), (1, 0.0), (1, -1.0), (1, inf), (1, nan))
         ),

@@ -245,8 +245,8 @@ def test_more_gpus_than_the_pool_has() -> None:
 @pytest.mark.parametrize(
     ("gpulet", "message"),
     [
-        (Gpulet(1, (Slot("b", 1, 70.0),)), ".start: is None; expected the position of a MIG instance"),
-        (bert(-1), ".start: is -1; expected the position of a MIG instance"),
+        (Gpulet(1, (Slot("b", 1, 70.0),)), ".start: is None; expected the position of a MIG instance, at least 0"),
+        (bert(-1), ".start: is -1; expected the position of a MIG instance, at least 0"),
         (bert(0, processes=0), ".processes: is 0; expected at least 1"),
         (
             Gpulet(1, (Slot("b", 1, 1.0),) * 2, 9.0, 0),
@@ -268,5 +268,5 @@ def test_a_mig_instance_on_a_gpu_shared_freely_is_refused(changed: dict[str, int
     gpu = spatial_gpu("v100", [("W1", 15, 4, 500.0)])
     gpulet = replace(gpu.gpulets[0], **changed)
 
-    with pytest.raises(InputError, match=r"gpulets\[0\]: only a MIG instance has a start and several processes"):
+    with pytest.raises(InputError, match=r"gpulets\[0\]: has a start or several processes"):
         judge(Plan(shares.name, (replace(gpu, gpulets=(gpulet,)),)), shares)

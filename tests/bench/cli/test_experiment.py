@@ -113,7 +113,7 @@ def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
         ("param.igniter = 3", "bad.toml: param.igniter: is not a table"),
         ("param = 3", 'bad.toml: param: "3" is not of the form'),
         ('ledger = "../x"', 'bad.toml: ledger: "../x" lies outside the folder of the experiment'),
-        ('plans = "/tmp/x"', 'bad.toml: plans: "/tmp/x" leads out'),
+        ('plans = "/tmp/x"', 'bad.toml: plans: "/tmp/x" lies outside'),
         ('plans = "a\\u0000b"', "bad.toml: plans: is not a valid name of a file"),
         (f"jobs = 0x{'f' * 5000}", "bad.toml: jobs: is a number of thousands of digits"),
         (f"jobs = {'9' * 5000}", "bad.toml: is no TOML"),

@@ -21,7 +21,8 @@ class Trial:
     truth
         True performance model of the GPUs, for judging and simulating the plan; ``None`` for the instance's model.
     error
-        Largest relative error of the instance's figures against the true ones, drawn with the seed of the run.
+        Every true figure of the GPUs differs from the instance's by up to this fraction, drawn with the seed of the
+        run.
     arrivals
         Arrivals of the simulation; ``None`` for no simulation.
     seconds

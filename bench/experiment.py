@@ -25,7 +25,7 @@ PARAMETERS = "param"
 """Key that may be a table of schedulers with their parameters."""
 
 WRITTEN = ("ledger", "plans")
-"""Keys of output paths, which must lie in the folder of the experiment file, as the file may not be trusted."""
+"""Keys of output paths, which must lie in the folder of the experiment file, as such files may come from others."""
 
 
 def read_experiment(path: Path, options: Collection[str], repeatable: Collection[str]) -> dict[str, str | list[str]]:

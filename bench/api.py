@@ -1,4 +1,4 @@
-"""The scheduler contract: an ``Instance`` and a ``Run`` go in, an ``Outcome`` comes out.
+"""Contract of the schedulers: the inputs are an ``Instance`` and a ``Run``, the output is an ``Outcome``.
 
 A scheduler is a frozen dataclass whose fields are its parameters (``--param name.field=value``). It registers under
 the entry-point group ``bench.schedulers``; the runner loads it by name inside the worker process.
@@ -14,7 +14,7 @@ from instances import Instance, Objective, Partition, Plan, PlanClass
 
 
 class Status(StrEnum):
-    """What a scheduler says of its own result."""
+    """Status that a scheduler reports for its own result."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -24,22 +24,22 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A value that no plan of a stated class can beat.
+    """Value that no plan of a stated class can beat.
 
     Attributes
     ----------
     value
-        In the objective's own unit: dollars per hour, requests per second or rate multiple.
+        Value in the objective's unit: dollars per hour, requests per second or rate multiple.
     certified
-        Proven for the true problem with safe rounding. ``False``: a bound of some model of it.
+        Whether it is proven for the true problem with safe rounding. ``False``: a bound of a model of the problem.
     plan_class
-        The widest class of plans it holds for.
+        Widest class of plans for which it holds.
     allowed_shares
-        The shares it considered, in units; ``None`` for every whole unit.
+        Shares for which it holds, in units; ``None`` for every whole unit.
     slots_per_gpulet
-        The most slots in one gpulet it considered.
+        Largest number of slots in one gpulet for which it holds.
     max_batch
-        The largest batch it considered; ``None`` for all that the catalogue supports.
+        Largest batch for which it holds; ``None`` for all batches in the catalogue.
     """
 
     value: float
@@ -52,18 +52,19 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a scheduler returns.
+    """Result of a scheduler.
 
     Attributes
     ----------
     status
-        Its own claim; the judge decides feasibility.
+        The scheduler's own claim; the judge decides on feasibility.
     plan, bound
-        The best it has, if any.
+        Best plan and best bound, if any.
     statistics
-        Numbers worth keeping, such as nodes or columns, by name.
+        Numbers to record by name, such as nodes or columns.
     reason
-        One line for people on why there is no plan, such as the workload that no GPU can serve, or no claim.
+        One line for people that explains a missing plan, such as the workload that no GPU can serve, or a missing
+        claim.
     """
 
     status: Status
@@ -74,29 +75,29 @@ class Outcome:
 
 
 def _ignore(plan: Plan | None, bound: Bound | None) -> None:
-    """Drop a report: nobody is listening."""
+    """Ignore a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The terms of one run.
+    """Limits, seed and start plan of one run.
 
     Attributes
     ----------
     deadline
-        ``time.monotonic()`` value by which ``schedule`` should return; later it is killed.
+        ``time.monotonic()`` value by which ``schedule`` should return; the process is killed later.
     seed
-        For every random choice: the same seed gives the same plan.
+        Seed of all random choices; the same seed gives the same plan.
     threads
-        That the scheduler and its solver may use.
+        Number of threads of the scheduler and its solver.
     memory_limit_mb
-        Address space the process may reserve, or ``None``.
+        Address space that the process may reserve, or ``None``.
     start
-        The plan of the scheduler named behind ``@``, or ``None``.
+        Plan of the scheduler after ``@`` in the spec, or ``None``.
     listener
-        Where ``report`` goes.
+        Function that receives every ``report``.
     work_limit
-        Units of work after which a scheduler that counts them stops, or ``None``. The deadline holds all the same.
+        Units of work after which a scheduler that counts them stops, or ``None``. The deadline also applies.
     """
 
     deadline: float = float("inf")
@@ -108,7 +109,7 @@ class Run:
     work_limit: int | None = None
 
     def work_left(self, done: int, otherwise: int) -> int:
-        """Return the units of work left after ``done``; without a work limit those of ``otherwise``."""
+        """Return the units of work left after ``done``; ``otherwise`` replaces a missing work limit."""
         return max(0, (otherwise if self.work_limit is None else self.work_limit) - done)
 
     @property
@@ -117,61 +118,63 @@ class Run:
         return max(0.0, self.deadline - time.monotonic())
 
     def report(self, plan: Plan | None = None, bound: Bound | None = None) -> None:
-        """Stream an incumbent or a bound as soon as it is found: a hard kill then loses none of them."""
+        """Report a new incumbent or bound, which is then kept even if the process is killed."""
         self.listener(plan, bound)
 
 
 @runtime_checkable
 class Scheduler(Protocol):
-    """Anything that turns instances into plans. In practice a frozen dataclass.
+    """Scheduler: an algorithm that returns a plan for an instance; in practice a frozen dataclass.
 
-    A class may also define ``warm(self) -> None``: it is called before the clock starts, sees no instance, and is the
-    place to import solvers and compile kernels. One that plans GPUs cut into MIG instances says so with
-    ``partitions: ClassVar[frozenset[Partition]]``; without it a scheduler plans shares. One that predicts latencies by
-    a model of its own, such as without interference, says so with ``own_model: ClassVar[bool] = True``: what it calls
-    feasible is so by that model, and the judge may object. One that leaves an objective out on purpose gives the reason
-    with ``left_out: ClassVar[Mapping[Objective, str]]``.
+    A class may also define:
 
-    One that counts its work and stops at ``run.work_limit`` names the unit with ``work_unit: ClassVar[str]``, such as
-    ``"rounds"``. With a work limit its result does not depend on the load of the machine. One without a unit ends by
-    itself and ignores the limit.
+    - ``warm(self) -> None`` is called before the clock starts, without an instance. It imports solvers and compiles
+      kernels.
+    - ``partitions: ClassVar[frozenset[Partition]]`` names the partitions of GPUs that the scheduler plans. The default
+      is shares; a scheduler for MIG needs it.
+    - ``own_model: ClassVar[bool] = True`` says that the scheduler predicts latencies by its own model, such as one
+      without interference. Its ``feasible`` then refers to that model, and the judge may find violations.
+    - ``left_out: ClassVar[Mapping[Objective, str]]`` gives the reason for each objective that is left out on purpose.
+    - ``work_unit: ClassVar[str]``, such as ``"rounds"``, names the unit of work of a scheduler that stops at
+      ``run.work_limit``. With a work limit, its result does not depend on the load of the machine. A scheduler without
+      a unit ends by itself and ignores the limit.
     """
 
     name: ClassVar[str]
     objectives: ClassVar[frozenset[Objective]]
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan for ``instance`` within the terms of ``run``."""
+        """Return a plan for ``instance`` within the limits of ``run``."""
         ...
 
 
 class Capable(Protocol):
-    """Whatever says what it can solve: a scheduler, its class, or a description of it."""
+    """Object with the objectives that it solves: a scheduler, its class, or a description of it."""
 
     @property
     def objectives(self) -> frozenset[Objective]:
-        """What it can solve."""
+        """Objectives that it solves."""
         ...
 
 
 def partitions(scheduler: object) -> frozenset[Partition]:
-    """Return how the GPUs may be divided that ``scheduler`` plans."""
+    """Return the partitions of GPUs that ``scheduler`` plans."""
     found: frozenset[Partition] = getattr(scheduler, "partitions", frozenset({Partition.SHARES}))
     return found
 
 
 def has_own_model(scheduler: object) -> bool:
-    """Whether ``scheduler`` predicts latencies by a model of its own."""
+    """Return whether ``scheduler`` predicts latencies by its own model."""
     return bool(getattr(scheduler, "own_model", False))
 
 
 def work_unit(scheduler: object) -> str:
-    """Return what ``scheduler`` counts up to a work limit, or an empty text where it counts nothing."""
+    """Return the unit in which ``scheduler`` counts its work, or an empty text if it does not count."""
     return str(getattr(scheduler, "work_unit", ""))
 
 
 def refusal(scheduler: Capable, instance: Instance) -> str | None:
-    """Return why ``scheduler`` does not do what ``instance`` asks, or ``None`` if it does."""
+    """Return why ``scheduler`` cannot solve ``instance``, or ``None`` if it can."""
     if instance.objective not in scheduler.objectives:
         able = ", ".join(sorted(scheduler.objectives)) or "nothing"
         reason = getattr(scheduler, "left_out", {}).get(instance.objective)

@@ -1,4 +1,4 @@
-"""Hashes of the sources and versions of the solvers behind a row. Nothing is imported to find them."""
+"""Hashes of the sources and versions of the solvers behind a row, found without importing them."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -8,15 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 OWN_PACKAGES = ("bench", "instances")
-"""Run with every scheduler, whatever its distribution."""
+"""Packages that run with every scheduler."""
 
 SOLVERS = ("highspy", "numba", "numpy", "ortools", "pyomo", "pyscipopt", "scipy", "torch")
-"""Distributions whose version can change a plan."""
+"""Distributions whose version can affect a plan."""
 
 
 @cache
 def solver_versions() -> Mapping[str, str | None]:
-    """Return the installed version of each solver distribution, ``None`` for those that are absent."""
+    """Return the installed version of each solver distribution, or ``None`` for a missing one."""
     return {name: distribution_version(name) for name in SOLVERS}
 
 
@@ -29,7 +29,7 @@ def distribution_version(name: str) -> str | None:
 
 
 def sources_hash(packages: Iterable[str]) -> str:
-    """Return a SHA-256 over the files of top-level packages (or modules), data files such as checkpoints included."""
+    """Return a SHA-256 over all files of top-level packages (or modules), including data such as checkpoints."""
     digest = sha256()
     for package in sorted(set(packages)):
         digest.update(f"{package}={_package_hash(package)};".encode())
@@ -46,7 +46,7 @@ def _package_hash(package: str) -> str:
 
 
 def _files(package: str) -> Iterable[tuple[str, Path]]:
-    """Yield (name within the package, file); nothing for a package that cannot be found."""
+    """Yield the name within the package and the path of each file; nothing for an unknown package."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -60,6 +60,6 @@ def _files(package: str) -> Iterable[tuple[str, Path]]:
     for folder in map(Path, spec.submodule_search_locations):
         for file in folder.rglob("*"):
             inside = file.relative_to(folder)
-            # Caches and editors' hidden files come and go without changing what the code does.
+            # Caches and editors' hidden files change without a change of the code.
             if file.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in inside.parts):
                 yield inside.as_posix(), file

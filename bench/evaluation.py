@@ -1,4 +1,4 @@
-"""Trial of a plan: headroom in planning, and the true or a distorted performance model in judging."""
+"""Conditions of planning and evaluation: headroom, true or distorted performance model, and simulation."""
 
 import math
 from collections.abc import Generator
@@ -12,21 +12,21 @@ from instances.misspecification import misspecified
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The conditions of a run besides its limits.
+    """Conditions of a run in addition to its limits.
 
     Attributes
     ----------
     headroom
-        The scheduler plans as if every latency were this many times as long.
+        Factor on every predicted latency while planning.
     truth
-        Performance model by which the GPUs really behave, and by which the plan is judged and simulated; ``None`` for
-        the instance's.
+        True performance model of the GPUs, for judging and simulating the plan; ``None`` for the instance's model.
     error
-        Every figure of the GPUs is really off by up to this fraction, drawn with the seed of the run.
+        Every true figure of the GPUs differs from the instance's by up to this fraction, drawn with the seed of the
+        run.
     arrivals
-        Under which the plan is simulated; ``None`` for no simulation.
+        Arrivals of the simulation; ``None`` for no simulation.
     seconds
-        Simulated time that is measured.
+        Measured simulated time.
     """
 
     headroom: float = 1.0
@@ -41,12 +41,12 @@ class Trial:
 
     @property
     def as_planned(self) -> bool:
-        """Whether the plan is made for the instance as it is, and judged by it."""
+        """Whether planning and judging both use the unchanged instance."""
         return self.headroom == 1.0 and self.truth is None and self.error == 0.0
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that can change a row, as JSON values."""
+        """All conditions that can affect a row, as JSON values."""
         arrivals = None if self.arrivals is None else self.arrivals.identity
         return {
             "headroom": self.headroom,
@@ -58,7 +58,7 @@ class Trial:
 
     @property
     def options(self) -> str:
-        """How ``bench run`` is asked for it, without what needs not be said: `` --headroom 1.1 --error 0.2``."""
+        """Options of ``bench run`` without those at their default, such as `` --headroom 1.1 --error 0.2``."""
         said = [
             ("--simulate", "off" if self.arrivals is None else "on", "on"),
             ("--arrivals", "poisson" if self.arrivals is None else self.arrivals.label, "poisson"),
@@ -70,26 +70,26 @@ class Trial:
 
     @property
     def reality(self) -> str | None:
-        """What is really different, in words; ``None`` if nothing is."""
+        """Difference between the true and the planned performance in words, or ``None`` if there is none."""
         error = f"figures off by up to {100.0 * self.error:g} %" if self.error else ""
         return ", ".join(filter(None, (self.truth, error))) or None
 
     def planned(self, instance: Instance) -> Instance:
-        """Return the instance that the scheduler sees."""
+        """Return the instance that the scheduler gets."""
         if self.headroom == 1.0:
             return instance
         return replace(instance, latency_buffer=instance.latency_buffer * self.headroom)
 
     def real(self, instance: Instance, seed: int) -> Instance:
-        """Return the instance by which a plan is judged."""
+        """Return the instance with the true performance, for judging a plan."""
         return instance if self.reality is None else misspecified(instance, self.truth, self.error, seed)
 
     def simulated(
         self, plan: Plan, instance: Instance, truth: Instance, seed: int
     ) -> Generator[float, None, dict[str, Any] | None]:
-        """Simulate a plan in the world of ``truth``, pausing now and then to say what part is done.
+        """Simulate a plan with the true performance of ``truth``; yield the finished fraction from time to time.
 
-        Returns what was found as JSON values, ``None`` where nothing is simulated.
+        Returns the result as JSON values, or ``None`` without a simulation.
         """
         from bench.plan_simulation import Settings, no_simulation, simulation
 
@@ -101,4 +101,4 @@ class Trial:
 
 
 SIMULATED = Trial(arrivals=Arrivals())
-"""How runs are tried unless something else is asked for."""
+"""Default conditions of a run."""

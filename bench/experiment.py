@@ -1,6 +1,6 @@
-"""Experiment files: what ``bench run`` is asked for, as TOML, so that a comparison can be kept and made again.
+"""Experiment files: the options of ``bench run`` as TOML, so that a comparison can be stored and repeated.
 
-The keys are the names of the options; lists stand for commas. Parameters may be a table:
+The keys are the names of the options; lists replace commas. Parameters may be a table:
 
 .. code-block:: toml
 
@@ -22,29 +22,31 @@ from instances.files import read_toml
 SUFFIX = ".toml"
 
 PARAMETERS = "param"
-"""The key that may be a table of schedulers with their parameters."""
+"""Key that may be a table of schedulers with their parameters."""
 
 WRITTEN = ("ledger", "plans")
-"""Keys whose values are written: within the folder of the experiment, whoever the file comes from."""
+"""Keys of output paths, which must lie in the folder of the experiment file, as such files may come from others."""
 
 
 def read_experiment(path: Path, options: Collection[str], repeatable: Collection[str]) -> dict[str, str | list[str]]:
-    """Return the values of an experiment file by option, as one would write them on the command line.
+    """Return the values of an experiment file by option, in the form of the command line.
+
+    The command checks whether a value is valid for its option.
 
     Parameters
     ----------
     path
-        Of the file; what it has written is relative to its folder.
+        Path of the file; output paths are relative to its folder.
     options
-        The keys there are.
+        Known keys.
     repeatable
-        Those of them that may be given several times: their values are lists.
+        Options that may occur several times; their values are lists.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has an unknown key or a value that no option could have, or writes outside its
-        folder. Whether a value suits its option is the command's to say.
+        If the file cannot be read, has an unknown key or a value of a wrong kind, or has an output path outside its
+        folder.
     """
     where = printable(str(path))
     found: dict[str, str | list[str]] = {}
@@ -65,7 +67,7 @@ def _parameters(table: Mapping[str, object], where: str) -> list[str]:
     for scheduler, values in table.items():
         at = printable(f"{where}.{scheduler[:60]}")
         if not isinstance(values, Mapping):
-            raise InputError(at, "is no table; expected parameters, such as [param.colgen] and plan_class = ...")
+            raise InputError(at, "is not a table; expected parameters, such as [param.colgen] and plan_class = ...")
         for name, value in values.items():
             texts = _texts(value, printable(f"{at}.{name[:60]}"), on="true", off="false")
             found.append(f"{scheduler}.{name}={','.join(texts)}")
@@ -78,19 +80,21 @@ def _texts(value: object, where: str, on: str = "on", off: str = "off") -> list[
         raise InputError(where, "expected text, a number, true or false, or a list of at least one of these")
     try:
         return [(on if entry else off) if isinstance(entry, bool) else str(entry) for entry in entries]
-    except ValueError:  # Python refuses to write whole numbers of thousands of digits
-        raise InputError(where, "is a number of thousands of digits; expected one of ordinary size") from None
+    except ValueError:  # Python does not convert whole numbers of thousands of digits
+        raise InputError(where, "is a number of thousands of digits; expected a shorter one") from None
 
 
 def _contained(text: str, folder: Path, where: str) -> str:
-    """Return a path of ``folder`` that something is written to."""
+    """Return an output path; check that it lies in ``folder``."""
     path = folder / text
     try:
         inside = path.resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):
-        raise InputError(where, "no file can have this name") from None
+        raise InputError(where, "is not a valid name of a file") from None
     if not inside:
         option = where.rpartition(": ")[2]
-        problem = f'"{printable(text[:60])}" leads out of the folder of the experiment; say so with --{option} instead'
+        problem = (
+            f'"{printable(text[:60])}" lies outside the folder of the experiment file; use --{option} for such a path'
+        )
         raise InputError(where, problem)
     return str(path)

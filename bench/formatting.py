@@ -29,17 +29,17 @@ def objective_of(row: Row) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """Return a fraction as percent."""
+    """Return a fraction as a percentage."""
     return pct(None if fraction is None else 100.0 * fraction)
 
 
 def pct(value: float | None) -> str:
-    """Return a number of percent."""
+    """Return a percentage with its unit."""
     return "-" if value is None else f"{value:.1f} %"
 
 
 def seconds(duration_s: float | None) -> str:
-    """Return a duration to about three digits."""
+    """Return a duration with about three digits."""
     if duration_s is None:
         return "-"
     if duration_s < 1.0:
@@ -50,7 +50,7 @@ def seconds(duration_s: float | None) -> str:
 
 
 def clock(duration_s: float) -> str:
-    """Return a duration as hours, minutes and seconds; one that no clock ran for, as a ledger may say, as a number."""
+    """Return a duration as hours, minutes and seconds, or as a number if it is implausibly long."""
     if duration_s > _MOST_CLOCK_S:
         return f"{duration_s:.3g} s"
     text = str(timedelta(seconds=round(duration_s)))
@@ -58,12 +58,12 @@ def clock(duration_s: float) -> str:
 
 
 def result(row: Row) -> str:
-    """Return what the scheduler said and, where it did not simply finish, how the run ended."""
+    """Return the scheduler's status and, if it did not finish, the termination of the run."""
     if row.termination.failed or row.termination == "skipped":
         return str(row.termination)
     return str(row.status) if row.termination == "finished" else f"{row.status} ({row.termination})"
 
 
 def short(row: Row) -> str:
-    """Return as much of a row's key as names it for people."""
+    """Return the beginning of a row's key, which identifies the row for people."""
     return row.key[:8]

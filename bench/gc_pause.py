@@ -1,4 +1,4 @@
-"""The garbage collector, kept from what it only delays."""
+"""Pause of the garbage collector during bulk reads."""
 
 import gc
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Make many objects without the garbage collector, which would go through all of them over and over.
+    """Disable the garbage collector while many objects without reference cycles are created.
 
-    For what refers to nothing that refers to it, where there is nothing to find. It takes three quarters of the time
-    that ten thousand rows are read in, and a third of that of their report.
+    The collector would traverse all of them repeatedly and find nothing. It takes three quarters of the time for
+    reading ten thousand rows, and a third of the time for their report.
     """
     collecting = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Labels that tell runs of one scheduler with different parameters apart: ``colgen[plan_class=split]``."""
+"""Labels for runs of one scheduler with different parameters, such as ``colgen[plan_class=split]``."""
 
 from collections.abc import Sequence
 from json import dumps
@@ -8,26 +8,26 @@ from bench.ledger.row import JsonObject
 
 
 class LabelledRun(Protocol):
-    """A run as asked for: a task or a row."""
+    """Run with a label: a task or a row."""
 
     @property
     def key(self) -> str:
-        """Of its row."""
+        """Key of its row."""
         ...
 
     @property
     def scheduler(self) -> str:
-        """``b@a`` runs ``a`` first."""
+        """Spec of the scheduler; ``b@a`` runs ``a`` first."""
         ...
 
     @property
     def parameters(self) -> JsonObject:
-        """The values of all parameters, by scheduler name."""
+        """Values of all parameters, by scheduler name."""
         ...
 
 
 def labels(runs: Sequence[LabelledRun]) -> dict[str, str]:
-    """Return by key what to call the scheduler of each run: its name, and those parameters in which ``runs`` differ."""
+    """Return the label of each run by key: the scheduler's name, and the parameters in which ``runs`` differ."""
     seen: dict[tuple[str, str, str], set[str]] = {}
     for run in runs:
         for stage, values in run.parameters.items():
@@ -45,7 +45,7 @@ def _label(run: LabelledRun, stage: str, seen: dict[tuple[str, str, str], set[st
 
 
 def in_words(value: object) -> str:
-    """Return the value of a parameter as the command line takes it."""
+    """Return the value of a parameter in the form of the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else dumps(value)

@@ -1,9 +1,10 @@
-"""SLO-preserved maximum throughput (gpulet ATC'22, Sec. 5.2): how far rates can grow before requests come too late.
+"""SLO-preserved maximum throughput (gpulet ATC'22, Sec. 5.2): the largest multiple of the rates that meets the SLOs.
 
-At every rate the scheduler plans anew and the plan is simulated; rates hold where at most one request in a hundred is
-not served in time. That need not be so at every rate below: at low rates there are few gpulets, filled to the brim. So
-the climb doubles the rates as long as there is a plan to try, late or not, and then grows them by a small step from the
-largest that held until they no longer do. Only where none of these held it halves them.
+For every multiple, the scheduler makes a new plan, which is then simulated. A multiple holds if at most 1 % of the
+requests are not served in time. Smaller multiples need not hold: at low rates a plan has few gpulets, which are nearly
+full. The search therefore doubles the rates as long as there is a plan to simulate, even if it does not hold. Then it
+grows the rates in small steps from the largest multiple that holds until one does not. It halves the rates only if none
+of the multiples holds.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,32 +18,32 @@ from instances import InputError, Instance, Objective
 STEP = 0.05
 
 LEAST = 2.0**-10
-"""Smallest multiple of the rates that is tried."""
+"""Smallest multiple of the rates in the search."""
 
 MOST = 2.0**10
-"""Multiple from which on rates at which too many are late are not doubled: some schedulers plan for any rate."""
+"""Multiple from which rates that do not hold are not doubled: some schedulers return a plan for any rate."""
 
 _OVERLOAD = 0.5
-"""Requests not in time beyond which a plan that itself promises less than the rates shows that no higher ones hold."""
+"""Fraction of requests not in time above which no higher rates hold, if the plan also has a violation of a rate."""
 
 _PROMISES = frozenset({"latency", "rate", "duty-cycle"})
-"""Kinds of violation that are about time: whether they matter, the simulation says."""
+"""Kinds of violation that concern time; the simulation decides whether they matter."""
 
 
 @dataclass(slots=True)
 class Climb:
-    """The search of one scheduler on one instance.
+    """Search for the largest rates of one scheduler on one instance.
 
     Attributes
     ----------
     instance
-        With the rates as they are.
+        Instance with its original rates.
     step
-        By how much rates grow at the end.
+        Relative growth of the rates in the last phase.
     rows
-        Of the runs made, by multiple, in the order in which they were made.
+        Rows of the finished runs by multiple, in the order of the runs.
     problems
-        Why rates did not hold, by multiple.
+        Reason by multiple, for the rates that do not hold.
     """
 
     instance: Instance
@@ -52,7 +53,7 @@ class Climb:
 
     @property
     def next(self) -> float | None:
-        """The multiple of the rates to try next; ``None`` at the end."""
+        """Next multiple of the rates to try; ``None`` at the end."""
         if not self.rows:
             return 1.0
         if self.broken_off is not None:
@@ -67,7 +68,7 @@ class Climb:
         return fine if self.failed is None or fine < self.failed else None
 
     def take(self, multiple: float, row: Row) -> None:
-        """Take the result of a run at a multiple of the rates into account."""
+        """Record the result of a run at a multiple of the rates."""
         self.rows[multiple] = row
         problem = not_held(row)
         if problem is not None:
@@ -75,29 +76,29 @@ class Climb:
 
     @property
     def reached(self) -> float:
-        """Largest multiple of the rates that held; 0 if none did."""
+        """Largest multiple of the rates that holds; 0 if none does."""
         return max(self.rows.keys() - self.problems.keys(), default=0.0)
 
     @property
     def broken_off(self) -> Row | None:
-        """The run that failed, after which there is no other: it says nothing about rates."""
+        """Failed run, which ends the search because it shows nothing about rates; ``None`` without one."""
         return next((row for row in self.rows.values() if row.failed), None)
 
     @property
     def failed(self) -> float | None:
-        """Smallest multiple above ``reached`` that did not hold, or whose run failed; ``None`` before there is one."""
+        """Smallest multiple above ``reached`` that does not hold or whose run failed; ``None`` without one."""
         if self.broken_off is not None:
             return list(self.rows)[-1]
         return min((multiple for multiple in self.problems if multiple > self.reached), default=None)
 
     @property
     def reason(self) -> str:
-        """Why the rates at ``failed`` did not hold; empty before there are any."""
+        """Reason why the rates at ``failed`` do not hold; empty if ``failed`` is ``None``."""
         return "" if self.failed is None else self.problems[self.failed]
 
     @property
     def throughput_rps(self) -> float:
-        """Sum of the rates at the largest multiple that held."""
+        """Sum of the rates at the largest multiple that holds."""
         return self.reached * sum(workload.rate_rps for workload in self.instance.workloads)
 
 
@@ -109,7 +110,7 @@ def not_held(row: Row) -> str | None:
         if row.plan is None:
             return row.reason or f"no plan: {row.status}"
         broken = _broken(row)
-        return f"the plan breaks {', '.join(sorted(broken))}" if broken else "the plan cannot be simulated"
+        return f"the plan violates {', '.join(sorted(broken))}" if broken else "the plan cannot be simulated"
     late = late_fraction(row)
     if late is None or late <= VIOLATIONS_ALLOWED:
         return None
@@ -117,13 +118,13 @@ def not_held(row: Row) -> str | None:
 
 
 def _higher_may_hold(row: Row) -> bool:
-    """Whether higher rates, with another plan, may be served in time where these are not."""
+    """Return whether higher rates may hold with another plan although these do not."""
     overloaded = (late_fraction(row) or 0.0) > _OVERLOAD and "rate" in _kinds(row)
     return _can_be_tried(row) and not overloaded
 
 
 def _can_be_tried(row: Row) -> bool:
-    """Whether there is a plan that breaks nothing but perhaps its promises, and a simulation of it."""
+    """Return whether there is a simulated plan with no violations except those that concern time."""
     return row.plan is not None and not _broken(row) and late_fraction(row) is not None
 
 
@@ -136,38 +137,38 @@ def _kinds(row: Row) -> set[str]:
 
 
 def late_fraction(row: Row) -> float | None:
-    """Return the fraction of the requests not in time: of all workloads, or end to end of the worst application."""
+    """Return the fraction of requests not in time, over all workloads or, if larger, of the worst application."""
     if row.sim_violation_rate is None or row.simulation is None:
         return None
     return max([row.sim_violation_rate, *(one["violation_rate"] for one in row.simulation["applications"])])
 
 
 def with_all_served(instance: Instance) -> Instance:
-    """Return the instance with the question whether its GPUs serve every request.
+    """Return the instance with the objective ``cost``, so that a plan serves all requests on the pool.
 
     Raises
     ------
     InputError
-        If there is no end to its GPUs, or it has no rates.
+        If its pool is unlimited, or it has no rates.
     """
     if instance.objective is Objective.COLOCATION:
-        raise InputError(f"{instance.name}: objective", "best-effort jobs have no rates that could grow")
+        raise InputError(f"{instance.name}: objective", "best-effort jobs have no rates; expected workloads with rates")
     if any(pool.count is None for pool in instance.gpus):
-        raise InputError(f"{instance.name}: gpus", "as many as needed serve any rate; the largest rate needs a count")
+        raise InputError(f"{instance.name}: gpus", "an unlimited pool serves any rate; give every GPU type a count")
     return replace(instance, objective=Objective.COST)
 
 
 def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: float = STEP) -> list[Climb]:
-    """Find the largest rates of every task's instance, all climbs side by side; return them in the order of the tasks.
+    """Find the largest rates of every task's instance with concurrent searches; return them in the order of the tasks.
 
     Parameters
     ----------
     tasks
-        With a trial that simulates, and instances of ``with_all_served``.
+        Tasks whose trial simulates the plan, with instances from ``with_all_served``.
     run
-        Makes runs and returns their rows in order.
+        Function that runs tasks and returns their rows in order.
     step
-        By how much rates grow at the end.
+        Relative growth of the rates in the last phase.
     """
     climbs = [Climb(task.instance, step) for task in tasks]
     while under_way := [(task, one, one.next) for task, one in zip(tasks, climbs, strict=True) if one.next is not None]:
@@ -178,14 +179,14 @@ def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: f
 
 
 def retraced(instance: Instance, rows: Sequence[Row], step: float = STEP) -> Climb:
-    """Follow a climb from its rows, as far as they go.
+    """Reconstruct a search from its rows, as far as they reach.
 
     Parameters
     ----------
     instance
-        Of ``with_all_served``.
+        Instance from ``with_all_served``.
     rows
-        Of one scheduler with the same parameters, trial and seed; those of other instances do not matter.
+        Rows of one scheduler with the same parameters, trial and seed; rows of other instances are ignored.
     step
         As in ``climb``.
     """

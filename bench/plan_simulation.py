@@ -1,10 +1,10 @@
 """Simulation of a plan under random arrivals: every request of every workload, from arrival to result.
 
 Each workload has a first-come-first-served queue, split over its slots in proportion to their planned rates. A batch
-is ready when it is full or its oldest request has waited for the slot's timeout, and starts when its executor is free.
-Where slots take turns the batch that was ready first goes first: the duty cycle is what the planner promised, not a
-clock that keeps an idle executor waiting. Batches take the performance model's time for their actual size beside
-whoever is really running (``dynamic``) or would be planned to (``static``).
+is ready when it is full or its oldest request has waited for the slot's timeout. It starts when its executor is free.
+If several slots take turns, the batch that is ready first starts first; an idle executor never waits for the duty
+cycle. The performance model gives the time of a batch of its actual size, with the batches that run at the same time
+(``dynamic``) or with all planned neighbours (``static``).
 """
 
 from collections.abc import Generator
@@ -30,18 +30,18 @@ def simulate(
     Parameters
     ----------
     plan
-        To be simulated; one that breaks constraints may be, as long as there are figures for its batches.
+        Plan to simulate. It may violate constraints if there are figures for all of its batches.
     instance
-        What it answers.
+        Instance of the plan.
     settings
-        Arrivals, duration and so on.
+        Arrivals, durations and other settings.
     truth
-        The same instance as it really is, where its GPUs do not behave as the planner thinks.
+        The same instance with the true performance of its GPUs, if it differs from the planner's model.
 
     Raises
     ------
     InputError
-        If the plan is none for this instance, or nothing can be predicted for one of its batches.
+        If the plan does not belong to this instance, or there are no figures for one of its batches.
     """
     steps = simulation(plan, instance, settings or Settings(), truth)
     while True:
@@ -55,7 +55,7 @@ def simulate(
 def simulation(
     plan: Plan, instance: Instance, settings: Settings, truth: Instance | None = None
 ) -> Generator[float, None, Simulated]:
-    """Simulate as ``simulate`` does, pausing every few hundred thousand requests to say what part is done."""
+    """Simulate as ``simulate`` does; yield the finished fraction every few hundred thousand requests."""
     check_belongs(plan, instance)
     if (reason := no_simulation(plan, instance)) is not None:
         raise InputError("plan", f"cannot be simulated: {reason}")
@@ -63,9 +63,9 @@ def simulation(
 
 
 def no_simulation(plan: Plan, instance: Instance) -> str | None:
-    """Return why ``plan``, an answer to ``instance``, cannot be simulated, or ``None`` if it can."""
+    """Return why ``plan`` for ``instance`` cannot be simulated, or ``None`` if it can."""
     if instance.objective is Objective.COLOCATION:
-        return "best-effort jobs have no requests to be on time"
+        return "best-effort jobs have no requests with an SLO"
     types = {gpu.type for gpu in plan.gpus if gpu.gpulets}
     if instance.applications and len(types) > 1:
         return "applications over several types of GPU are not simulated"

@@ -1,4 +1,7 @@
-"""Provenance of a row: versions, CPU, load, commit. No host names, user names or paths: rows are for publishing."""
+"""Provenance of a row: versions, CPU, load and commit.
+
+Rows are meant for publication, so they have no host names, user names or paths.
+"""
 
 import os
 import platform
@@ -14,7 +17,7 @@ from bench.task import Task
 
 
 def provenance(task: Task, load_average: float | None) -> JsonObject:
-    """Return the provenance of a run of ``task`` that started under ``load_average`` (of one minute)."""
+    """Return the provenance of a run of ``task`` that started at the one-minute load ``load_average``."""
     return {
         "schedulers": [
             {"name": stage.name, "distribution": stage.distribution or None, "version": stage.version or None}
@@ -27,7 +30,7 @@ def provenance(task: Task, load_average: float | None) -> JsonObject:
 
 
 def load_average() -> float | None:
-    """Return the host's load of the last minute, where the system tells."""
+    """Return the host's load of the last minute, or ``None`` if the system does not report it."""
     try:
         return os.getloadavg()[0]
     except OSError:
@@ -35,7 +38,7 @@ def load_average() -> float | None:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -61,14 +64,14 @@ def _cpu_model() -> str:
 
 
 def _commit() -> dict[str, object]:
-    """Return the commit of the checkout this code runs from, and whether files differ from it."""
+    """Return the commit of the checkout of this code, and whether files differ from it."""
     checkout = Path(__file__).parents[1]
     git = shutil.which("git")
     if git is None or not (checkout / ".git").exists():
         return {"commit": None, "dirty": None}
 
     def ask(*arguments: str) -> str | None:
-        # No lock: somebody may be committing at this moment.
+        # Without a lock, so that a concurrent commit is not disturbed.
         command = [git, "--no-optional-locks", "-C", str(checkout), *arguments]
         answer = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False)  # noqa: S603
         return answer.stdout.strip() if answer.returncode == 0 else None

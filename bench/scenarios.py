@@ -1,4 +1,4 @@
-"""Scenario sets: thousands of instances in one run, decided in chunks, judged one by one, and added up to one row."""
+"""Runs on scenario sets: thousands of instances, solved in chunks, judged one by one, and summed in one row."""
 
 import base64
 import zlib
@@ -17,20 +17,20 @@ from instances.arrays import Flags
 from instances.files import plan_from_json
 
 OBJECTIVE = "scenarios"
-"""The objective in a set's row, whose value is the number of scenarios with a plan that the judge accepts."""
+"""Objective in the row of a set; the value is the number of scenarios with a feasible plan according to the judge."""
 
 _JUDGED_AT_ONCE = 16
 
 
 class Tally:
-    """What became of the scenarios of a set so far, in their order.
+    """Results of the scenarios of a set so far, in their order.
 
     Parameters
     ----------
     scenarios
-        The set as its plans are judged.
+        The set with the instances that judge its plans.
     chunks
-        What ``judge`` returned in an earlier run, by position; those that do not join on are left out.
+        Results of ``judge`` from an earlier run, by position; chunks after a gap are ignored.
     """
 
     def __init__(self, scenarios: ScenarioSet, chunks: Iterable[JsonObject] = ()) -> None:
@@ -44,44 +44,44 @@ class Tally:
 
     @property
     def decided(self) -> int:
-        """How many scenarios were decided and judged, which is also the position of the next one."""
+        """Number of scenarios that are solved and judged; also the position of the next one."""
         return len(self._accepted)
 
     @property
     def complete(self) -> bool:
-        """Whether all were."""
+        """Whether all scenarios are solved and judged."""
         return self.decided == len(self.scenarios)
 
     @property
     def all_accepted(self) -> bool:
-        """Whether the scheduler has a plan for every scenario decided."""
+        """Whether the scheduler has a plan for every scenario so far."""
         return all(self._accepted)
 
     @property
     def decision_s(self) -> float:
-        """The scheduler's own time for all of them."""
+        """Time of the scheduler for all scenarios so far."""
         return fsum(self._decision_s)
 
     def judge(self, plans: Sequence[Any], decision_s: Sequence[float]) -> Generator[None, None, JsonObject]:
-        """Judge the plans of the next scenarios, pausing now and then so that other runs can be looked after.
+        """Judge the plans of the next scenarios; yield from time to time so that other runs can proceed.
 
         Parameters
         ----------
         plans
-            In the plan file's format; ``None`` where the scheduler has none.
+            Plans in the format of plan files; ``None`` if the scheduler has no plan.
         decision_s
-            What each took.
+            Time for each plan.
 
         Returns
         -------
         JsonObject
-            The chunk: the position of its ``first`` scenario, and of each which plan is ``accepted`` by the scheduler,
-            ``served`` according to the judge, and after how many seconds.
+            The chunk: the position of its ``first`` scenario and, for each scenario, whether the scheduler has a plan
+            (``accepted``), whether the judge finds it feasible (``served``), and the time (``decision_s``).
 
         Raises
         ------
         InputError
-            If a plan is none for its scenario; names it. Nothing of the chunk is counted.
+            If a plan does not belong to its scenario, which the message names. The chunk is then not counted.
         """
         first, accepted, served = self.decided, [], []
         for offset, plan in enumerate(plans):
@@ -103,7 +103,7 @@ class Tally:
         self._decision_s += chunk["decision_s"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the set's row has in its column ``scenarios``."""
+        """Return the content of the column ``scenarios`` of the set's row."""
         return {
             "count": len(self.scenarios),
             "decided": self.decided,
@@ -117,7 +117,7 @@ class Tally:
 
 
 def row_of_set(row: Row, tally: Tally, fingerprint: str) -> Row:
-    """Return the row of a run on the set with this fingerprint: ``row``, of its base instance, and what was tallied."""
+    """Return the row of a run on the set with this fingerprint, from the row of its base instance and the tally."""
     found = tally.to_json()
     accepted, served = found["accepted"], found["served"]
     whole = row.termination is Termination.FINISHED
@@ -137,7 +137,7 @@ def row_of_set(row: Row, tally: Tally, fingerprint: str) -> Row:
 
 
 def pack(verdicts: Sequence[bool]) -> str:
-    """Return verdicts as text: a bit each, deflated, in base 64."""
+    """Return verdicts as text: one bit each, deflated, in base 64."""
     return base64.b64encode(zlib.compress(np.packbits(np.array(verdicts, dtype=bool)).tobytes(), 9)).decode()
 
 

@@ -1,4 +1,4 @@
-"""One run as asked for: an instance, a scheduler and its parameters, a seed and limits; and the key of its row."""
+"""Task of a run: an instance, a scheduler and its parameters, a seed and limits; and the key of its row."""
 
 import json
 import math
@@ -21,15 +21,15 @@ class Stage:
     Attributes
     ----------
     name
-        As registered.
+        Registered name.
     target
-        Where its class is, as ``module:attribute``; only the worker imports it.
+        Location of its class as ``module:attribute``; only the worker imports it.
     overrides
-        Parameters given by people, as text.
+        Parameters from the user, as text.
     parameters
-        The values of all parameters as JSON, for the row and its key.
+        Values of all parameters as JSON, for the row and its key.
     distribution, version
-        What the scheduler came with.
+        Distribution of the scheduler.
     """
 
     name: str
@@ -42,31 +42,31 @@ class Stage:
 
 @dataclass(frozen=True)
 class Task:
-    """One run as asked for.
+    """Task: the definition of one run.
 
     Attributes
     ----------
     instance
-        To be solved; of a scenario set its base.
+        Instance to solve; for a scenario set, its base instance.
     stages
-        The schedulers in the order they run, each starting from the plan before it; usually one.
+        Schedulers in the order of execution, each starting from the plan of the one before; usually one.
     seed
-        For every random choice.
+        Seed of all random choices.
     time_limit_s
-        For all stages together, from after their ``warm``.
+        Time limit of all stages together, from the end of their ``warm``.
     work_limit
-        Units of work that each stage may do, in its own unit, or ``None``. See ``bench.api.Scheduler``.
+        Units of work of each stage, in its own unit, or ``None``. See ``bench.api.Scheduler``.
     memory_limit_mb
         Address space of every process of the run, in MiB (``RLIMIT_AS``), or ``None``. Imports alone take up to 2 GiB.
     threads
-        That schedulers and solvers may use.
+        Number of threads of schedulers and solvers.
     source
-        Where the figures of the row come from: ``plan`` or ``replay``.
+        Source of the figures in the row: ``plan`` or ``replay``.
     scenarios
-        The set whose scenarios are to be solved in the place of ``instance``. They run in chunks, to each of which the
-        time limit applies.
+        Set whose scenarios are solved instead of ``instance``. They run in chunks; the time limit applies to each
+        chunk.
     trial
-        How the plan is tried.
+        Conditions of planning and evaluation.
     """
 
     instance: Instance
@@ -93,31 +93,31 @@ class Task:
             raise InputError("threads", f"{self.threads}; expected at least 1")
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
-        _ = self.reality  # refused now rather than after the run
+        _ = self.reality  # a wrong trial fails here instead of after the run
 
     @cached_property
     def reality(self) -> Instance:
-        """The instance as it really is: plans are judged and simulated by it."""
+        """Instance with the true performance, by which plans are judged and simulated."""
         return self.trial.real(self.instance, self.seed)
 
     @property
     def problem_hash(self) -> str:
-        """Fingerprint of what is solved: the instance or the set."""
+        """Fingerprint of the instance or of the scenario set."""
         return self.instance.fingerprint if self.scenarios is None else self.scenarios.fingerprint
 
     @property
     def scheduler(self) -> str:
-        """The spec string: ``b@a`` runs ``a`` first."""
+        """Spec of the schedulers; ``b@a`` runs ``a`` first."""
         return "@".join(stage.name for stage in reversed(self.stages))
 
     @property
     def parameters(self) -> dict[str, Mapping[str, object]]:
-        """The values of all parameters, by scheduler name."""
+        """Values of all parameters, by scheduler name."""
         return {stage.name: stage.parameters for stage in self.stages}
 
     @property
     def packages(self) -> list[str]:
-        """Those of the harness, and those the schedulers are in."""
+        """Top-level packages of the harness and of the schedulers."""
         modules = [stage.target.partition(":")[0] for stage in self.stages if stage.distribution != FILE]
         return [*OWN_PACKAGES, *(module.partition(".")[0] for module in modules)]
 
@@ -128,14 +128,14 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 over everything that can change the row."""
+        """SHA-256 over everything that can affect the row."""
         identity = {
             "instance": self.problem_hash,
             "stages": [
                 {
                     "name": stage.name,
                     "target": Path(stage.target).name,  # of a file without its folder, which changes nothing
-                    # All values where the class could be loaded; saying a default aloud changes nothing.
+                    # All values if the class could be loaded, so that an explicit default gives the same key.
                     "parameters": {**stage.overrides, **stage.parameters},
                     "distribution": [stage.distribution, stage.version],
                 }

@@ -1,4 +1,4 @@
-"""The instances that schedulers are checked on: small ones with a value known to be reachable, and hard ones."""
+"""Instances for the checks of schedulers: small ones with a known reachable value, large ones and infeasible ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +12,15 @@ from instances.suites.mediator import forty_jobs
 
 @dataclass(frozen=True, slots=True)
 class CheckedInstance:
-    """An instance to be solved.
+    """A small instance of the checks.
 
     Attributes
     ----------
     instance
-        Small, with room to spare: whoever solves its objective at all finds a plan.
+        Instance with capacity to spare: every scheduler for its objective finds a plan.
     reachable
-        The best value of a plan with one slot per gpulet and each workload on one GPU; whoever claims to have proven
-        something has proven it for such plans at least. ``None`` where it is not known.
+        Best value of a plan with one slot per gpulet and each workload on one GPU. Every proof of a scheduler covers at
+        least such plans. ``None`` if the value is unknown.
     """
 
     instance: Instance
@@ -28,7 +28,7 @@ class CheckedInstance:
 
 
 def cases(objective: Objective, partition: Partition) -> list[CheckedInstance]:
-    """Return the small instances of an objective; some hold workloads that only their ids tell apart."""
+    """Return the small instances of an objective; some have workloads that differ only in their ids."""
     if partition is Partition.MIG:
         few, *_ = parvagpu()
         return [CheckedInstance(replace(few, name="check-mig", workloads=few.workloads[:4]), 4.10)]
@@ -55,7 +55,7 @@ def cases(objective: Objective, partition: Partition) -> list[CheckedInstance]:
 
 
 def large(objective: Objective, partition: Partition) -> Instance:
-    """Return an instance that takes exact methods longer than anybody waits."""
+    """Return an instance that exact methods cannot solve in reasonable time."""
     if partition is Partition.MIG:
         return parvagpu()[-1]
     match objective:
@@ -72,7 +72,7 @@ def large(objective: Objective, partition: Partition) -> Instance:
 
 
 def impossible(objective: Objective, partition: Partition) -> Instance | None:
-    """Return an instance with a workload that no GPU serves in time; ``None`` where it may be left out."""
+    """Return an instance with a workload whose SLO no GPU can meet, or ``None`` if a plan may leave it out."""
     if partition is Partition.MIG or objective not in (Objective.COST, Objective.CAPACITY):
         return None
     return _v100s("check-impossible", objective, None if objective is Objective.COST else 3, *_DIFFERENT, _NEVER)

@@ -1,4 +1,4 @@
-"""The checks: every run is one of the harness's own, in a process under limits, and its row is what is looked at."""
+"""Contract checks on the rows of ordinary runs of the harness, each in a process under limits."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -17,23 +17,24 @@ from instances import Instance, Objective, Partition
 WITNESS = "bench.conformance.witness:Witness"
 
 HURRIED_S = 3.0
-"""For a large instance, unless told otherwise."""
+"""Default time limit on a large instance."""
 
 TOLERANCE = 1e-6
-"""Relative, between values and bounds that ought to be equal."""
+"""Relative tolerance between values and bounds that should be equal."""
 
 SCALE_STEP = 0.005
-"""Under ``scale`` values are multiples of it."""
+"""Step of the values under ``scale``."""
 
-NOTHING = "there is no plan to look at"
+NOTHING = "there is no plan to check"
 
 EXHAUSTED = 0.9
-"""Of its time: a scheduler that takes so much goes on until it is stopped, and what it has then is chance."""
+"""Fraction of the time limit above which a scheduler counts as one that runs until its deadline. The plan of such a
+scheduler depends on the load of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check, with what was seen in one line."""
+    """Result of one check, with its reason in one line."""
 
     check: str
     passed: bool
@@ -42,16 +43,16 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """What every run of the checks may take.
+    """Limits of the runs of the checks.
 
     Attributes
     ----------
     time_limit_s
-        On small instances.
+        Time limit on small instances.
     hurried_s
-        On a large one: this is the deadline that is checked.
+        Time limit on a large instance, for the check of the deadline.
     grace_s
-        By how much a run may be late.
+        Time after the limit at which a run is killed.
     memory_limit_mb, threads, jobs
         As for any run.
     """
@@ -67,17 +68,17 @@ class CheckSettings:
 def check(
     info: SchedulerInfo, terms: CheckSettings | None = None, own: Sequence[Instance] = ()
 ) -> Iterator[CheckResult]:
-    """Check a scheduler, and yield what is found as soon as it is.
+    """Check a scheduler and yield findings as they occur.
 
     Parameters
     ----------
     info
-        Of ``bench.runner.inspection``.
+        Description of the scheduler from ``bench.runner.inspection``.
     terms
-        Of the runs.
+        Limits of the runs.
     own
-        Instances in place of the built-in ones, for schedulers that are for some instances only. Nothing is known of
-        their optima.
+        Instances in place of the built-in ones, for schedulers that solve only some instances. Their optima are
+        unknown.
     """
     yield (loading := _loads(info))
     if loading.passed:
@@ -87,11 +88,11 @@ def check(
 def _loads(info: SchedulerInfo) -> CheckResult:
     problem = info.error
     if not problem and info.class_name != info.entry.name:
-        problem = f'is registered as "{info.entry.name}", its class says name = "{info.class_name}"'
+        problem = f'is registered as "{info.entry.name}", but its class has name = "{info.class_name}"'
     if not problem and not info.objectives:
-        problem = "claims no objective"
+        problem = "has no objectives; expected a non-empty `objectives`"
     if not problem and not info.doc:
-        problem = "its class has no docstring; lists show the first paragraph"
+        problem = "its class has no docstring; lists of schedulers show its first paragraph"
     came = f"{info.entry.distribution} {info.entry.version}, {info.entry.target}: {info.doc}"
     return CheckResult("loads", not problem, problem or came)
 
@@ -102,7 +103,7 @@ class _Suite:
     terms: CheckSettings
     own: Sequence[Instance]
     rows: list[tuple[CheckedInstance, Row]] = field(default_factory=list)
-    """Of the small instances."""
+    """Small instances and their rows."""
 
     def findings(self) -> Iterator[CheckResult]:
         for objective in sorted(self.info.objectives):
@@ -115,11 +116,11 @@ class _Suite:
                 divided = ", ".join(sorted(self.info.partitions))
                 yield CheckResult(f"solves {objective}", False, f"there are no instances on GPUs divided by {divided}")
         if not self.rows:
-            yield CheckResult("solves", False, "none of the instances given asks for what it claims to do")
+            yield CheckResult("solves", False, "none of the given instances has an objective that it solves")
             return
-        yield self._over_all("keeps every workload", "each is served as asked", _lost)
-        yield self._over_all("is honest", "statuses and bounds agree with the judge and what is known", self._lies)
-        yield self._over_all("leaves the instance alone", "it is as before", _changes)
+        yield self._over_all("keeps every workload", "each is served at its rate", _lost)
+        yield self._over_all("is honest", "statuses and bounds agree with the judge and known values", self._lies)
+        yield self._over_all("leaves the instance alone", "it is unchanged", _changes)
         yield self._repeats()
         yield self._stops()
         yield from self._gives_up()
@@ -164,7 +165,7 @@ class _Suite:
         return CheckResult(name, True, f"a plan for {', '.join(row.instance for row in rows)}")
 
     def _over_all(self, name: str, good: str, problem: Callable[[CheckedInstance, Row], str | None]) -> CheckResult:
-        """Apply a check to the row of every small instance; the first problem is told."""
+        """Apply a check to the row of every small instance, and report the first problem."""
         for case, row in self.rows:
             if (found := problem(case, row)) is not None:
                 return CheckResult(name, False, f"{row.instance}: {found}")
@@ -172,18 +173,18 @@ class _Suite:
         return CheckResult(name, plans > 0, f"{good} ({plans} plans)" if plans else NOTHING)
 
     def _lies(self, case: CheckedInstance, row: Row) -> str | None:
-        """Return what the scheduler says that is not so."""
+        """Return the wrong claim of the scheduler, if there is one."""
         if row.status is Status.INFEASIBLE and (case.reachable is not None or row.feasible):
-            return 'says "infeasible"; there is a plan'
+            return 'reports "infeasible"; there is a plan'
         if row.feasible is False and row.status is Status.OPTIMAL:
-            return f'says "optimal"; the judge: {row.violation_details[0]["message"]}'
+            return f'reports "optimal"; the judge finds: {row.violation_details[0]["message"]}'
         if row.feasible is False and row.status is Status.FEASIBLE and not self.info.own_model:
-            return f'says "feasible"; the judge: {row.violation_details[0]["message"]}'
+            return f'reports "feasible"; the judge finds: {row.violation_details[0]["message"]}'
         if case.reachable is None:
             return None
         objective = case.instance.objective
         if row.status is Status.OPTIMAL and row.value is not None and _beats(case.reachable, row.value, objective):
-            return f'says "optimal" of {row.value:g}; {case.reachable:g} can be reached'
+            return f'reports "optimal" for {row.value:g}; {case.reachable:g} can be reached'
         scope = row.bound_scope
         unlimited = scope is not None and scope["allowed_shares"] is None and scope["max_batch"] is None
         if row.bound is not None and row.bound_certified and unlimited and _beats(case.reachable, row.bound, objective):
@@ -191,7 +192,7 @@ class _Suite:
         return None
 
     def _repeats(self) -> CheckResult:
-        """Ask again with one seed, in other processes and twice in one, and compare the plans."""
+        """Run twice with one seed, in other processes and twice in one process, and compare the plans."""
         name = "repeats itself"
         instances = [case.instance for case, _ in self.rows]
         first, second = (self._run(instances, seed=3, again=again) for again in (False, True))
@@ -200,16 +201,18 @@ class _Suite:
                 return CheckResult(name, False, f"{one.instance}: {failed[0].termination}: {failed[0].reason}")
             tired = max(row.decision_s or 0.0 for row in (one, other)) >= EXHAUSTED * self.terms.time_limit_s / 2.0
             if one.plan != other.plan and not tired:
-                return CheckResult(name, False, f"{one.instance}: two runs of seed 3 give two plans")
+                return CheckResult(name, False, f"{one.instance}: two runs with seed 3 return different plans")
             if other.statistics.get(DIFFERS) and not tired:
                 return CheckResult(
-                    name, False, f"{one.instance}: asked twice with seed 3 the same object gives two plans"
+                    name, False, f"{one.instance}: two calls of one object with seed 3 return different plans"
                 )
         plans = sum(row.plan is not None for row in first)
-        return CheckResult(name, plans > 0, f"seed 3 gives the same plan again ({plans} plans)" if plans else NOTHING)
+        return CheckResult(
+            name, plans > 0, f"seed 3 gives the same plan every time ({plans} plans)" if plans else NOTHING
+        )
 
     def _stops(self) -> CheckResult:
-        """Give it little time for much, and see whether it comes back."""
+        """Check that it returns by its deadline on a large instance."""
         name, limit_s = "keeps to its deadline", self.terms.hurried_s
         asked = self.own or [
             large(objective, partition)
@@ -221,14 +224,14 @@ class _Suite:
         for row in rows:
             what = f"{row.instance} ({row.throughput_of or row.objective}) in {limit_s:g} s"
             if row.termination is Termination.WALL_LIMIT:
-                return CheckResult(name, False, f"{what}: still at it {self.terms.grace_s:g} s later, and killed")
+                return CheckResult(name, False, f"{what}: still running {self.terms.grace_s:g} s later, and killed")
             if row.termination is not Termination.FINISHED:
                 return CheckResult(name, False, f"{what}: {row.termination}: {row.reason}")
         longest_s = max((row.decision_s or 0.0 for row in rows), default=0.0)
-        return CheckResult(name, True, f"took at most {longest_s:.2f} s of {limit_s:g} s, however large the instance")
+        return CheckResult(name, True, f"took at most {longest_s:.2f} s of {limit_s:g} s, also on large instances")
 
     def _gives_up(self) -> Iterator[CheckResult]:
-        """See what it says where there is no plan."""
+        """Check its claims on instances without a feasible plan."""
         asked = [impossible(o, p) for o in sorted(self.info.objectives) for p in sorted(self.info.partitions)]
         instances = [] if self.own else [one for one in asked if one is not None]
         if not instances:
@@ -240,38 +243,38 @@ class _Suite:
                 yield CheckResult(name, False, f"{what}: {row.termination}: {row.reason}")
                 return
             if row.plan is not None and row.status is not Status.UNKNOWN and not self.info.own_model:
-                yield CheckResult(name, False, f'{what}: says "{row.status}"; no plan serves workload "never" in time')
-                return
-            if row.plan is None and not row.reason:
                 yield CheckResult(
-                    name, False, f'{what}: says "{row.status}" without a reason; Outcome has one for people'
+                    name, False, f'{what}: reports "{row.status}"; no plan meets the SLO of workload "never"'
                 )
                 return
-        yield CheckResult(name, True, "says why there is no plan where no GPU serves a workload in time")
+            if row.plan is None and not row.reason:
+                yield CheckResult(name, False, f'{what}: reports "{row.status}" without a reason; set Outcome.reason')
+                return
+        yield CheckResult(name, True, "gives a reason if no GPU can meet the SLO of a workload")
 
 
 def _there_is(objective: Objective, partition: Partition) -> bool:
-    """Whether there are instances of this kind: on MIG partitions only those of cost."""
+    """Return whether instances of this kind exist; with MIG, only the objective ``cost`` has some."""
     return partition is Partition.SHARES or objective is Objective.COST
 
 
 def _lost(case: CheckedInstance, row: Row) -> str | None:
-    """Return the workload that a plan forgets, or serves less or more of than is asked."""
+    """Return a message on a workload that the plan leaves out or serves at a wrong rate."""
     if row.plan is None:
         return None
     placed = {slot["workload"] for gpu in row.plan["gpus"] for gpulet in gpu["gpulets"] for slot in gpulet["slots"]}
     missing = [name for name in case.instance.model_of if name not in placed]
-    if missing and case.instance.objective is not Objective.GOODPUT:  # there leaving one out is a choice
-        return f'"{missing[0]}" is nowhere in the plan'
+    if missing and case.instance.objective is not Objective.GOODPUT:  # where a plan may leave workloads out
+        return f'"{missing[0]}" is missing from the plan'
     rates = [one for one in row.violation_details if one["kind"] in ("rate", "job")]
     return rates[0]["message"] if rates else None
 
 
 def _changes(case: CheckedInstance, row: Row) -> str | None:
-    return "was changed; instances are shared and must stay as they are" if row.statistics.get(CHANGED) else None
+    return "was changed; instances are shared and must not change" if row.statistics.get(CHANGED) else None
 
 
 def _beats(value: float, other: float, objective: Objective) -> bool:
-    """Whether ``value`` is better than ``other`` by more than rounding."""
+    """Return whether ``value`` is better than ``other`` by more than rounding."""
     slack = SCALE_STEP if objective is Objective.SCALE else TOLERANCE * max(abs(value), abs(other))
     return value < other - slack if objective.minimised else value > other + slack

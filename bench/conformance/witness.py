@@ -1,4 +1,4 @@
-"""A scheduler that lets another one work and looks over its shoulder, from inside the worker process."""
+"""Wrapper of a scheduler that checks properties visible only inside the worker process."""
 
 import json
 import time
@@ -13,24 +13,24 @@ from bench.schedulers.registry import load
 from instances import Instance, Objective, Partition
 
 CHANGED = "conformance_changed"
-"""Statistic: 1 where the instance was changed."""
+"""Statistic: 1 if the scheduler changed the instance."""
 
 DIFFERS = "conformance_differs"
-"""Statistic: 1 where the same object gave another plan when asked again."""
+"""Statistic: 1 if a second call of the same object returned another plan."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """Runs the scheduler at ``target`` and notes what only its own process can see.
+    """Scheduler that runs the scheduler at ``target`` and adds statistics on its conformance.
 
     Attributes
     ----------
     target
-        As ``module:attribute``.
+        ``module:attribute`` of the scheduler.
     overrides
-        Its parameters, as JSON of texts by name.
+        Its parameters, as a JSON object of texts.
     again
-        Ask it twice, in half of the time each.
+        Whether to call it twice, each time with half of the time.
     """
 
     name: ClassVar[str] = "witness"
@@ -51,11 +51,11 @@ class Witness:
         getattr(self._scheduler, "warm", lambda: None)()
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return what the scheduler returns, with statistics of our own."""
+        """Return the outcome of the scheduler with the additional statistics."""
         before = _state(instance)
         first_run = replace(run, deadline=time.monotonic() + run.remaining_s / 2.0) if self.again else run
         outcome = self._scheduler.schedule(instance, first_run)
-        if not isinstance(outcome, Outcome):  # for the worker to refuse
+        if not isinstance(outcome, Outcome):  # the worker refuses it
             return outcome
         noted = {CHANGED: float(_state(instance) != before)}
         if self.again:
@@ -64,5 +64,5 @@ class Witness:
 
 
 def _state(instance: Instance) -> tuple[str, object, object]:
-    """Return all that is in the instance; its own fingerprint is remembered, that of a copy is not."""
+    """Return the content of the instance; a copy is needed, because an instance caches its fingerprint."""
     return replace(instance).fingerprint, dict(instance.workload_index), dict(instance.model_of)

@@ -1,1 +1,1 @@
-"""Checks of the environment (right answers) and of the machine (honest times)."""
+"""Checks of the environment (correct results of solvers) and of the machine (undisturbed times)."""

@@ -1,4 +1,4 @@
-"""Examination by ``bench doctor``: the environment's answers and the machine's conditions for timing."""
+"""Checks of ``bench doctor``: the installed solvers, and the machine's conditions for timing."""
 
 import shutil
 import subprocess
@@ -20,17 +20,17 @@ LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy
 IMPORT_LIMIT_S = 60.0
 
 MEMORY_PER_RUN_GB = 1.3
-"""What a run's imports take at their peak, before it solves anything."""
+"""Peak memory of a run's imports, before it solves anything."""
 
 DISK_GB = 1.0
-"""Room for a ledger, plans and figures, and compiled kernels."""
+"""Disk space for a ledger, plans, figures and compiled kernels."""
 
 BUSY_PART = 0.25
-"""Load per core above which other programs are felt in the times."""
+"""Load per core above which other programs disturb the times."""
 
 
 def known_bad_versions() -> list[Finding]:
-    """Look for versions of solvers that are known to be bad."""
+    """Find installed versions of solvers that are known to be bad."""
     return [
         Finding(bad.distribution, Level.ERROR, f"{version} {bad.trouble}", f'pip install "{bad.install}"')
         for bad, version in installed_known_bad()
@@ -38,7 +38,7 @@ def known_bad_versions() -> list[Finding]:
 
 
 def installed_versions() -> list[Finding]:
-    """Say which solvers are installed."""
+    """List the installed solvers."""
     bad = {known.distribution for known, _ in installed_known_bad()}
     findings = []
     for name, version in solver_versions().items():
@@ -50,13 +50,13 @@ def installed_versions() -> list[Finding]:
 
 
 def import_clashes() -> list[Finding]:
-    """Load the solvers that bring native libraries into one process, in every order."""
+    """Load the solvers with native libraries into one process, in every order."""
     present = [name for name in LOADED_TOGETHER if distribution_version(name) is not None]
     failed = {}
     for order in permutations(present) if len(present) > 1 else ():
         program = "; ".join(f"import {LOADED_TOGETHER[name]}" for name in order)
         try:
-            done = subprocess.run(  # noqa: S603 - our own words
+            done = subprocess.run(  # noqa: S603 - a constant program
                 [sys.executable, "-c", program],
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
@@ -66,7 +66,7 @@ def import_clashes() -> list[Finding]:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            failed[order] = f"nothing after {IMPORT_LIMIT_S:g} s"
+            failed[order] = f"no result after {IMPORT_LIMIT_S:g} s"
             continue
         if done.returncode:
             failed[order] = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
@@ -88,22 +88,22 @@ def cores() -> list[Finding]:
     usable = usable_cores()
     if usable > 1:
         return [Finding("cores", Level.OK, f"{usable} usable")]
-    return [Finding("cores", Level.WARNING, "1 usable", "keep to --jobs 1 --threads 1")]
+    return [Finding("cores", Level.WARNING, "1 usable", "use --jobs 1 --threads 1")]
 
 
 def load() -> list[Finding]:
-    """Look at what else the machine is doing."""
+    """Check the load of the machine by other programs."""
     average = load_average()
     if average is None:
         return []
     found = f"{average:.2f} on average over the last minute"
     if average <= BUSY_PART * usable_cores():
         return [Finding("load", Level.OK, found)]
-    return [Finding("load", Level.WARNING, found, "end other programs before you measure times")]
+    return [Finding("load", Level.WARNING, found, "stop other programs before you measure times")]
 
 
 def memory() -> list[Finding]:
-    """Look at the memory that is left for the runs that go on at a time by default."""
+    """Check the available memory against the default number of concurrent runs."""
     available = available_memory_gb()
     if available is None:
         return []
@@ -112,12 +112,12 @@ def memory() -> list[Finding]:
         return [Finding("memory", Level.OK, found)]
     fewer = int(available / MEMORY_PER_RUN_GB)
     if fewer == 0:
-        return [Finding("memory", Level.ERROR, found, f"free {MEMORY_PER_RUN_GB:g} GB: a run's imports take that much")]
+        return [Finding("memory", Level.ERROR, found, f"free {MEMORY_PER_RUN_GB:g} GB, which a run's imports need")]
     return [Finding("memory", Level.WARNING, f"{found} for {jobs} runs at a time", f"use --jobs {fewer}")]
 
 
 def available_memory_gb() -> float | None:
-    """Return the memory that programs could still take, in GB of 2**30 bytes, where the system tells."""
+    """Return the available memory in GB of 2**30 bytes, or ``None`` if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -126,12 +126,14 @@ def available_memory_gb() -> float | None:
 
 
 def disk() -> list[Finding]:
-    """Look at the room for results, which go into the current folder unless told otherwise."""
+    """Check the disk space for results, which go into the current folder by default."""
     free_gb = shutil.disk_usage(Path.cwd()).free / 2**30
     found = f"{free_gb:.1f} GB free here"
     if free_gb >= DISK_GB:
         return [Finding("disk", Level.OK, found)]
-    return [Finding("disk", Level.WARNING, found, f"make room, or name a --ledger elsewhere: {DISK_GB:g} GB is enough")]
+    return [
+        Finding("disk", Level.WARNING, found, f"free disk space, or put --ledger elsewhere; {DISK_GB:g} GB is enough")
+    ]
 
 
 Check = Callable[[], list[Finding]]
@@ -151,9 +153,9 @@ CHECKS: tuple[Check, ...] = (
     gpus,
     mps,
 )
-"""In the order in which their findings are shown."""
+"""Checks in the order of their findings."""
 
 
 def examine() -> list[Finding]:
-    """Return what all checks find."""
+    """Return the findings of all checks."""
     return [finding for check in CHECKS for finding in check()]

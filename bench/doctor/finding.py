@@ -1,11 +1,11 @@
-"""Finding of ``bench doctor``: one thing that was checked, with its result."""
+"""Finding of ``bench doctor``: the result of one check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -14,18 +14,18 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes
     ----------
     check
-        What it is about, in a word or two.
+        Subject of the check, in a word or two.
     level
-        ``error``: runs would fail or be wrong; ``warning``: they would be slower or less telling.
+        ``error``: runs would fail or be wrong; ``warning``: runs would be slower or their times less reliable.
     found
-        What there is.
+        Observation.
     advice
-        What to do; empty if nothing.
+        Recommended action, or an empty text.
     """
 
     check: str

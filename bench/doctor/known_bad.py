@@ -1,7 +1,7 @@
-"""Versions of solvers that are known to be bad: what they do, and what to install instead.
+"""Versions of solvers that are known to be bad, with their faults and replacements.
 
-Only releases that were seen to fail are here. The pins in ``pyproject.toml`` keep them out; an environment in which
-something else was installed later need not know.
+The list has only releases with an observed failure. The pins in ``pyproject.toml`` exclude them, but a later
+installation of another package may bring them back.
 """
 
 import re
@@ -20,17 +20,17 @@ class KnownBad:
     Attributes
     ----------
     distribution
-        As package indexes call it.
+        Name in package indexes.
     first, before
-        From this release on, and before that one if given.
+        First bad release, and the release that fixes it, if there is one.
     trouble
-        What they do.
+        Description of the fault.
     install
-        What to install instead.
+        Requirement to install instead.
     beside
-        Another distribution, without which they do no harm.
+        Other distribution that the fault depends on, or an empty text.
     wrong_answers
-        Whether results are wrong. Otherwise nothing comes of them, which a run tells by itself.
+        Whether results are wrong. Otherwise runs fail, and their rows say so.
     """
 
     distribution: str
@@ -42,7 +42,7 @@ class KnownBad:
     wrong_answers: bool = False
 
     def covers(self, version: str) -> bool:
-        """Whether ``version`` is one of these."""
+        """Return whether ``version`` is one of these releases."""
         release = numbers(version)
         return self.first <= release and (self.before is None or release < self.before)
 
@@ -60,7 +60,7 @@ KNOWN_BAD = (
         "highspy",
         (1, 15),
         None,
-        "cannot be loaded beside ortools: both bring a libhighs.so.1",
+        "cannot be loaded together with ortools: both contain a libhighs.so.1",
         "highspy==1.13.1",
         beside="ortools",
     ),
@@ -68,7 +68,7 @@ KNOWN_BAD = (
 
 
 def numbers(version: str) -> Version:
-    """Return the release that a version belongs to, ``(1, 14)`` of ``1.14.0rc1``: trailing zeros say nothing."""
+    """Return the release numbers of a version without trailing zeros: ``(1, 14)`` for ``1.14.0rc1``."""
     release = re.match(r"\d+(\.\d+)*", version)
     parts = [int(part) for part in release.group().split(".")] if release else []
     while parts and parts[-1] == 0:
@@ -77,7 +77,7 @@ def numbers(version: str) -> Version:
 
 
 def installed_known_bad() -> list[tuple[KnownBad, str]]:
-    """Return what is installed and known to be bad, with its version."""
+    """Return the bad releases that are installed, with their versions."""
     found = []
     for bad in KNOWN_BAD:
         version = distribution_version(bad.distribution)
@@ -88,17 +88,17 @@ def installed_known_bad() -> list[tuple[KnownBad, str]]:
 
 
 def refuse_wrong_answers() -> None:
-    """Refuse to fill a ledger while a solver is installed that gives wrong answers.
+    """Refuse to fill a ledger while a solver with wrong results is installed.
 
-    Plans are judged whoever made them, but nobody can judge a bound, and one wrong bound spoils the gaps of all.
+    The judge checks every plan but cannot check bounds, and one wrong bound makes the gaps of all schedulers wrong.
 
     Raises
     ------
     InputError
-        Naming the solver, and what to install.
+        If such a solver is installed; the message names the solver and its replacement.
     """
     for bad, version in installed_known_bad():
         if bad.wrong_answers:
             raise InputError(
-                f"{bad.distribution} {version}", f'{bad.trouble}; install another: pip install "{bad.install}"'
+                f"{bad.distribution} {version}", f'{bad.trouble}; install another version: pip install "{bad.install}"'
             )

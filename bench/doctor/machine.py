@@ -1,4 +1,4 @@
-"""The machine as ``bench doctor`` sees it: what slows runs down or disturbs their times, and whether there is a GPU."""
+"""Checks of the machine by ``bench doctor``: conditions that slow runs or disturb their times, and GPUs."""
 
 import os
 import shutil
@@ -12,20 +12,20 @@ SYSTEM = Path("/sys")
 PROCESSES = Path("/proc")
 
 SWAP_PART = 0.05
-"""Of the swap space: more in use means that memory was short."""
+"""Fraction of the swap space; if more is in use, memory was short."""
 
 _GPU_FIELDS = "name,driver_version,compute_mode,temperature.gpu"
 _MIB = 2**20
 
 
 def control_groups() -> list[Finding]:
-    """Look at the limits that a container or service manager puts on this process."""
+    """Check the limits that a container or service manager sets for this process."""
     findings = []
     quota = cpu_quota()
     cores = usable_cores()
     if quota is not None and quota < cores:
         jobs = max(1, int(quota))
-        found = f"a quota of {quota:.1f} cores, though {cores} can be seen"
+        found = f"a quota of {quota:.1f} cores, although {cores} are visible"
         findings.append(Finding("control group", Level.WARNING, found, f"use --jobs {jobs}, or raise the quota"))
     throttled = _throttled()
     if throttled:
@@ -39,7 +39,7 @@ def control_groups() -> list[Finding]:
 
 
 def cpu_quota() -> float | None:
-    """Return the cores' worth of time that the control group may take, ``None`` without a quota."""
+    """Return the CPU quota of the control group in cores, or ``None`` without a quota."""
     for file in _group_files("cpu.max"):  # version 2
         quota, _, period = file.partition(" ")
         if quota != "max" and period:
@@ -52,7 +52,7 @@ def cpu_quota() -> float | None:
 
 
 def memory_limit_mib() -> float | None:
-    """Return the memory that the control group may take, in MiB; ``None`` where it is as much as the machine has."""
+    """Return the memory limit of the control group in MiB, or ``None`` if it is not below the machine's memory."""
     limits = [
         int(text) for name in ("memory.max", "memory.limit_in_bytes") for text in _group_files(name) if text != "max"
     ]
@@ -62,13 +62,13 @@ def memory_limit_mib() -> float | None:
 
 
 def _throttled() -> int:
-    """Return how often the control group had to wait for its next period."""
+    """Return the number of periods in which the control group was throttled."""
     lines = [line.split() for text in _group_files("cpu.stat") for line in text.splitlines()]
     return sum(int(line[1]) for line in lines if line[:1] == ["nr_throttled"])
 
 
 def _group_files(name: str) -> list[str]:
-    """Return what the files called ``name`` say in the control groups of this process, of either version."""
+    """Return the contents of the files called ``name`` in the control groups of this process, of either version."""
     found = []
     for line in _text(PROCESSES / "self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -82,7 +82,7 @@ def _group_files(name: str) -> list[str]:
 
 
 def frequency() -> list[Finding]:
-    """Look at whether the cores may run at full speed."""
+    """Check that the cores can run at full speed."""
     cpus = SYSTEM / "devices/system/cpu"
     slow = {
         governor for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor") if (governor := _text(file)) == "powersave"
@@ -90,18 +90,18 @@ def frequency() -> list[Finding]:
     hot = sum(int(_text(file) or 0) for file in cpus.glob("cpu[0-9]*/thermal_throttle/package_throttle_count"))
     findings = []
     if slow:
-        advice = "cpupower frequency-set -g performance, where times are compared"
+        advice = "cpupower frequency-set -g performance, if you compare times"
         findings.append(Finding("frequency", Level.WARNING, "the governor is powersave", advice))
     if hot:
-        advice = "see to the cooling, or use fewer --jobs"
-        findings.append(Finding("frequency", Level.WARNING, f"throttled {hot} times by heat since the start", advice))
+        advice = "improve the cooling, or use fewer --jobs"
+        findings.append(Finding("frequency", Level.WARNING, f"throttled {hot} times by heat since the boot", advice))
     if not findings and any(cpus.glob("cpu[0-9]*/cpufreq")):
         findings.append(Finding("frequency", Level.OK, "not throttled"))
     return findings
 
 
 def swap() -> list[Finding]:
-    """Look at whether memory was short."""
+    """Check the use of swap space, which shows that memory was short."""
     sizes = dict(line.split(":") for line in _text(PROCESSES / "meminfo").splitlines() if line.startswith("Swap"))
     kib = {name: int(size.split()[0]) for name, size in sizes.items()}
     total = kib.get("SwapTotal", 0)
@@ -111,34 +111,34 @@ def swap() -> list[Finding]:
     found = f"{used / 2**20:.1f} of {total / 2**20:.1f} GB in use"
     if used <= SWAP_PART * total:
         return [Finding("swap", Level.OK, found)]
-    return [Finding("swap", Level.WARNING, found, "end other programs; runs that are swapped out are slow, not stuck")]
+    return [Finding("swap", Level.WARNING, found, "stop other programs; runs with swapped memory are slow")]
 
 
 def gpus() -> list[Finding]:
-    """Look at the GPUs; only replaying plans and profiling need one."""
+    """Check the GPUs; only replays and profiling need one."""
     if shutil.which("nvidia-smi") is None:
         return [Finding("GPU", Level.OK, "none; only `bench replay` and `bench profile run` need one")]
     answer = query(["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader"])
     if answer is None:
-        return [Finding("GPU", Level.WARNING, "nvidia-smi fails", "look at the driver: nvidia-smi")]
+        return [Finding("GPU", Level.WARNING, "nvidia-smi fails", "check the driver: nvidia-smi")]
     findings = []
     for line in answer.splitlines():
         name, driver, mode, celsius = (part.strip() for part in [*line.split(","), "", "", ""][:4])
         found = f"{name}, driver {driver}, compute mode {mode}, {celsius} °C"
-        advice = "nothing can be run on it: nvidia-smi -c DEFAULT" if mode == "Prohibited" else ""
+        advice = "permit programs on it: nvidia-smi -c DEFAULT" if mode == "Prohibited" else ""
         findings.append(Finding("GPU", Level.WARNING if advice else Level.OK, found, advice))
     return findings
 
 
 def mps() -> list[Finding]:
-    """Look at the service that lets processes share a GPU."""
+    """Check MPS, the service that lets processes share a GPU."""
     if shutil.which("nvidia-smi") is None:
         return []
     if shutil.which(MPS_CONTROL) is None:
         return [
             Finding("MPS", Level.WARNING, "is not installed", "install NVIDIA's MPS, or replay with --backend stream")
         ]
-    pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - where the daemon has it
+    pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - default folder of the daemon
     running = Path(pipes, "control").exists()
     return [Finding("MPS", Level.OK, "its daemon runs" if running else "installed; `bench replay` starts its daemon")]
 

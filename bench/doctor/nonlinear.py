@@ -1,4 +1,4 @@
-"""Answers of the installed SCIP to instances with known optima that SCIP 10.0 got wrong."""
+"""Check of the installed SCIP on instances with known optima for which SCIP 10.0 gives wrong results."""
 
 import math
 import time
@@ -14,24 +14,24 @@ from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
 
 LIMIT_S = 20.0
-"""Seconds for each instance. An idle core takes one or two."""
+"""Time limit per instance; an idle core takes one or two seconds."""
 
 AGREEMENT = 1e-6
-"""Relative difference at which two values are the same."""
+"""Relative difference up to which two values are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOptimum:
-    """A small instance on V100s whose optimum is known from exact methods that use no floating-point relaxation.
+    """A small instance on V100s with an optimum known from exact methods without a floating-point relaxation.
 
     Attributes
     ----------
     name, objective, gpus
-        Of the instance; ``None`` GPUs are as many as wanted.
+        Name, objective and number of GPUs of the instance; ``None`` for an unlimited pool.
     workloads
-        DNN model, SLO (ms) and rate (requests per second) of each.
+        DNN model, SLO (ms) and rate (requests per second) of each workload.
     optimum
-        In dollars per hour or requests per second.
+        Optimum in dollars per hour or requests per second.
     """
 
     name: str
@@ -88,13 +88,13 @@ KNOWN_OPTIMA = (
         1023.624,
     ),
 )
-"""Instances at which SCIP 10.0 calls a worse plan optimal if it is given the equations as printed."""
+"""Instances for which SCIP 10.0 reports a worse plan as optimal if it gets the equations as printed."""
 
 
 def nonlinear_answers() -> list[Finding]:
-    """Let ``minlp`` solve instances with known optima, as it states them and with the equations as printed."""
+    """Solve instances with known optima by ``minlp``, with its own equations and with the equations as printed."""
     if distribution_version("pyscipopt") is None:
-        return []  # an error of its own
+        return []  # ``installed_versions`` reports it
     minlp: Callable[..., Scheduler] = load(entries()["minlp"].target)
     ours = {known.name: _answer(minlp(), known) for known in KNOWN_OPTIMA}
     printed = {known.name: _answer(minlp(as_printed=True), known) for known in KNOWN_OPTIMA}
@@ -102,7 +102,7 @@ def nonlinear_answers() -> list[Finding]:
     if any(answer.startswith("wrong") for answer in ours.values()):
         advice = 'pip install "gpushare-bench" in a fresh environment; until then minlp misses better plans'
     elif any(answer != "right" for answer in ours.values()):
-        advice = "try again: the first time compiles kernels, and other programs take time too"
+        advice = "try again: the first run compiles kernels, and other programs take time, too"
     return [
         Finding("minlp", Level.WARNING if advice else Level.OK, _listed(ours), advice),
         Finding("minlp.as_printed", Level.OK, _listed(printed)),
@@ -114,7 +114,7 @@ def _listed(answers: dict[str, str]) -> str:
 
 
 def _answer(scheduler: Scheduler, known: KnownOptimum) -> str:
-    """Compare what a scheduler says of an instance with the optimum."""
+    """Compare the outcome of a scheduler with the optimum of an instance."""
     instance = known.instance()
     outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + LIMIT_S))
     if outcome.status is Status.OPTIMAL:

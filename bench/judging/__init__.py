@@ -1,1 +1,1 @@
-"""The judge: what a plan is worth and which constraints it breaks, whoever made it."""
+"""Judge of plans: objective value and violated constraints, independent of the scheduler."""

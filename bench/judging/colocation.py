@@ -1,13 +1,12 @@
-"""The judge's rules for best-effort jobs that share whole GPUs (MediatorDNN): nothing is promised, much is measured.
+"""Rules of the judge for best-effort jobs that share whole GPUs (MediatorDNN).
 
-Every job has a gpulet of the whole GPU: all of it is open to each, as under MPS without limits. A slot's ``batch`` is
-the largest that the job puts on the GPU at once; its ``rate_rps`` is what the scheduler expects and decides nothing.
-The jobs of each GPU run side by side for 200 seconds as ``instances.colocation`` describes, on batches that no
-scheduler has seen; the instance's seed draws them, so that every plan meets the same. Three scores come of it: requests
-served per second, GPUs used, and the time over capacity, in which the jobs of a GPU ask for more than all of it
-(Fig. 9).
+Every job has a gpulet of the whole GPU, as under MPS without limits. A slot's ``batch`` is the largest batch of the
+job. Its ``rate_rps`` is the scheduler's estimate and has no effect. The jobs of each GPU run concurrently for 200
+seconds, as ``instances.colocation`` describes, on batches unknown to the schedulers. The instance's seed draws these
+batches, so they are the same for every plan. The run gives three scores: requests served per second, GPUs used, and
+time over capacity, in which the jobs of a GPU need more than the whole GPU (Fig. 9).
 
-Kinds of violation: ``job`` (it is not placed exactly once), ``batch`` (larger than what has figures) and ``memory``.
+Kinds of violation: ``job`` (not placed exactly once), ``batch`` (larger than the largest with figures) and ``memory``.
 """
 
 import math
@@ -23,19 +22,19 @@ from instances.colocation import Launches, Sample, draw_launches, run_alone, run
 from instances.view import View
 
 _FULL = 1.0 + 1e-9
-"""All of a GPU, with room for rounding."""
+"""Whole GPU, with a tolerance for rounding."""
 
 
 def check_shared_gpulet(gpulet: Gpulet, gpu: GpuType, where: str) -> None:
-    """Make sure that a gpulet is one job's, of the whole GPU.
+    """Check that a gpulet belongs to one job and has the whole GPU.
 
     Raises
     ------
     InputError
-        If it is not; ``where`` names its place in the plan.
+        If it does not; ``where`` is the position in the plan.
     """
     if len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None or gpulet.share_units != gpu.share_units:
-        problem = f"under colocation a gpulet is one job's, has all {gpu.share_units} share units and no duty cycle"
+        problem = f"under colocation, a gpulet has one job, all {gpu.share_units} share units and no duty cycle"
         raise InputError(where, problem)
 
 
@@ -47,8 +46,8 @@ def judge_colocation(
     Returns
     -------
     tuple
-        What is predicted for the slots, the violations, and the time over capacity in percent: the mean over GPUs that
-        run something. A GPU with a batch that has no figures has no predictions and counts with none.
+        The predictions for the slots, the violations, and the time over capacity in percent as a mean over used GPUs.
+        A GPU with a batch without figures has no predictions and does not count in the mean.
     """
     judged: list[SlotVerdict] = []
     found = _judge_groups(plan, instance)
@@ -66,7 +65,7 @@ def judge_colocation(
 
 
 def demand_over_time(gpu: PlacedGpu, view: View) -> NDArray[np.float64]:
-    """Return the part of a GPU that each job of ``gpu`` would take in each second if it had one to itself.
+    """Return the fraction of a GPU that each job of ``gpu`` uses in each second if it runs alone.
 
     Returns
     -------
@@ -77,12 +76,12 @@ def demand_over_time(gpu: PlacedGpu, view: View) -> NDArray[np.float64]:
 
 
 def over_capacity_pct(demand: NDArray[np.float64]) -> float:
-    """Return in percent how much of the time jobs with this demand ask for more than all of their GPU."""
+    """Return the percentage of the time in which jobs with this demand need more than their whole GPU."""
     return 100.0 * float((demand.sum(axis=0) > _FULL).mean())
 
 
 def _judge_groups(plan: Plan, instance: Instance) -> list[Violation]:
-    """Check that every job is placed once."""
+    """Check that every job is placed exactly once."""
     placed = Counter(slot.workload for _, _, slot in plan.slots())
     return [
         Violation("job", None, job.id, placed[job.id], 1, f"{job.id}: placed {placed[job.id]} times, expected once")
@@ -112,7 +111,7 @@ def _judge_memory(position: int, slots: Sequence[Slot], view: View) -> list[Viol
 
 
 def _judge_slots(position: int, slots: Sequence[Slot], view: View) -> list[SlotVerdict]:
-    """Run the jobs of one GPU side by side. Times are means over completed launches; infinite where there is none."""
+    """Run the jobs of one GPU concurrently; times are means over completed launches, or infinite without one."""
     drawn = [_drawn(slot, view) for slot in slots]
     done = run_together(view.tables, drawn)
     judged = []
@@ -128,7 +127,7 @@ def _judge_slots(position: int, slots: Sequence[Slot], view: View) -> list[SlotV
 
 
 def _drawn(slot: Slot, view: View) -> Launches:
-    """Draw the batches that a slot's job meets."""
+    """Draw the batches of a slot's job."""
     job = next(job for job in view.instance.jobs if job.id == slot.workload)
     model = list(view.gpu.models).index(job.model)
     return draw_launches(view.tables, model, job, slot.batch, view.instance.seed, Sample.TRIAL)

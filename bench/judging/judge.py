@@ -1,4 +1,7 @@
-"""The judge: recomputes what a plan is worth and names every constraint it breaks. No scheduler's claim is believed."""
+"""Judge of plans: it recomputes the value of a plan and lists every violated constraint.
+
+The judge uses only the plan and the instance, no figures that the scheduler reports.
+"""
 
 import math
 from collections import defaultdict
@@ -20,13 +23,13 @@ __all__ = ["SlotVerdict", "Verdict", "Violation", "judge"]
 
 
 def judge(plan: Plan, instance: Instance) -> Verdict:
-    """Judge ``plan`` as an answer to ``instance``.
+    """Judge ``plan`` against ``instance``.
 
     Raises
     ------
     InputError
-        If it is no answer to this instance at all: another instance's name, an unknown workload, job or GPU type, or
-        a share, batch or rate that is not a positive number.
+        If the plan does not belong to this instance: it names another instance, an unknown workload, job or GPU type,
+        or has a share, batch or rate that is not positive.
     """
     check_belongs(plan, instance)
     violations: list[Violation] = []
@@ -49,7 +52,7 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
     prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
     cost = math.fsum(prices[gpu.type] for gpu in used)
-    # Jobs have the same units more than once; so have tuned shares that add up to more than there are.
+    # The shares of jobs, and shares above the capacity of a GPU, sum to more than the whole GPU.
     free_pct = [100.0 * max(0.0, 1.0 - gpu.share_units / units[gpu.type]) for gpu in used]
     busy_pct = _busy_pct(plan, slots, units)
     throughput = math.fsum(slot.throughput_rps for slot in slots)
@@ -69,12 +72,12 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
 
 
 def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
-    """Check that a plan can be one for an instance at all; ``where`` names it, for errors.
+    """Check that a plan belongs to an instance; ``where`` names the plan in errors.
 
     Raises
     ------
     InputError
-        If it was made for another, or names GPUs, workloads or sizes that there are not.
+        If the plan was made for another instance, or names GPU types, workloads or sizes that do not exist.
     """
     if plan.instance != instance.name:
         raise InputError(f"{where}: instance", f'made for "{plan.instance}", judged against "{instance.name}"')
@@ -86,12 +89,12 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
         for p, gpulet in enumerate(gpu.gpulets):
             at = f"{where}: gpus[{g}].gpulets[{p}]"
             if gpulet.share_units < 1 or not gpulet.slots:
-                raise InputError(at, "a gpulet has at least one share unit and one slot")
+                raise InputError(at, "expected at least one share unit and one slot")
             cycle_ms = gpulet.duty_cycle_ms
             if cycle_ms is None and len(gpulet.slots) > 1:
                 raise InputError(at, "slots that take turns need a duty_cycle_ms")
             if cycle_ms is not None and not 0.0 < cycle_ms < math.inf:
-                raise InputError(f"{at}.duty_cycle_ms", f"{cycle_ms} is no positive time")
+                raise InputError(f"{at}.duty_cycle_ms", f"{cycle_ms} is not a finite time greater than 0")
             check_mig_gpulet(gpulet, instance.partition, at)
             if instance.objective is Objective.COLOCATION:
                 check_shared_gpulet(gpulet, pool.type, at)
@@ -101,13 +104,13 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
                     kind = "job" if instance.objective is Objective.COLOCATION else "workload"
                     raise unknown_name(f"{place}.workload", kind, slot.workload, list(instance.model_of))
                 if slot.batch < 1 or not 0.0 < slot.rate_rps < math.inf:
-                    raise InputError(place, "batch and rate_rps are positive")
+                    raise InputError(place, "expected a positive batch and a positive, finite rate_rps")
 
 
 def _judge_gpu(
     position: int, gpu: PlacedGpu, view: View, part: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
-    """Judge one GPU: shares, memory, batches, and every slot's latency beside its neighbours."""
+    """Judge one GPU: shares, memory, batches, and the latency of every slot with its neighbours."""
     tables, found = view.tables, []
     allocated = gpu.share_units
     if allocated > tables.share_units:
@@ -132,7 +135,7 @@ def _judge_gpu(
         if slot.batch > tables.max_batch[_model(view, slot)]
     ]
     if unsupported:
-        # Without figures for such a batch nothing on this GPU can be predicted.
+        # A batch without figures makes all predictions on its GPU impossible.
         for slot, top in unsupported:
             message = f"GPU {position}, {slot.workload}: batch {slot.batch}, figures exist up to {top}"
             found.append(Violation("batch", position, slot.workload, slot.batch, top, message))
@@ -143,7 +146,7 @@ def _judge_gpu(
         message = f"GPU {position}: {memory:.0f} MiB resident, {tables.memory_limit_mib:.0f} MiB exist"
         found.append(Violation("memory", position, None, memory, tables.memory_limit_mib, message))
 
-    # A gpulet shows its neighbours the largest demand of any of its slots.
+    # The demand of a gpulet on its neighbours is the largest demand of its slots.
     demands = np.array([_demand(view, gpulet) for gpulet in gpu.gpulets]).reshape(-1, 3)
     slots: list[SlotVerdict] = []
     for at, gpulet in enumerate(gpu.gpulets):
@@ -160,7 +163,7 @@ def _judge_gpulet(
     slots: list[SlotVerdict] = []
     found: list[Violation] = []
     times_ms = []
-    # Beyond the whole GPU there are no figures: an overcommitted gpulet is judged as if it had all of it.
+    # There are no figures for more than a whole GPU: a larger gpulet is judged as a whole GPU.
     units = min(gpulet.share_units, tables.share_units)
     for slot in gpulet.slots:
         m = _model(view, slot)
@@ -181,7 +184,8 @@ def _judge_gpulet(
         if cycle_ms is None:
             budget = float(view.budget_ms(w, slot.batch, slot.rate_rps))
             if slot.workload in part:
-                # Less arrives: a batch then fills more slowly, and its first request waits longer (InSS, equation 3)
+                # At a rate below the planned one, a batch fills more slowly, and its first request waits longer (InSS,
+                # equation 3).
                 arriving_rps = part[slot.workload] * slot.rate_rps
                 budget = min(budget, float(view.budget_ms(w, slot.batch, arriving_rps)))
             period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
@@ -211,7 +215,7 @@ def _model(view: View, slot: Slot) -> int:
 
 
 def _demand(view: View, gpulet: Gpulet) -> tuple[float, float, float]:
-    """Largest L2, DRAM and power demand of a gpulet's slots, each alone."""
+    """Return the largest L2, DRAM and power demand of a gpulet's slots, each running alone."""
     tables, u = view.tables, min(gpulet.share_units, view.tables.share_units)
     places = [(_model(view, slot), slot.batch, u) for slot in gpulet.slots]
     return (
@@ -222,7 +226,7 @@ def _demand(view: View, gpulet: Gpulet) -> tuple[float, float, float]:
 
 
 def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
-    """Check that the plan uses no more GPUs of a type than there are."""
+    """Check that the plan uses no more GPUs of a type than the pool has."""
     found = []
     for pool in instance.gpus:
         used = sum(1 for gpu in plan.gpus if gpu.gpulets and gpu.type == pool.type.name)
@@ -233,10 +237,10 @@ def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
 
 
 def _arriving_part(plan: Plan, instance: Instance) -> dict[str, float]:
-    """Return what part of its planned rates arrives for each workload that more is planned for than it has.
+    """Return the ratio of arriving to planned rate for each workload whose planned rate exceeds the arriving rate.
 
-    Slots must keep their promises at both rates. Under ``goodput`` the plan says what is let in, under ``scale`` for
-    what multiple of the rates it is made.
+    Slots must meet their latency budget at both rates. The result is empty under ``goodput``, where the plan sets the
+    admitted rates, and under ``scale``, where it sets the multiple of the rates.
     """
     if instance.objective not in (Objective.COST, Objective.CAPACITY):
         return {}
@@ -256,7 +260,7 @@ def _served_rps(plan: Plan) -> dict[str, float]:
 
 
 def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
-    """Check that every workload is served as the objective asks."""
+    """Check the served rate of every workload against the objective."""
     if instance.objective in (Objective.SCALE, Objective.COLOCATION):
         return []
     served = _served_rps(plan)
@@ -266,7 +270,9 @@ def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
             asked = instance.workloads[instance.workload_index[slot.workload]].rate_rps
             steps = slot.rate_rps / (GOODPUT_STEP * asked)
             if abs(steps - round(steps)) > RATE_TOLERANCE * steps:
-                message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s is no multiple of 5 % of {asked:g}"
+                message = (
+                    f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s is not a multiple of 5 % of {asked:g}"
+                )
                 found.append(Violation("rate", position, slot.workload, slot.rate_rps, asked, message))
         for workload in instance.workloads:
             rate = served.get(workload.id, 0.0)
@@ -296,7 +302,7 @@ def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> fl
 
 
 def _goodput_rps(plan: Plan, instance: Instance, slots: list[SlotVerdict], violations: list[Violation]) -> float:
-    """Rates served by slots that keep their promise, at most what arrives; of jobs, which have none, what they do."""
+    """Return the rates served by slots without violations, at most the arriving rates; for jobs, their throughput."""
     broken_gpus = {v.gpu for v in violations if v.workload is None and v.gpu is not None}
     broken_slots = {(v.gpu, v.workload) for v in violations}
     if instance.objective is Objective.COLOCATION:
@@ -309,13 +315,13 @@ def _goodput_rps(plan: Plan, instance: Instance, slots: list[SlotVerdict], viola
 
 
 def _busy_pct(plan: Plan, slots: list[SlotVerdict], units: dict[str, int]) -> list[float]:
-    """Share times busy fraction of every gpulet, in percent of its GPU; the slots of a cycle add up."""
+    """Return share times busy fraction of every gpulet in percent of its GPU, summed over the slots of a cycle."""
     busy: dict[int, list[float]] = defaultdict(list)
     for slot in slots:
         busy[slot.gpu].append(slot.busy)
     found = []
     for position, gpu in enumerate(plan.gpus):
-        in_order = iter(busy[position])  # none where a batch has no figures
+        in_order = iter(busy[position])  # empty if a batch has no figures
         for gpulet in gpu.gpulets:
             fraction = min(1.0, math.fsum(islice(in_order, len(gpulet.slots))))
             found.append(100.0 * gpulet.share_units / units[gpu.type] * fraction)

@@ -1,9 +1,9 @@
-"""The judge's rules for GPUs cut into MIG instances: every instance is isolated, so each is judged by itself.
+"""Rules of the judge for GPUs in MIG mode; MIG instances are isolated, so each one is judged separately.
 
-Kinds of violation: ``slice`` (there is no such size), ``start`` (that size may not begin there), ``overlap`` (two
-instances hold the same position), ``blocked`` (an instance holds a position that another one blocks), ``configuration``
-(nothing is known of the model run that way), ``latency`` (beyond half the SLO) and ``rate`` (more requests than the
-instance can do).
+Kinds of violation: ``slice`` (no such size), ``start`` (not a permitted start for the size), ``overlap`` (two MIG
+instances hold the same position), ``blocked`` (a MIG instance holds a position that another one blocks),
+``configuration`` (no figures for the model with this size, batch and processes), ``latency`` (beyond half the SLO) and
+``rate`` (more requests than the MIG instance can serve).
 """
 
 import math
@@ -15,27 +15,27 @@ from instances import Gpulet, InputError, Instance, MigProfile, Partition, Place
 
 
 def check_mig_gpulet(gpulet: Gpulet, partition: Partition, where: str) -> None:
-    """Make sure that a gpulet is of the kind that its GPU is divided into.
+    """Check that a gpulet matches the partition of its GPU.
 
     Raises
     ------
     InputError
-        If it is not; ``where`` names its place in the plan.
+        If it does not; ``where`` is the position in the plan.
     """
     if partition is not Partition.MIG:
         if gpulet.start is not None or gpulet.processes != 1:
-            raise InputError(where, "only a MIG instance has a start and several processes; this GPU is shared freely")
+            raise InputError(where, "has a start or several processes, but this GPU is not in MIG mode; leave them out")
         return
     if gpulet.start is None or gpulet.start < 0:
-        raise InputError(f"{where}.start", f"is {gpulet.start}; a MIG instance begins at a position from 0 up")
+        raise InputError(f"{where}.start", f"is {gpulet.start}; expected the position of a MIG instance, at least 0")
     if gpulet.processes < 1:
         raise InputError(f"{where}.processes", f"is {gpulet.processes}; expected at least 1")
     if len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None:
-        raise InputError(where, "a MIG instance serves one workload; nothing takes turns in it")
+        raise InputError(where, "a MIG instance has one slot and no duty_cycle_ms")
 
 
 def judge_mig_gpu(position: int, gpu: PlacedGpu, instance: Instance) -> tuple[list[SlotVerdict], list[Violation]]:
-    """Judge one GPU: where its instances begin, and what each of them does."""
+    """Judge one GPU: the placement of its MIG instances, and the service of each one."""
     pool = instance.pool(gpu.type)
     assert pool is not None
     assert pool.type.mig is not None
@@ -50,7 +50,7 @@ def judge_mig_gpu(position: int, gpu: PlacedGpu, instance: Instance) -> tuple[li
 
 
 def _placement(position: int, gpu: PlacedGpu, mig: MigProfile) -> Iterator[Violation]:
-    """Find instances that are not of a size, not at a start, or in each other's way."""
+    """Find MIG instances of a wrong size, at a wrong start, or in conflict with each other."""
     placed: list[tuple[int, int, int]] = []
     for gpulet in gpu.gpulets:
         units, start, size = gpulet.share_units, gpulet.start, mig.slice_of(gpulet.share_units)
@@ -93,7 +93,7 @@ def _judge_instance(
     if not known.latency_ms <= budget_ms:
         message = f"{at}: {known.latency_ms:g} ms exceed {budget_ms:g} ms, half its SLO"
         found.append(Violation("latency", position, slot.workload, known.latency_ms, budget_ms, message))
-    # A buffer lengthens every batch: as many fewer fit into a second.
+    # The latency buffer lengthens every batch, so the throughput falls by the same factor.
     most_rps = known.throughput_rps / instance.latency_buffer
     if slot.rate_rps > most_rps * (1.0 + RATE_TOLERANCE):
         message = f"{at}: {slot.rate_rps:g} req/s, the instance serves {most_rps:g}"

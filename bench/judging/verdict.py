@@ -4,13 +4,13 @@ import math
 from dataclasses import asdict, dataclass
 
 RATE_TOLERANCE = 1e-9
-"""Relative slack on rates alone, for parts of a split workload that do not add up to the last bit and for cycles of
-exactly ``1000 b / r``."""
+"""Relative tolerance on rates only, for rounding in the sum of a split workload's rates and in cycles of exactly
+``1000 b / r``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken constraint.
+    """One violated constraint.
 
     Attributes
     ----------
@@ -19,13 +19,13 @@ class Violation:
         instances also ``slice``, ``start``, ``overlap``, ``blocked`` and ``configuration`` (``bench.judging.mig``); of
         best-effort jobs also ``job`` (``bench.judging.colocation``).
     gpu
-        Position in the plan, or ``None`` when it concerns no single GPU.
+        Position of the GPU in the plan, or ``None`` if the violation concerns no single GPU.
     workload
-        Its id, or ``None``.
+        Id of the workload, or ``None``.
     actual, limit
-        What is, and what may be at most (``rate``: at least); units as the message says.
+        Actual value and its upper limit (``rate``: lower limit), in the units of the message.
     message
-        For people.
+        Sentence for people.
     """
 
     kind: str
@@ -38,20 +38,20 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class SlotVerdict:
-    """What the performance model predicts for one slot.
+    """Prediction of the performance model for one slot.
 
     Attributes
     ----------
     gpu, workload
-        Position in the plan, and id.
+        Position of the GPU in the plan, and id of the workload.
     t_gpu_ms, t_inf_ms
-        GPU time and whole inference time of a batch beside its neighbours.
+        GPU time and whole inference time of a batch with its neighbours.
     budget_ms
-        Largest permitted GPU time (single-slot gpulets; what is left of the cycle otherwise).
+        Largest permitted GPU time; with a duty cycle, the time that the SLO leaves after the cycle.
     throughput_rps
-        Most requests per second the slot can do.
+        Largest number of requests per second that the slot can serve.
     busy
-        Fraction of time it is executing at the rate it serves.
+        Fraction of the time in which the slot executes at its planned rate.
     """
 
     gpu: int
@@ -65,35 +65,34 @@ class SlotVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judge's finding on one plan.
+    """Verdict of the judge on one plan.
 
     Attributes
     ----------
     feasible
-        Whether no constraint is broken.
+        Whether the plan has no violation.
     violations
-        Every broken constraint.
+        All violations.
     value
-        Of the instance's objective, also for infeasible plans; ``None`` where it is undefined.
+        Value of the instance's objective, also for infeasible plans; ``None`` if it is undefined.
     gpus_used
-        GPUs that run something.
+        Number of GPUs with gpulets.
     cost_per_hour
-        Their prices summed, in dollars.
+        Sum of the prices of the used GPUs, in dollars.
     throughput_rps
-        Sum of what the slots can do.
+        Sum of the throughputs of the slots.
     goodput_rps
-        Sum of the rates served by slots that break no constraint, at most what each workload asks for; of best-effort
-        jobs what they get done.
+        Sum of the rates served by slots without violations, at most the rate of each workload; for best-effort jobs,
+        their throughput.
     fragments_pct
-        Mean unallocated share of the GPUs that run something (InSS, Sec. 2.4).
+        Mean unallocated share of the used GPUs (InSS, Sec. 2.4).
     utilisation_pct
-        Mean over those GPUs of share times busy fraction.
+        Mean over the used GPUs of share times busy fraction.
     slots
-        The prediction for every slot, in plan order.
+        Prediction for every slot, in plan order.
     over_capacity_pct
-        Time in which the jobs of a GPU ask for more than all of it, mean over those GPUs (see
-        ``bench.judging.colocation``);
-        ``None`` unless the objective is ``colocation``.
+        Time in which the jobs of a GPU need more than the whole GPU, mean over the used GPUs
+        (``bench.judging.colocation``); ``None`` unless the objective is ``colocation``.
     """
 
     feasible: bool

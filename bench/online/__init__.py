@@ -1,1 +1,1 @@
-"""Plans that follow the load: rates are watched, plans are exchanged while requests flow."""
+"""Online runs: the plan follows the measured rates and changes while requests arrive."""

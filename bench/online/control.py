@@ -1,4 +1,4 @@
-"""The course of an online run: look at the load, decide, prepare new processes, exchange the plan."""
+"""Control loop of an online run: observe the load, decide, prepare new processes, switch the plan."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,21 +14,21 @@ from bench.simulation.settings import Settings
 from instances import InputError, Instance, Objective, Plan
 
 LEAST_PERIOD_S = 0.001
-"""Next to nothing is seen in less."""
+"""Shortest period; a shorter one contains hardly any request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When an online run looks, and how long things take, in simulated seconds.
+    """Durations of an online run, in simulated seconds.
 
     Attributes
     ----------
     seconds
-        All of it.
+        Duration of the run.
     period_s
-        From one decision to the next.
+        Time from one decision to the next.
     reorganisation_s
-        From a decision until new processes are ready. gpulet: 10 to 15 s (arXiv'21, Sec. 5).
+        Time from a decision until new processes are ready. gpulet: 10 to 15 s (arXiv'21, Sec. 5).
     """
 
     seconds: float
@@ -41,10 +41,10 @@ class Pace:
         if not LEAST_PERIOD_S <= self.period_s < math.inf:
             raise InputError("--period", f"{self.period_s:g}; expected a finite time of at least {LEAST_PERIOD_S:g} s")
         if not 0.0 <= self.reorganisation_s < math.inf:
-            raise InputError("--reorganisation", f"{self.reorganisation_s:g}; expected a finite time, 0 or more")
+            raise InputError("--reorganisation", f"{self.reorganisation_s:g}; expected a finite time of at least 0 s")
 
     def periods(self) -> Iterator[tuple[float, float]]:
-        """Yield begin and end of every period; the last one may be shorter."""
+        """Yield begin and end of every period; the last period may be shorter."""
         count = max(1, math.ceil(self.seconds / self.period_s - 1e-9))
         for number in range(count):
             end_s = self.seconds if number == count - 1 else (number + 1) * self.period_s
@@ -52,17 +52,17 @@ class Pace:
 
 
 def online_instance(instance: Instance) -> Instance:
-    """Return what is served online of an instance: a question of scale becomes one of cost on its pool.
+    """Return the instance that an online run serves; the objective ``scale`` becomes ``cost`` on the same pool.
 
     Raises
     ------
     InputError
-        If its requests cannot be followed while plans change.
+        If the instance cannot be served online.
     """
     if instance.applications:
-        raise InputError(instance.name, "has applications; online, plans are exchanged for separate workloads only")
+        raise InputError(instance.name, "has applications; an online run needs an instance without applications")
     if instance.objective in (Objective.GOODPUT, Objective.COLOCATION):
-        raise InputError(instance.name, f"asks for {instance.objective}; online, all requests are let in")
+        raise InputError(instance.name, f"has the objective {instance.objective}, which an online run does not support")
     return replace(instance, objective=Objective.COST) if instance.objective is Objective.SCALE else instance
 
 
@@ -72,26 +72,26 @@ class Online:
     Parameters
     ----------
     plan
-        To begin with.
+        The first plan.
     instance
-        What it answers, as ``online_instance`` returns it.
+        The instance of the plan, as ``online_instance`` returns it.
     policy
-        Decides about the plans that follow.
+        Policy that decides on the next plans.
     requests
-        Of each workload.
+        Requests of each workload.
     pace
-        In simulated time. How long decisions really take does not matter.
+        Durations in simulated time; the wall time of decisions has no effect.
     seed
-        Of the simulation.
+        Seed of the simulation.
     truth
-        The instance by whose figures the GPUs really behave; the same unless given.
+        Instance with the true figures of the GPUs; ``instance`` by default.
     without_headroom
-        Whether ``plan`` had to be made without the headroom asked for.
+        Whether ``plan`` was made without the requested headroom.
 
     Attributes
     ----------
     periods
-        Those that have ended.
+        Finished periods.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Online:
         self.periods: list[Period] = []
 
     def run(self) -> Iterator[Period]:
-        """Serve to the end, period by period."""
+        """Serve all periods and yield each one when it ends."""
         for begin_s, end_s in self._pace.periods():
             gpu_s, memory_pct = self._serve(begin_s, end_s)
             seen = self._since_last(end_s)
@@ -125,7 +125,7 @@ class Online:
             yield period
 
     def _serve(self, begin_s: float, end_s: float) -> tuple[float, float | None]:
-        """Serve until the end of a period; return GPU seconds held, and memory resident at most in percent."""
+        """Serve until the end of a period; return the held GPU seconds and the peak resident memory in percent."""
         simulation = self._simulation
         gpu_s, memory = 0.0, [self._memory_pct()]
         if self._next is not None and self._next[0] <= end_s:
@@ -142,7 +142,7 @@ class Online:
         return gpu_s, max((pct for pct in memory if pct is not None), default=None)
 
     def _plans(self) -> list[Plan]:
-        """Return the plans whose processes are resident: that in use, that being prepared, those standing by."""
+        """Return the plans with resident processes: the active plan, the one in preparation, and the standby plan."""
         plan = self._simulation.plan
         standby = self._policy.standby(plan)
         return [plan, *([] if self._next is None else [self._next[1]]), *([] if standby is None else [standby])]
@@ -154,7 +154,7 @@ class Online:
         return memory_pct(self._plans(), self._instance)
 
     def _since_last(self, now_s: float) -> Seen:
-        """Return what has happened since the last call."""
+        """Return the counts since the last call."""
         self._simulation.tally()
         counts = self._simulation.measured.counts
         total = Seen(
@@ -169,7 +169,7 @@ class Online:
         return seen
 
     def _answer(self, seen: Seen, now_s: float) -> PeriodEnd:
-        """Let the policy decide and do what it wants."""
+        """Ask the policy for a decision and carry it out."""
         if self._next is not None:
             return PeriodEnd.UNDER_WAY
         if now_s == self._pace.seconds:

@@ -12,20 +12,20 @@ from instances import InputError, Instance
 from instances.errors import unknown_name
 
 WAVES_S = 3200
-"""How long ``waves`` take: the window of gpulet ATC'22, Fig. 15."""
+"""Duration of ``waves``: the window of gpulet ATC'22, Fig. 15."""
 
 _PEAKS = ((0.0, 1200.0, 4.0), (1400.0, 2900.0, 6.0))
-"""Begin, end and height of each wave, in multiples of the rate between them."""
+"""Begin, end and height of each wave; the height is a multiple of the rate between the waves."""
 
 _LAG_S = 150.0
-"""Between the first workload and the last, which would follow on the first of the next round."""
+"""Time over which the starts of the workloads are spread; neighbours start this divided by their number apart."""
 
 
 def waves(instance: Instance) -> dict[str, Trace]:
-    """Return two waves for each workload, the second higher, one workload after the other.
+    """Return two waves per workload, the second higher than the first, with a lag between workloads.
 
-    After the load in gpulet ATC'22, Fig. 15: up and down within 1,200 s, and from 1,400 s up to a higher peak. The
-    figure's numbers are not given: heights and lags are ours.
+    The shape follows the load in gpulet ATC'22, Fig. 15: up and down within 1,200 s, and from 1,400 s up to a higher
+    peak. The paper does not give numbers; heights and lags are choices of this bench.
     """
     traces = {}
     for position, workload in enumerate(instance.workloads):
@@ -39,19 +39,19 @@ def waves(instance: Instance) -> dict[str, Trace]:
 
 
 def read_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
-    """Read ``FILE`` or ``WORKLOAD=FILE`` texts: the trace of every workload, or of one.
+    """Read ``FILE`` or ``WORKLOAD=FILE`` texts: a trace for all workloads, or for one of them.
 
     Parameters
     ----------
     texts
-        The last one that is about a workload counts.
+        Option values; for each workload the last one counts.
     instance
-        Whose workloads are meant.
+        Instance of the workloads.
 
     Raises
     ------
     InputError
-        If a file is no trace, or a workload is unknown or left without one.
+        If a file is not a trace, or a workload is unknown or has no trace.
     """
     ids = [workload.id for workload in instance.workloads]
     files: dict[str, str] = {}
@@ -64,7 +64,7 @@ def read_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
         else:
             files |= dict.fromkeys(ids, text)
     if missing := [name for name in ids if name not in files]:
-        raise InputError("--trace", f"{missing[0]} has none; write {missing[0]}=FILE, or one FILE for all first")
+        raise InputError("--trace", f"{missing[0]} has no trace; add {missing[0]}=FILE, or put one FILE for all first")
     read = {file: read_trace(Path(file)) for file in dict.fromkeys(files.values())}
     return {name: read[files[name]] for name in ids}
 
@@ -75,16 +75,16 @@ def streams(traces: Mapping[str, Trace], instance: Instance, seconds: float, see
     Parameters
     ----------
     traces
-        By workload. Each is a shape: scaled so that the workload's mean rate over the run is that of the instance.
+        Shape of the rate by workload; it is scaled so that the mean rate over the run is that of the instance.
     instance, seed
-        Whose workloads, and which of their random requests.
+        Instance of the workloads, and seed of their requests.
     seconds
-        Of the run. A longer trace is used from its start; a shorter one is repeated.
+        Duration of the run. A longer trace is used from its start; a shorter one repeats.
 
     Raises
     ------
     InputError
-        If there are no requests in the part of a trace that is used.
+        If the used part of a trace has no requests.
     """
     return {
         workload.id: Stream(

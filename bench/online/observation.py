@@ -1,4 +1,4 @@
-"""Observation of a serving system: counts by workload over a stretch of time."""
+"""Observation of a serving system: counts by workload over an interval."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -12,18 +12,18 @@ from instances.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """What happened from one moment to another; every array has shape (workloads,).
+    """Observation of an interval; every array has shape (workloads,).
 
     Attributes
     ----------
     seconds
-        Between the moments.
+        Length of the interval.
     came
         Requests that arrived.
     served, late, dropped
-        Requests that came to an end: served in time or late, of these late, dropped.
+        Served requests (in time or late), the late ones among them, and dropped requests.
     service_ms
-        Sum over the requests served of the time from the start of their batch to the result.
+        Time from the start of the batch to the result, summed over the served requests.
     """
 
     seconds: float
@@ -35,7 +35,7 @@ class Seen:
 
     @classmethod
     def nothing(cls, workloads: int) -> Self:
-        """Return what is seen in no time."""
+        """Return the observation of an empty interval."""
         none = np.zeros(workloads, dtype=np.int64)
         return cls(0.0, none, none, none, none, np.zeros(workloads))
 
@@ -71,16 +71,16 @@ class Seen:
 
     @property
     def violations(self) -> Ints:
-        """Requests that came to an end and were not served in time."""
+        """Requests that were late or dropped."""
         return self.late + self.dropped
 
     @property
     def violating(self) -> NDArray[np.bool_]:
-        """Which workloads' P99 latency is beyond the SLO, where a dropped request takes for ever."""
+        """Workloads whose P99 latency exceeds the SLO; the latency of a dropped request counts as infinite."""
         return self.violations > VIOLATIONS_ALLOWED * (self.served + self.dropped)
 
     @property
     def violation_rate(self) -> float:
-        """Fraction of the requests that came to an end that were not served in time."""
+        """Fraction of the finished requests that were late or dropped."""
         ended = int((self.served + self.dropped).sum())
         return int(self.violations.sum()) / ended if ended else 0.0

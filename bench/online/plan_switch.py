@@ -1,4 +1,4 @@
-"""Switch from one plan to the next on the same GPUs: kept processes and memory in the meantime."""
+"""Switch from one plan to the next on the same GPUs: reused processes, and memory during the switch."""
 
 import math
 from collections import Counter
@@ -10,10 +10,10 @@ from instances.view import View
 
 
 def aligned(plan: Plan, current: Plan) -> Plan:
-    """Return ``plan`` with its GPUs in the positions of ``current`` where most of their processes run already.
+    """Return ``plan`` with its GPUs at the positions of ``current`` where most of their processes already run.
 
-    Pairs are joined from the largest share in common down; the others take the positions of their type that are left,
-    those in use first, and then new ones. Positions that the plan does not use have no gpulets.
+    GPUs are matched in descending order of the common share. The others take free positions of their type, used GPUs
+    first, and then new positions. Positions that the plan does not use have no gpulets.
     """
     pairs = sorted(
         (-_common_units(gpu, there), not there.gpulets, g, position)
@@ -32,12 +32,12 @@ def aligned(plan: Plan, current: Plan) -> Plan:
 
 
 def _common_units(one: PlacedGpu, other: PlacedGpu) -> int:
-    """Return the share of the processes that run on both."""
+    """Return the total share of the processes that both GPUs have."""
     return one.share_units - sum(gpulet.share_units for gpulet in _without(one.gpulets, other.gpulets))
 
 
 def resident(plans: Sequence[Plan]) -> dict[int, PlacedGpu]:
-    """Return what runs or is prepared by position where several plans are resident; what they share is there once."""
+    """Return the resident gpulets of several plans by GPU position; a process common to several plans counts once."""
     found: dict[int, PlacedGpu] = {}
     for plan in plans:
         for position, gpu in enumerate(plan.gpus):
@@ -49,14 +49,14 @@ def resident(plans: Sequence[Plan]) -> dict[int, PlacedGpu]:
 
 
 def is_ready(plan: Plan, plans: Sequence[Plan]) -> bool:
-    """Whether every process of ``plan`` is one of ``plans``."""
+    """Return whether every process of ``plan`` is a process of ``plans``."""
     there = resident(plans)
     nothing = PlacedGpu("", ())
     return not any(_without(gpu.gpulets, there.get(g, nothing).gpulets) for g, gpu in enumerate(plan.gpus))
 
 
 def _without(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpulet]:
-    """Return those gpulets that need processes that none of the others has."""
+    """Return the gpulets without a matching process among ``others``."""
     left = Counter(map(identity, others))
     missing = []
     for gpulet in gpulets:
@@ -67,9 +67,10 @@ def _without(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpulet
 
 
 def memory_pct(plans: Sequence[Plan], instance: Instance) -> float | None:
-    """Return the memory of what is resident on the fullest GPU, in percent of its memory.
+    """Return the memory of the resident processes on the fullest GPU, in percent of its memory.
 
-    More than 100 cannot be. ``None`` for GPUs cut into MIG instances, each of which has memory of its own.
+    A value above 100 means that the switch is impossible. The result is ``None`` for MIG, where each GPU instance has
+    its own memory.
     """
     if instance.partition is Partition.MIG:
         return None

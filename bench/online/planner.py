@@ -1,4 +1,4 @@
-"""The scheduler that is asked again and again, called in this process."""
+"""Planner of an online run: it calls a scheduler repeatedly in this process."""
 
 import math
 import time
@@ -19,32 +19,32 @@ from instances.prepared import prepared
 
 
 class SchedulerError(Exception):
-    """The scheduler failed, or what it returned is no plan."""
+    """Failure of a scheduler: it raised an error or returned an invalid plan."""
 
 
 class Planner:
-    """Asks a scheduler for plans for the rates of the moment.
+    """Caller of a scheduler that requests plans for the current rates.
 
     Parameters
     ----------
     spec
-        Its name; with ``b@a`` the one goes on from the other's plan.
+        Name of the scheduler; in ``b@a``, scheduler ``b`` starts from the plan of ``a``.
     parameters
-        Such as ``name.field=value``.
+        Overrides such as ``name.field=value``.
     instance
-        Whose rates are replaced.
+        Instance whose rates are replaced.
     headroom
-        The scheduler plans as if every latency were so many times as long; where it finds no plan so, as it is.
+        Factor on every predicted latency while planning. If the scheduler finds no plan, it is called again with 1.
     time_limit_s, seed
-        Of every call. The simulated time does not depend on how long calls take, the plans of a scheduler that goes on
-        until its time is up may.
+        Limit and seed of each call. The simulated time does not depend on the duration of calls. The plan of a
+        scheduler that uses its whole time limit may depend on the speed of the machine.
 
     Attributes
     ----------
     calls_s
-        How long each call took.
+        Duration of each call.
     without_headroom
-        Whether the plan returned last had to be made without the headroom.
+        Whether the last plan was made without the headroom.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Planner:
         InputError
             If there is none.
         SchedulerError
-            As ``plan``.
+            See ``plan``.
         """
         found = self.plan(np.array([workload.rate_rps for workload in self._instance.workloads]))
         if found is None:
@@ -95,25 +95,25 @@ class Planner:
         return found
 
     def plan(self, rates_rps: Floats, start: Plan | None = None) -> Plan | None:
-        """Return a plan, or ``None`` where the scheduler finds none that the pool can hold.
+        """Return a plan, or ``None`` if the scheduler finds no plan within the pool.
 
         Parameters
         ----------
         rates_rps
-            Of each workload, above 0, shape (workloads,).
+            Rate of each workload, above 0, shape (workloads,).
         start
-            The plan until now.
+            The current plan.
 
         Raises
         ------
         SchedulerError
-            If it raises, or returns what cannot be served from.
+            If the scheduler raises an error or returns a plan that cannot be served.
         """
         workloads = tuple(
             replace(workload, rate_rps=float(rate))
             for workload, rate in zip(self._instance.workloads, rates_rps, strict=True)
         )
-        if start is not None:  # without the positions that are empty
+        if start is not None:  # schedulers get no empty GPUs
             start = replace(start, gpus=tuple(gpu for gpu in start.gpus if gpu.gpulets))
         for number, trial in enumerate(self._trials):
             asked = trial.planned(replace(self._instance, workloads=workloads))
@@ -137,15 +137,15 @@ class Planner:
         return plan
 
     def _fits(self, plan: Plan, asked: Instance) -> bool:
-        """Whether there are as many GPUs; what else it may break shows when it serves."""
+        """Return whether the pool has enough GPUs; other violations show in the simulation."""
         try:
             verdict = judge(plan, asked)
         except InputError as error:
             raise SchedulerError(f"{self.name}: {error}") from None
         if (reason := no_simulation(plan, asked)) is not None:
-            raise SchedulerError(f"{self.name}: its plan cannot be served from: {reason}")
+            raise SchedulerError(f"{self.name}: its plan cannot be served: {reason}")
         return all(violation.kind != "pool" for violation in verdict.violations)
 
 
 def _nothing() -> None:
-    """Warm nothing."""
+    """Do nothing, for schedulers without ``warm``."""

@@ -1,4 +1,4 @@
-"""The policies by name."""
+"""Registry of the online policies."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,4 +15,4 @@ POLICIES: Mapping[str, Callable[[Instance, Planner, float], OnlinePolicy]] = {
     "shadow": lambda instance, _planner, _weight: Shadow(instance),
     "reactive": lambda instance, _planner, _weight: Reactive(instance),
 }
-"""What makes each of the instance, the planner and the weight of the last period."""
+"""Constructor of each policy; it takes the instance, the planner and the weight of the last period."""

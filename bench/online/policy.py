@@ -1,4 +1,4 @@
-"""Policies that decide after each period whether the plan changes."""
+"""Protocol of the policies that decide after each period whether the plan changes."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -9,16 +9,16 @@ from instances import Plan
 
 @dataclass(frozen=True, slots=True)
 class PeriodDecision:
-    """What follows from what was seen.
+    """Decision of a policy after a period.
 
     Attributes
     ----------
     plan
-        To be served from as soon as its processes are ready; ``None`` leaves the plan as it is.
+        Plan to serve as soon as its processes are ready; ``None`` keeps the current plan.
     unschedulable
-        Whether a plan was wanted and none was found (gpulet ATC'22, Alg. 2, line 9).
+        Whether the policy needs a new plan but found none (gpulet ATC'22, Alg. 2, line 9).
     without_headroom
-        Whether the plan had to be made without the headroom asked for; ``None`` where it goes on from the present one.
+        Whether the plan was made without the requested headroom; ``None`` if it derives from the current plan.
     """
 
     plan: Plan | None = None
@@ -27,41 +27,41 @@ class PeriodDecision:
 
 
 class OnlinePolicy(Protocol):
-    """Looks at the load once every period.
+    """Policy that decides once per period.
 
     Attributes
     ----------
     period_s
-        How often it looks, unless told otherwise.
+        Default length of a period.
     """
 
     period_s: ClassVar[float]
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Return what to do after a period.
+        """Return the decision after a period.
 
         Parameters
         ----------
         plan
-            That serves now; a GPU keeps its position.
+            The active plan; a GPU keeps its position.
         seen
-            In the period that has just ended.
+            Observation of the period that has just ended.
         """
         ...
 
     def standby(self, plan: Plan) -> Plan | None:
-        """Return the plan whose processes are kept ready beside those of ``plan``, or ``None``."""
+        """Return the plan whose processes stay ready in addition to those of ``plan``, or ``None``."""
         ...
 
 
 class Static:
-    """The first plan for ever."""
+    """Policy that keeps the first plan."""
 
     period_s: ClassVar[float] = 20.0
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Leave everything as it is."""
+        """Keep the plan."""
         return PeriodDecision()
 
     def standby(self, plan: Plan) -> None:
-        """Keep nothing ready."""
+        """Return no standby plan."""

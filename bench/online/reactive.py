@@ -1,4 +1,4 @@
-"""Reactive tuning after GSLICE (Dhakal et al., SoCC 2020), as iGniter (Sec. 5.3) and gpulet (ATC'22) describe it."""
+"""Reactive tuning after GSLICE (Dhakal et al., SoCC 2020), following iGniter (Sec. 5.3) and gpulet (ATC'22)."""
 
 import math
 from dataclasses import replace
@@ -11,24 +11,24 @@ from instances import Gpulet, Instance, Plan
 from instances.view import View
 
 BAND = 0.1
-"""Part of the target within which a workload leaves things as they are (iGniter, Sec. 5.3)."""
+"""Deviation from the target, as a part of it, within which a workload changes nothing (iGniter, Sec. 5.3)."""
 
 STEP_PCT = 10.0
-"""Of a GPU, by how much a share changes at a time at most. Ours: the papers give no bound."""
+"""Largest change of a share at a time, in percent of a GPU; a choice of this bench, as the papers give no bound."""
 
 
 class Reactive:
-    """Every workload changes its own batch and share by what was measured of it; no model, no neighbours.
+    """Policy that tunes the batch and share of each workload from its own measurements, without a performance model.
 
-    The target is half the SLO for the time of a batch, and to serve what comes. A batch becomes larger or smaller as if
-    its time were proportional to it, at most twice or half as large. A share grows where requests are late, dropped or
-    left behind or batches too slow, and shrinks where none of that is so and batches are faster than the target by more
-    than the band. A gpulet whose slots take turns, or which saw nobody, stays as it is. No GPU is added or given up.
+    The target time of a batch is half the SLO. The batch size changes as if its time were proportional to it, by at
+    most a factor of two. The share grows if the workload violates its SLO or its batches are slower than the target.
+    It shrinks if neither holds and the batches are faster than the target by more than the band. A gpulet with several
+    slots or without served requests does not change. The number of GPUs does not change.
 
     Parameters
     ----------
     instance
-        That is served.
+        The served instance.
     """
 
     period_s: ClassVar[float] = 20.0
@@ -38,7 +38,7 @@ class Reactive:
         self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Let the gpulets tune themselves, one after the other."""
+        """Tune the gpulets one after the other."""
         changed = plan
         for position, gpu in enumerate(plan.gpus):
             for number, gpulet in enumerate(gpu.gpulets):
@@ -47,7 +47,7 @@ class Reactive:
         return PeriodDecision(None if changed == plan else changed)
 
     def standby(self, plan: Plan) -> None:
-        """Keep nothing ready."""
+        """Return no standby plan."""
 
     def _tuned(self, plan: Plan, position: int, gpulet: Gpulet, seen: Seen) -> Gpulet:
         gpu, (slot,) = plan.gpus[position], gpulet.slots

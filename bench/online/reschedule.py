@@ -1,4 +1,4 @@
-"""Rescheduling: a new plan for the rates that are seen (gpulet ATC'22, Sec. 4.5 and 4.6; arXiv'21, Alg. 1)."""
+"""Rescheduling: a new plan for the observed rates (gpulet ATC'22, Sec. 4.5 and 4.6; arXiv'21, Alg. 1)."""
 
 from typing import ClassVar
 
@@ -11,18 +11,19 @@ from instances import InputError, Instance, Plan
 
 
 class Reschedule:
-    """Tracks the rates by an exponentially weighted moving average and schedules for them in every period.
+    """Policy that estimates the rates by an exponentially weighted moving average and schedules in every period.
 
-    The papers do not give the average's weight, and reschedule when rates change; under random arrivals they always do.
+    The papers do not give the weight of the average. They reschedule when rates change, which is always the case under
+    random arrivals.
 
     Parameters
     ----------
     planner
-        Of the plans.
+        Planner for new plans.
     instance
-        Its rates are the estimate until something is seen.
+        Instance whose rates are the first estimate.
     weight
-        Of the last period in the estimate, above 0, at most 1.
+        Weight of the last period in the estimate, above 0, at most 1.
     """
 
     period_s: ClassVar[float] = 20.0
@@ -34,13 +35,14 @@ class Reschedule:
         self._estimate_rps = np.array([workload.rate_rps for workload in instance.workloads])
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Schedule for the rates as they are estimated now."""
+        """Schedule for the current estimate of the rates."""
         self._estimate_rps += self._weight * (seen.rate_rps - self._estimate_rps)
-        # Who was silent is taken to ask for one request a period: without a place it could not come back
+        # A workload without requests is planned with one request per period: without a slot, it could not be served
+        # when its requests resume.
         found = self._planner.plan(np.maximum(self._estimate_rps, 1.0 / seen.seconds), plan)
         if found is None:
             return PeriodDecision(unschedulable=True)
         return PeriodDecision(found, without_headroom=self._planner.without_headroom)
 
     def standby(self, plan: Plan) -> None:
-        """Keep nothing ready: new processes take the time of a reorganisation."""
+        """Return no standby plan: new processes take the time of a reorganisation."""

@@ -11,11 +11,11 @@ from instances import Plan
 
 
 class PeriodEnd(StrEnum):
-    """What was done at the end of a period.
+    """Action at the end of a period.
 
-    ``kept``: nothing, or only rates were redirected. ``exchanged``: another plan at once, whose processes were ready.
-    ``reorganised``: new processes are being prepared. ``under way``: they still were. ``unschedulable``: there is no
-    plan for these rates, the old one serves on.
+    ``kept``: no change, or only new rates for the same processes. ``exchanged``: immediate switch to another plan.
+    ``reorganised``: start of the preparation of new processes. ``under way``: the preparation continues.
+    ``unschedulable``: the scheduler found no plan for these rates, and the old plan continues.
     """
 
     KEPT = "kept"
@@ -32,20 +32,20 @@ class Period:
     Attributes
     ----------
     begin_s
-        When it began.
+        Begin of the period.
     seen
-        What happened; requests that came to an end in it may have come before.
+        Observation; it counts requests that finish in the period and may have arrived earlier.
     plan
-        In use when it ended.
+        Active plan at the end of the period.
     gpus_held
-        On average over the period, those included on which processes are prepared or stand by.
+        Mean number of GPUs with processes that serve, are in preparation or stand by.
     memory_pct
-        Of the fullest GPU at the fullest moment, with all processes that are prepared or stand by. Beyond 100 the
-        exchange would not be possible. ``None`` for MIG.
+        Peak memory on the fullest GPU, including processes in preparation or on standby. Above 100 the switch would be
+        impossible. ``None`` for MIG.
     answer
-        What followed from it.
+        Action at the end of the period.
     without_headroom
-        Whether its plan had to be made without the headroom asked for, since none was found with it.
+        Whether its plan was made without the requested headroom, because none was found with it.
     """
 
     begin_s: float
@@ -63,11 +63,11 @@ class Period:
 
     @property
     def share_units(self) -> int:
-        """Units that the plan allocates on them all."""
+        """Share units that the plan allocates on all GPUs."""
         return sum(gpu.share_units for gpu in self.plan.gpus)
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return it as JSON values, those of workloads by id."""
+        """Return the period as JSON values, with the workloads by id."""
         seen = self.seen
         return {
             "begin_s": self.begin_s,
@@ -97,14 +97,14 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class OnlineRun:
-    """An online run, or as much of it as there is.
+    """An online run, or a part of one.
 
     Attributes
     ----------
     ids
-        Of the workloads.
+        Ids of the workloads.
     periods
-        At least one.
+        At least one period.
     """
 
     ids: tuple[str, ...]
@@ -112,39 +112,39 @@ class OnlineRun:
 
     @property
     def seen(self) -> Seen:
-        """What happened from beginning to end."""
+        """Observation of the whole run."""
         return sum((period.seen for period in self.periods), Seen.nothing(len(self.ids)))
 
     def part(self, first: int, end: int) -> "OnlineRun":
-        """Return the periods from ``first`` to before ``end``."""
+        """Return the run of the periods from ``first`` up to, but not including, ``end``."""
         return OnlineRun(self.ids, self.periods[first:end])
 
     @property
     def gpus_held(self) -> float:
-        """GPUs held on average."""
+        """Mean number of held GPUs."""
         return math.fsum(p.gpus_held * p.seen.seconds for p in self.periods) / self.seen.seconds
 
     @property
     def memory_pct(self) -> float | None:
-        """Memory resident on the fullest GPU at the fullest moment, in percent of its memory."""
+        """Peak resident memory on the fullest GPU, in percent of its memory."""
         return max((p.memory_pct for p in self.periods if p.memory_pct is not None), default=None)
 
     @property
     def overfull(self) -> int:
-        """Periods in which more was resident on a GPU than its memory holds."""
+        """Number of periods in which the resident processes exceed the memory of a GPU."""
         return sum(p.memory_pct is not None and p.memory_pct > 100.0 for p in self.periods)
 
     @property
     def without_headroom(self) -> int:
-        """Periods whose plan had to be made without the headroom asked for."""
+        """Number of periods whose plan was made without the requested headroom."""
         return sum(period.without_headroom for period in self.periods)
 
     def count(self, answer: PeriodEnd) -> int:
-        """Return after how many periods ``answer`` was given."""
+        """Return the number of periods that ended with ``answer``."""
         return sum(period.answer is answer for period in self.periods)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values: totals, by workload, and the series."""
+        """Return the run as JSON values: totals, results by workload, and the series of periods."""
         seen = self.seen
         came, served, dropped = (int(count.sum()) for count in (seen.came, seen.served, seen.dropped))
         return {

@@ -1,4 +1,4 @@
-"""iGniter's shadow processes: one of a larger share stands by for every workload (Sec. 4.2)."""
+"""iGniter's shadow processes: a standby process with a larger share for every workload (Sec. 4.2)."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -9,20 +9,20 @@ from bench.online.shares import Shares, with_gpulet
 from instances import Instance, PlacedGpu, Plan
 
 EXTRA_PCT = 10.0
-"""Of a GPU, what a shadow process has more: the largest prediction error that the paper saw (Sec. 5.2)."""
+"""Additional share of a shadow process, in percent of a GPU: the largest prediction error in the paper (Sec. 5.2)."""
 
 
 class Shadow:
-    """Who violates its SLO moves at once to a process with more of the GPU, as far as there is more.
+    """Policy that moves a workload that violates its SLO to its shadow process, which has a larger share.
 
-    The plan is never made anew, and a workload has one shadow: it moves once. The paper looks at the P99 latency of a
-    second and then once more after half a second; here one look decides. Where two workloads on one GPU want what is
-    left of it, one moves, and the other's shadow is what is left then.
+    The policy computes no new plan. A workload has one shadow process, so it moves at most once. The paper checks the
+    P99 latency of one second and checks again after half a second; here one check decides. If two workloads on one GPU
+    need the free share, one of them moves, and the shadow of the other gets the rest.
 
     Parameters
     ----------
     instance
-        That is served.
+        The served instance.
     """
 
     period_s: ClassVar[float] = 1.0
@@ -32,7 +32,7 @@ class Shadow:
         self._moved: set[str] = set()
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Move workloads whose P99 latency in the period is beyond the SLO, one on each GPU."""
+        """Move workloads whose P99 latency in the period exceeds the SLO, at most one per GPU."""
         changed = plan
         for position, gpu in enumerate(plan.gpus):
             for number, gpulet in enumerate(gpu.gpulets):
@@ -46,7 +46,7 @@ class Shadow:
         return PeriodDecision(None if changed == plan else changed)
 
     def standby(self, plan: Plan) -> Plan:
-        """Keep the shadow of every workload that has not moved."""
+        """Return the plan of the shadow processes of all workloads that have not moved."""
         return replace(plan, gpus=tuple(self._shadows(gpu) for gpu in plan.gpus))
 
     def _shadows(self, gpu: PlacedGpu) -> PlacedGpu:

@@ -1,4 +1,4 @@
-"""More or less of a GPU for a gpulet, as far as its type permits."""
+"""Growth and reduction of gpulets within the permitted shares of their GPU type."""
 
 from dataclasses import replace
 
@@ -7,20 +7,20 @@ from instances.tables import gpu_tables
 
 
 class Shares:
-    """The shares that the GPUs of an instance permit.
+    """Permitted shares of the GPUs of an instance.
 
     Parameters
     ----------
     instance
-        Of GPUs divided by shares.
+        Instance whose GPUs are not partitioned by MIG.
     policy
-        What wants to change them, for messages.
+        Policy that changes the shares, for error messages.
     """
 
     def __init__(self, instance: Instance, policy: str) -> None:
         if instance.partition is Partition.MIG:
             raise InputError(
-                f'policy "{policy}"', f"changes shares; the GPUs of {instance.name} are cut into instances"
+                f'policy "{policy}"', f"changes shares, which the MIG instances of {instance.name} do not permit"
             )
         tables = {pool.type.name: gpu_tables(pool.type, instance.performance_model) for pool in instance.gpus}
         self._units = {name: each.share_units for name, each in tables.items()}
@@ -31,16 +31,16 @@ class Shares:
         return self._units[gpu_type]
 
     def free(self, gpu: PlacedGpu) -> int:
-        """Return the units that nobody has."""
+        """Return the unallocated units."""
         return max(0, self._units[gpu.type] - gpu.share_units)
 
     def grown(self, gpulet: Gpulet, gpu: PlacedGpu, extra_units: int) -> Gpulet:
-        """Return a gpulet with up to ``extra_units`` more of its GPU, as far as these are free."""
+        """Return the gpulet with up to ``extra_units`` more units of its GPU, limited by the free units."""
         most = gpulet.share_units + min(extra_units, self.free(gpu))
         return self._with(gpulet, [units for units in self._permitted[gpu.type] if gpulet.share_units <= units <= most])
 
     def shrunk(self, gpulet: Gpulet, gpu: PlacedGpu, fewer_units: int) -> Gpulet:
-        """Return a gpulet with up to ``fewer_units`` less of its GPU."""
+        """Return the gpulet with up to ``fewer_units`` fewer units of its GPU."""
         least = gpulet.share_units - fewer_units
         choices = [units for units in self._permitted[gpu.type] if least <= units <= gpulet.share_units]
         return self._with(gpulet, choices[:1])
@@ -50,7 +50,7 @@ class Shares:
 
 
 def with_gpulet(plan: Plan, position: int, number: int, gpulet: Gpulet) -> Plan:
-    """Return ``plan`` with another gpulet in the place of one."""
+    """Return ``plan`` with gpulet ``number`` of GPU ``position`` replaced."""
     gpu = plan.gpus[position]
     changed = replace(gpu, gpulets=(*gpu.gpulets[:number], gpulet, *gpu.gpulets[number + 1 :]))
     return replace(plan, gpus=(*plan.gpus[:position], changed, *plan.gpus[position + 1 :]))

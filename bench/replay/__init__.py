@@ -1,1 +1,1 @@
-"""Plans replayed on hardware; needs the standard library, NumPy and PyTorch: ``python -m bench.replay PLAN``."""
+"""Replay of plans on hardware with the standard library, NumPy and PyTorch: ``python -m bench.replay PLAN``."""

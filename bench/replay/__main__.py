@@ -1,4 +1,4 @@
-"""``python -m bench.replay``: replays a plan where nothing but NumPy and PyTorch is installed."""
+"""Command line of a replay on hosts that have only NumPy and PyTorch: ``python -m bench.replay``."""
 
 import argparse
 import json
@@ -22,29 +22,35 @@ PROGRAM = "python -m bench.replay"
 def _parser() -> Parser:
     parser = Parser(
         PROGRAM,
-        description="Replay a plan: serve its requests as they would come, and measure every one of them.",
+        description="Replay a plan: serve its requests in real time and measure each of them.",
         epilog="\n".join(["examples:", *(f"  {PROGRAM} plan.json {example}" for example in EXAMPLES)]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("plan", metavar="PLAN", type=Path, help="plan file that embeds its instance")
-    parser.add_argument("--backend", required=True, metavar="|".join(BACKENDS), help="where and how it is served")
-    parser.add_argument("--seconds", type=float, default=30.0, metavar="N", help="that are measured (30)")
-    parser.add_argument("--warmup", type=float, default=5.0, metavar="N", help="seconds before them (5)")
     parser.add_argument(
-        "--arrivals", default="poisson", metavar="PROCESS|TRACE", help="constant, poisson, gamma[:CV], or a file"
+        "--backend", required=True, metavar="|".join(BACKENDS), help="hardware and how gpulets share it"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the arrivals (0)")
-    parser.add_argument("--no-drop", action="store_true", help="serve those as well that can no longer be in time")
-    parser.add_argument("--half", action="store_true", help="models in half precision")
-    parser.add_argument("--graphs", action="store_true", help="batches as CUDA graphs")
-    parser.add_argument("--then", type=Path, metavar="PLAN", help="plan that takes over while requests come")
-    parser.add_argument("--switch-at", type=float, metavar="S", help="measured seconds until that change begins")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="for people or for programs")
+    parser.add_argument("--seconds", type=float, default=30.0, metavar="N", help="measured seconds (30)")
+    parser.add_argument(
+        "--warmup", type=float, default=5.0, metavar="N", help="seconds served before the measurement (5)"
+    )
+    parser.add_argument(
+        "--arrivals", default="poisson", metavar="PROCESS|TRACE", help="constant, poisson, gamma[:CV], or a trace file"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the arrivals (0)")
+    parser.add_argument("--no-drop", action="store_true", help="also serve requests that already miss their SLO")
+    parser.add_argument("--half", action="store_true", help="run models in half precision")
+    parser.add_argument("--graphs", action="store_true", help="run batches as CUDA graphs")
+    parser.add_argument(
+        "--then", type=Path, metavar="PLAN", help="second plan, which replaces the first during the replay"
+    )
+    parser.add_argument("--switch-at", type=float, metavar="S", help="measured second at which the switch begins")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="output format (table)")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code; ``arguments`` are those of the process unless given."""
+    """Run the command line and return the exit code; ``arguments`` default to those of the process."""
     try:
         given = _parser().parse_args(arguments)
         values = replayed(_order(given), lambda text: print(text, file=sys.stderr, flush=True))
@@ -55,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"failed: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted: nothing was measured to the end", file=sys.stderr)
+        print("interrupted: the replay is incomplete and has no result", file=sys.stderr)
         return 130
     if given.format == "json":
         print(json.dumps(_finite(values), indent=2))
@@ -90,7 +96,7 @@ def _table(values: Values) -> str:
 
 
 def _finite(value: object) -> object:
-    """Return JSON values in which what is not finite is null."""
+    """Replace the numbers in JSON values that are not finite with null."""
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list):

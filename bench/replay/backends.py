@@ -14,12 +14,12 @@ from instances import InputError
 from instances.errors import unknown_name
 
 CPU_WORKER_MIB = 400.0
-"""Of host memory that a worker with a tiny model takes."""
+"""Host memory of a worker with a tiny model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """A worker to be: its executors, by position in the sheet, and the variables of its environment."""
+    """Specification of a worker: its executors, by position in the serving plan, and its environment variables."""
 
     executors: tuple[int, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -31,53 +31,53 @@ class Backend(Protocol):
     Attributes
     ----------
     name
-        As on the command line.
+        Its name on the command line.
     device
-        What its workers serve on: see ``bench.replay.device.loader``.
+        The device of its workers: see ``bench.replay.device.loader``.
     """
 
     name: ClassVar[str]
     device: ClassVar[str]
 
     def check(self, sheets: Sequence[Sheet]) -> None:
-        """Make sure that the host has what it takes to serve ``sheets`` at the same time.
+        """Check that the host can serve all ``sheets`` at the same time.
 
         Raises
         ------
         InputError
-            Naming what is missing, and what helps.
+            If the host cannot; the message names the missing resource and a remedy.
         """
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
-        """Start what the workers need besides themselves; yield the variables by which they find it."""
+        """Start the services that the workers need; yield the environment variables that point to them."""
 
     def crews(self, sheet: Sheet) -> list[Crew]:
-        """Divide the executors of a sheet among workers."""
+        """Divide the executors of a serving plan among workers."""
 
 
 class Cpu:
-    """Every executor is a process on the host's cores and serves a tiny model: what it takes is no GPU's time."""
+    """One process on the host's cores per executor, each with a tiny model; its times are not those of a GPU."""
 
     name: ClassVar[str] = "cpu"
     device: ClassVar[str] = "cpu"
 
     def check(self, sheets: Sequence[Sheet]) -> None:
-        """Make sure that the host's memory holds all workers."""
+        """Check that the host's memory holds all workers."""
         free_mib, needed_mib = free_memory_mib(), CPU_WORKER_MIB * sum(len(sheet.executors) for sheet in sheets)
         if free_mib is not None and needed_mib > free_mib:
             raise _does_not_fit(self.name, "the host", needed_mib, free_mib)
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
-        """Workers need nothing."""
+        """Start nothing: the workers need no service."""
         return nullcontext({})
 
     def crews(self, sheet: Sheet) -> list[Crew]:
-        """One worker for each executor."""
+        """Return one worker per executor."""
         return [Crew((number,)) for number in range(len(sheet.executors))]
 
 
 class _OnGpus:
-    """What the backends on GPUs have in common: the plan's GPU at position k is the host's GPU k."""
+    """Base of the backends on GPUs; GPU k of the plan is GPU k of the host."""
 
     name: ClassVar[str]
 
@@ -85,7 +85,7 @@ class _OnGpus:
         self.gpus: list[HostGpu] = []
 
     def check(self, sheets: Sequence[Sheet]) -> None:
-        """Make sure that there are GPUs enough, and that their free memory holds the plans."""
+        """Check that the host has enough GPUs and that their free memory holds the plans."""
         self.gpus = host_gpus()
         where = f"--backend {self.name}"
         if not self.gpus:
@@ -96,16 +96,16 @@ class _OnGpus:
         for sheet in sheets:
             for executor in sheet.executors:
                 for slot in executor.slots:
-                    input_shape(slot.model, where)  # refused now rather than by the worker
+                    input_shape(slot.model, where)  # fails here, before any worker starts
         for position, gpu in enumerate(self.gpus[:wanted]):
             if gpu.mig:
-                raise InputError(where, f"GPU {position} is cut into MIG instances, which a replay leaves alone")
+                raise InputError(where, f"GPU {position} is in MIG mode; a replay needs a whole GPU")
             needed_mib = sum(sheet.memory_mib(position) for sheet in sheets)
             if needed_mib > gpu.free_mib:
                 raise _does_not_fit(self.name, f"GPU {position}", needed_mib, gpu.free_mib)
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
-        """Workers need nothing."""
+        """Start nothing: the workers need no service."""
         return nullcontext({})
 
     def _seeing(self, gpu: int) -> dict[str, str]:
@@ -113,27 +113,27 @@ class _OnGpus:
 
 
 class Mps(_OnGpus):
-    """Every executor is a process that gets its share of the multiprocessors from MPS."""
+    """One process per executor; MPS limits it to its share of the multiprocessors."""
 
     name: ClassVar[str] = "mps"
     device: ClassVar[str] = "cuda"
 
     def check(self, sheets: Sequence[Sheet]) -> None:
-        """Make sure that there is a control daemon to start as well."""
+        """Check the GPUs and that the MPS control daemon is installed."""
         super().check(sheets)
         if which(MPS_CONTROL) is None:
-            problem = f"needs {MPS_CONTROL} on the path, a part of NVIDIA's driver; install it, or use --backend green"
+            problem = f"needs {MPS_CONTROL}, a part of NVIDIA's driver, on the path; install it or use --backend green"
             raise InputError("--backend mps", problem)
         self._needed_mib = [sum(sheet.memory_mib(position) for sheet in sheets) for position in range(len(self.gpus))]
 
     @contextmanager
     def running(self) -> Iterator[Mapping[str, str]]:
-        """Run the control daemon."""
+        """Run the MPS control daemon."""
         with mps.daemon() as variables:
             yield variables
 
     def crews(self, sheet: Sheet) -> list[Crew]:
-        """One worker for each executor; they divide the free memory in proportion to what the catalogue says."""
+        """Return one worker per executor; workers divide the free memory in proportion to the catalogue's figures."""
         return [Crew((number,), self._environment(executor)) for number, executor in enumerate(sheet.executors)]
 
     def _environment(self, executor: Executor) -> dict[str, str]:
@@ -143,10 +143,10 @@ class Mps(_OnGpus):
 
 
 class _OneProcess(_OnGpus):
-    """All executors of a GPU are threads of one process."""
+    """Base of the backends that run all executors of a GPU as threads of one process."""
 
     def crews(self, sheet: Sheet) -> list[Crew]:
-        """One worker for each GPU."""
+        """Return one worker per GPU."""
         by_gpu: dict[int, list[int]] = {}
         for number, executor in enumerate(sheet.executors):
             by_gpu.setdefault(executor.gpu, []).append(number)
@@ -154,23 +154,23 @@ class _OneProcess(_OnGpus):
 
 
 class Green(_OneProcess):
-    """Every executor is a thread with a CUDA green context: its share of the multiprocessors is its alone."""
+    """One thread per executor with a CUDA green context, which reserves its share of the multiprocessors."""
 
     name: ClassVar[str] = "green"
     device: ClassVar[str] = "green"
 
     def check(self, sheets: Sequence[Sheet]) -> None:
-        """Make sure that the driver has green contexts as well."""
+        """Check the GPUs and that the driver has green contexts."""
         super().check(sheets)
         if not has_green_contexts():
             raise InputError(
                 "--backend green",
-                "needs a driver with green contexts, 555 or later; update it, or use --backend stream",
+                "needs a driver with green contexts (555 or later); update it or use --backend stream",
             )
 
 
 class StreamBackend(_OneProcess):
-    """Every executor is a thread with a CUDA stream: no shares at all, which is what sharing without MPS costs."""
+    """One thread per executor with a CUDA stream and no share; it shows the cost of sharing without MPS."""
 
     name: ClassVar[str] = "stream"
     device: ClassVar[str] = "cuda"
@@ -193,5 +193,5 @@ def backend(name: str) -> Backend:
 
 
 def _does_not_fit(name: str, where: str, needed_mib: float, free_mib: float) -> InputError:
-    problem = f"{where} has {free_mib:,.0f} MiB of memory free, the plan takes {needed_mib:,.0f} MiB"
-    return InputError(f"--backend {name}", f"{problem}; end what else runs there")
+    problem = f"{where} has {free_mib:,.0f} MiB of free memory; the plan needs {needed_mib:,.0f} MiB"
+    return InputError(f"--backend {name}", f"{problem}; stop other programs there")

@@ -8,16 +8,16 @@ from math import inf
 
 @dataclass(slots=True)
 class SlotQueue:
-    """Who waits for one slot.
+    """Queue of the requests of one slot.
 
     Attributes
     ----------
     batch, timeout_ms, slo_ms
-        Of the slot.
+        Batch size, timeout and SLO of the slot.
     one_ms, full_ms
-        What a batch of one and a full one take, as measured; others are taken to lie on the line between.
+        Measured times of a batch of one and of a full batch; other sizes are interpolated linearly.
     waiting
-        Number and due time of each request, in the order of time.
+        Number and due time of each waiting request, in the order of time.
     """
 
     batch: int
@@ -29,7 +29,7 @@ class SlotQueue:
 
     @property
     def ready_ms(self) -> float:
-        """When its next batch is ready: full, or its oldest request has waited for the timeout."""
+        """Time at which the next batch is ready: it is full, or its oldest request has waited for the timeout."""
         if not self.waiting:
             return inf
         ready_ms = self.waiting[0][1] + self.timeout_ms
@@ -38,33 +38,34 @@ class SlotQueue:
         return ready_ms
 
     def promised_ms(self, size: int) -> float:
-        """Return how long a batch of ``size`` takes."""
+        """Return the expected time of a batch of ``size``."""
         part = (size - 1) / (self.batch - 1) if self.batch > 1 else 1.0
         return self.one_ms + (self.full_ms - self.one_ms) * part
 
 
 class Turns:
-    """The slots of one executor, which take turns: the batch that was ready first goes first.
+    """Turns of the slots of one executor: the batch that is ready first starts first.
 
     Parameters
     ----------
     lines
-        One for each slot.
+        One queue per slot.
     dropping
-        Whether requests that can no longer be in time are dropped when their batch starts.
+        Whether a request that already misses its SLO is dropped when its batch starts.
     """
 
     def __init__(self, lines: Sequence[SlotQueue], dropping: bool) -> None:
         self.lines, self._dropping = lines, dropping
 
     def next(self) -> tuple[float, int]:
-        """Return when the next batch is ready, infinity while nobody waits, and of which slot it is."""
+        """Return the time at which the next batch is ready and its slot; the time is infinite if no request waits."""
         return min((line.ready_ms, place) for place, line in enumerate(self.lines))
 
     def take(self, place: int, now_ms: float) -> tuple[list[int], list[int]]:
-        """Return the requests of a slot's batch that starts now, and those that are dropped.
+        """Return the requests of the slot's batch that starts now, and the dropped requests.
 
-        The batch is empty where nobody is left, or those left may wait for company, or another slot is first now.
+        The batch is empty if, after the drops, no request is left, the batch is not ready yet, or another slot is
+        first.
         """
         line = self.lines[place]
         waiting = line.waiting

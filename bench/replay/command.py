@@ -1,4 +1,4 @@
-"""A replay from the command line: what both ways to call it share."""
+"""Shared part of the two command lines of a replay, ``bench replay`` and ``python -m bench.replay``."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ from bench.simulation.settings import Settings
 from instances import Instance, Plan
 
 EXAMPLES = (
-    "--backend cpu --seconds 5     # tiny models on this machine's cores: tries the plan's serving, not its times",
-    "--backend mps --half          # a process for each gpulet, its share set by MPS",
+    "--backend cpu --seconds 5     # tiny models on this machine's cores: tests the serving, not the times",
+    "--backend mps --half          # one process per gpulet, its share set by MPS",
     "--backend green --graphs      # green contexts and CUDA graphs in one process",
     "--then next.json --switch-at 10",
 )
@@ -24,7 +24,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
-    """A replay as asked for: one or two plans with their instances, on which backend and how."""
+    """Request for a replay: one or two plans with their instances, the backend and the settings."""
 
     plans: Sequence[tuple[Plan, Instance]]
     backend: str
@@ -33,12 +33,12 @@ class ReplayOrder:
 
 
 def replayed(order: ReplayOrder, say: Callable[[str], None]) -> Values:
-    """Replay and return what was measured as JSON values.
+    """Replay and return the measurements as JSON values.
 
     Raises
     ------
     InputError, ReplayFailedError
-        As ``bench.replay.serving.replay``.
+        See ``bench.replay.serving.replay``.
     """
     sheets = [Sheet.of(plan, instance) for plan, instance in order.plans]
     course = replay(sheets, backend(order.backend), order.settings, order.options, say)
@@ -46,7 +46,7 @@ def replayed(order: ReplayOrder, say: Callable[[str], None]) -> Values:
 
 
 def head(order: ReplayOrder) -> Values:
-    """Return what tells a replay apart."""
+    """Return the fields that identify a replay."""
     return {
         "instance": order.plans[0][1].name,
         "source": "replay",
@@ -73,11 +73,11 @@ COLUMNS = (
     ">predicted P99",
     "",
 )
-"""Of a table; those that begin with ``>`` are aligned right."""
+"""Column heads of the table; ``>`` marks right alignment."""
 
 
 def cells(values: Values) -> list[list[str]]:
-    """Return the rows of the table, times in ms; parts of the latency are means."""
+    """Return the rows of the table in ms; the parts of the latency are means."""
     return [_cells(workload) for workload in values["workloads"]]
 
 
@@ -116,7 +116,7 @@ def remarks(values: Values) -> list[str]:
         f" {100.0 * values['violation_rate']:.1f} % not in time, {100.0 * values['drop_rate']:.1f} % dropped"
     ]
     if values["backend"] == "cpu":
-        lines.append("tiny models in the place of the plan's: its serving was tried, not its times")
+        lines.append("tiny models replace those of the plan: this tests the serving, not the times")
     if values["generator"] is not None:
         lines.append(f"requests were sent {values['generator']['p99']:.2f} ms late at P99")
     if not values["valid"]:
@@ -146,8 +146,8 @@ def _of_switch(switch: Values) -> list[str]:
         return ["the second plan did not take over"]
     took_s = switch["switched_s"] - switch["began_s"]
     return [
-        f"the second plan took over {took_s:.1f} s after the change began at {switch['began_s']:.1f} s;"
-        f" the first was done at {switch['drained_s']:.1f} s",
+        f"the second plan took over {took_s:.1f} s after the switch began at {switch['began_s']:.1f} s;"
+        f" the first plan finished at {switch['drained_s']:.1f} s",
         *(
             f"{one['id']}: {_ms(one['without_service_ms'])} ms without service, P99 {_ms(one['p99_ms'])} meanwhile"
             for one in switch["workloads"]

@@ -1,4 +1,4 @@
-"""Nets that are loaded and served: on a CPU core, or on a GPU or the part of it that an executor has."""
+"""Nets on the device of an executor: a CPU core, a GPU, or a share of a GPU."""
 
 import threading
 import time
@@ -14,17 +14,17 @@ from bench.replay.green import multiprocessors
 from bench.replay.nets import build, example_input, settle
 
 TINY = "tiny-cnn"
-"""What a CPU serves in the place of every model: what is tried there is the serving, not the models."""
+"""Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""
 
 _FEWEST, _MOST_S = 5, 0.3
-"""How often at least, and how long, a batch is timed."""
+"""Smallest number of timed batches, and the seconds of timing."""
 
 _LOADING = threading.Lock()
-"""One net at a time: random numbers and synchronising fail while another thread captures a graph."""
+"""Lock for loading one net at a time: random numbers and synchronising fail while another thread captures a graph."""
 
 
 class Split(NamedTuple):
-    """Parts of the time of a batch: to the device, and there. The rest is its way back and what the host does."""
+    """Upload and computation time of a batch; the rest of its time is the download and the host's work."""
 
     upload_ms: float
     compute_ms: float
@@ -58,16 +58,17 @@ class CpuNet:
 
 
 class CudaNet:
-    """A model on a GPU, its batches on one stream and its requests in pinned memory.
+    """A model on a GPU that runs its batches on one stream and keeps its requests in pinned memory.
 
     Parameters
     ----------
     model, batch, half
-        Name, largest batch, and whether in half precision.
+        Name, largest batch, and whether the model runs in half precision.
     graphs
-        Whether batches are captured as CUDA graphs, of the powers of two and the largest: others are filled up.
+        Whether batches are captured as CUDA graphs. Graphs exist for powers of two and for the largest batch; other
+        sizes run the next larger graph.
     stream
-        On which it runs.
+        The CUDA stream.
     """
 
     def __init__(self, model: str, batch: int, half: bool, graphs: bool, stream: torch.cuda.Stream) -> None:
@@ -124,26 +125,26 @@ class CudaNet:
 
 
 def _flat(outputs: Any) -> list[Tensor]:
-    """Return what a net gives as a list: detection nets give several tensors."""
+    """Return the outputs of a net as a list: detection nets give several tensors."""
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
 Loader = Callable[[str, int], Net]
-"""Loads a model with buffers for a batch."""
+"""Function that loads a model with buffers for a batch."""
 
 
 @contextmanager
 def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[Loader]:
-    """Make this thread an executor on ``device`` and yield how it loads models.
+    """Make this thread an executor on ``device`` and yield its function that loads models.
 
     Parameters
     ----------
     device
-        ``cpu``; ``cuda``: all of the GPU that the process sees, be it limited by MPS; ``green``: a green context of it.
+        ``cpu``; ``cuda``: the whole GPU that the process sees, which MPS may limit; ``green``: a green context on it.
     half, graphs
         See ``CudaNet``.
     share_pct
-        Of the multiprocessors, for a green context.
+        Share of the multiprocessors for a green context.
     """
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode())
@@ -162,8 +163,8 @@ def _plain_stream() -> Iterator[torch.cuda.Stream]:
 
 @contextmanager
 def _green_stream(share_pct: float) -> Iterator[torch.cuda.Stream]:
-    """Yield a stream on a share of the multiprocessors that nobody else in this process has."""
-    torch.zeros(1, device="cuda")  # the driver divides a device that is in use
+    """Yield a stream on a share of the multiprocessors that no other thread of this process uses."""
+    torch.zeros(1, device="cuda")  # the driver divides only a device that is in use
     with multiprocessors().stream(share_pct) as handle:
         stream = torch.cuda.ExternalStream(handle)  # type: ignore[no-untyped-call]
         yield stream
@@ -171,12 +172,12 @@ def _green_stream(share_pct: float) -> Iterator[torch.cuda.Stream]:
 
 
 def use_one_thread() -> None:
-    """Leave the other cores to the other workers."""
+    """Limit PyTorch to one thread, so that the other cores stay free for the other workers."""
     torch.set_num_threads(1)
 
 
 def batch_ms(net: Net, size: int) -> float:
-    """Return what a batch of ``size`` takes, in ms: the median of a few, on the host's clock."""
+    """Return the time of a batch of ``size`` in ms: the median of several runs on the host's clock."""
     found: list[float] = []
     end = time.perf_counter() + _MOST_S
     while len(found) < _FEWEST or time.perf_counter() < end:

@@ -1,4 +1,4 @@
-"""The load generator: sends every request at its time, whatever becomes of those before it (an open loop)."""
+"""Open-loop load generator: it sends each request at its scheduled time, independently of earlier requests."""
 
 import os
 import struct
@@ -11,18 +11,18 @@ from bench.replay.process import Channel, Clock, Message, end_with, go_first, ru
 from bench.replay.requests import DROPPED, NO_SLOT, SharedRequests
 
 SENT = struct.Struct("<II")
-"""What a worker reads of a request: its number, and the slot within the executor."""
+"""Message that a worker reads for a request: its number, and the slot within the executor."""
 
 
 class Route:
-    """Where the requests of one workload go: to its slots in proportion to their planned rates.
+    """Routing of one workload's requests to its slots in proportion to their planned rates.
 
-    Smooth weighted round robin, as ``bench.simulation.routing`` has it.
+    It is the smooth weighted round robin of ``bench.simulation.routing``.
 
     Parameters
     ----------
     slots
-        Number and planned rate of each.
+        Number and planned rate of each slot.
     """
 
     def __init__(self, slots: Sequence[tuple[int, float]]) -> None:
@@ -32,7 +32,7 @@ class Route:
         self._credit = [0.0] * len(slots)
 
     def next(self) -> int:
-        """Return the slot of the next request, ``NO_SLOT`` where there is none."""
+        """Return the slot of the next request, or ``NO_SLOT`` if the workload has no slot."""
         if not self._slots:
             return NO_SLOT
         self._credit = [credit + part for credit, part in zip(self._credit, self._parts, strict=True)]
@@ -54,15 +54,15 @@ def send(
     Parameters
     ----------
     shared
-        They, and which sheet serves them.
+        The requests, and the serving plan that is active.
     routes
-        By sheet and workload.
+        By serving plan and workload.
     deliver
-        Takes a request and its slot.
+        Sends a request to a slot.
     leave
-        Takes a sheet that nobody will be sent to any more.
+        Closes a serving plan that gets no more requests.
     clock, sleep
-        Milliseconds since the beginning; sleeps for some.
+        The time since the beginning of the replay, in ms; waits for a number of ms.
     """
     requests = shared.requests
     sent_ms, slots, outcomes = requests["sent_ms"], requests["slot"], requests["outcome"]
@@ -70,7 +70,7 @@ def send(
     for request, (due_ms, workload) in enumerate(
         zip(requests["due_ms"].tolist(), requests["workload"].tolist(), strict=True)
     ):
-        # The schedule is absolute: who is late does not make those behind him late as well.
+        # The schedule is absolute: a late request does not delay the requests after it.
         while (wait_ms := due_ms - clock()) > 0.0:
             sleep(wait_ms)
         if shared.sheet != at:
@@ -86,7 +86,7 @@ def send(
 
 
 def main(channel: Channel, messages: Iterator[Message]) -> None:
-    """Generate the load that the driver orders, and end with its last request."""
+    """Generate the load that the driver describes, and end after the last request."""
     order = next(messages)
     stay_on(order["cores"])
     shared = SharedRequests(order["requests"])
@@ -98,7 +98,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
 
     def deliver(request: int, slot: int) -> None:
         executor, place = places[slot]
-        # Of a worker that died, or has not read for tens of thousands of requests, the requests stay unserved.
+        # Requests stay unserved if their worker died or is tens of thousands of requests behind.
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(descriptor[executor], SENT.pack(request, place))
 

@@ -1,7 +1,7 @@
-"""Green contexts that divide the multiprocessors of a GPU: no two of a process share one.
+"""Green contexts that divide the multiprocessors of a GPU; no two contexts of a process share a multiprocessor.
 
-``torch.cuda.green_contexts`` splits the whole device anew for each context, so that two of them may get the same
-multiprocessors. Here every split is of what the ones before have left, through the driver's own functions.
+``torch.cuda.green_contexts`` splits the whole device anew for each context, so two contexts may get the same
+multiprocessors. This module calls the driver directly and splits only the multiprocessors that are still free.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ MULTIPROCESSORS = 1
 """``CU_DEV_RESOURCE_TYPE_SM``."""
 
 IN_PAIRS = 1
-"""``CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING``: as few as two, where the default gives eights on Hopper."""
+"""``CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING``: parts of two; the default gives multiples of 8 on Hopper."""
 
 WITH_DEFAULT_STREAM = 1
 """``CU_GREEN_CTX_DEFAULT_STREAM``."""
@@ -26,10 +26,10 @@ NON_BLOCKING = 1
 """``CU_STREAM_NON_BLOCKING``."""
 
 _RESOURCE_BYTES = 512
-"""More than a ``CUdevResource`` takes in any version of the driver."""
+"""Buffer size for a ``CUdevResource``; more than the size in any version of the driver."""
 
 _COUNT_AT = 96
-"""Where its number of multiprocessors stands."""
+"""Byte offset of the number of multiprocessors in a ``CUdevResource``."""
 
 
 class Resource:
@@ -40,24 +40,24 @@ class Resource:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of multiprocessors."""
         return ctypes.c_uint.from_buffer(self.memory, _COUNT_AT).value
 
 
 class Multiprocessors:
-    """Those of a GPU that no context has yet.
+    """Multiprocessors of a GPU that no context uses yet.
 
     Parameters
     ----------
     driver
-        With the functions of CUDA's driver; the device must be in use already.
+        Library with the functions of CUDA's driver; the device must be in use already.
     device
-        Of those that the process sees.
+        Index among the devices that the process sees.
 
     Raises
     ------
     OSError
-        If the driver does not do what it is asked for.
+        If a function of the driver fails.
     """
 
     def __init__(self, driver: Any, device: int = 0) -> None:
@@ -72,15 +72,16 @@ class Multiprocessors:
 
     @contextmanager
     def stream(self, share_pct: float) -> Iterator[int]:
-        """Yield the handle of a stream whose kernels run on a share of all multiprocessors, on nobody else's.
+        """Yield the handle of a stream whose kernels run on a share of the multiprocessors that no other stream uses.
 
-        The share is rounded down to pairs, at least one: shares of a pair or more, together 100 percent, always fit.
-        Streams are never destroyed but used again: whoever frees pinned memory still asks the stream it was used on.
+        The share is rounded down to pairs, with a minimum of one pair. Shares of at least one pair that sum to 100
+        percent always fit. Streams are reused and never destroyed: freeing pinned memory queries the stream that used
+        the memory.
 
         Raises
         ------
         OSError
-            If so many are not left.
+            If too few multiprocessors are left.
         """
         wanted = max(2, int(self._all * share_pct / 100.0 + 1e-9) // 2 * 2)
         with self._lock:
@@ -93,10 +94,10 @@ class Multiprocessors:
                 returned.append(handle)
 
     def _take(self, wanted: int) -> Resource:
-        """Return ``wanted`` multiprocessors, split off from those that are left."""
-        if wanted >= self._left.count - 1:  # an odd one out cannot stay alone
+        """Split ``wanted`` multiprocessors off the remaining ones."""
+        if wanted >= self._left.count - 1:  # a single multiprocessor cannot remain
             if wanted > self._left.count:
-                raise OSError(f"{wanted} multiprocessors are wanted, {self._left.count} of {self._all} are left")
+                raise OSError(f"{wanted} multiprocessors are needed, {self._left.count} of {self._all} are left")
             part, self._left = self._left, Resource()
             return part
         part, rest, groups = Resource(), Resource(), ctypes.c_uint(1)
@@ -109,7 +110,7 @@ class Multiprocessors:
             ctypes.c_uint(IN_PAIRS),
             ctypes.c_uint(wanted),
         )
-        # What a split leaves can only be split again as the resource of a context.
+        # The rest of a split can only be split again as the resource of a context.
         self._call("cuGreenCtxGetDevResource", self._context(rest), rest.memory, ctypes.c_int(MULTIPROCESSORS))
         self._left = rest
         return part
@@ -134,12 +135,12 @@ class Multiprocessors:
 
 @cache
 def multiprocessors(load: Callable[[str], Any] = ctypes.CDLL) -> Multiprocessors:
-    """Return those of the first GPU that this process sees, the same object every time.
+    """Return the multiprocessors of the first GPU that this process sees; every call returns the same object.
 
     Raises
     ------
     OSError
-        If there is no driver, or one without green contexts.
+        If there is no driver or the driver has no green contexts.
     """
     try:
         return Multiprocessors(load(CUDA_DRIVER))

@@ -1,4 +1,4 @@
-"""Host of a replay: its GPUs and their free memory, its programs, its own free memory."""
+"""Properties of the host of a replay: its GPUs, their free memory, its programs, and its own free memory."""
 
 import ctypes
 import shutil
@@ -17,7 +17,7 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class HostGpu:
-    """A GPU of this host: what names it, its product, free memory, whether it is cut into MIG instances, its driver."""
+    """A GPU of this host: UUID, product, free memory, whether it is in MIG mode, and driver version."""
 
     uuid: str
     product: str
@@ -27,7 +27,7 @@ class HostGpu:
 
 
 def host_gpus() -> list[HostGpu]:
-    """Return the GPUs that the driver lists, none where there is no driver."""
+    """Return the GPUs that the driver lists; none if there is no driver."""
     found = query(["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"])
     gpus = []
     for line in (found or "").splitlines():
@@ -37,11 +37,11 @@ def host_gpus() -> list[HostGpu]:
 
 
 def query(command: list[str]) -> str | None:
-    """Return what a program prints, ``None`` where there is no such program or it fails."""
+    """Return the output of a program, or ``None`` if the program does not exist or fails."""
     if shutil.which(command[0]) is None:
         return None
     try:
-        done = subprocess.run(  # noqa: S603 - of the driver, found on the path
+        done = subprocess.run(  # noqa: S603 - a program of the driver, found on the path
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
         )
     except (OSError, subprocess.SubprocessError):
@@ -50,7 +50,7 @@ def query(command: list[str]) -> str | None:
 
 
 def free_memory_mib() -> float | None:
-    """Return the host's own free memory, where the system tells."""
+    """Return the host's free memory, or ``None`` if the system does not report it."""
     try:
         lines = _MEMORY.read_text(encoding="ascii").splitlines()
         return next(float(line.split()[1]) / 1024.0 for line in lines if line.startswith("MemAvailable:"))
@@ -59,7 +59,7 @@ def free_memory_mib() -> float | None:
 
 
 def has_green_contexts() -> bool:
-    """Whether the driver has green contexts with streams of their own, which came with its version 555."""
+    """Return whether the driver has green contexts with streams (version 555 or later)."""
     try:
         return hasattr(ctypes.CDLL(CUDA_DRIVER), "cuGreenCtxStreamCreate")
     except OSError:

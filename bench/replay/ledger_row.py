@@ -1,4 +1,4 @@
-"""A replay as a row of the ledger; needs all of the bench."""
+"""Ledger row of a replay; needs the full installation of the bench."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,20 +15,20 @@ from bench.task import Stage, Task
 from instances.files import plan_to_json
 
 SCHEDULER = "replay"
-"""Stands where other rows name who made the plan, which a plan file does not tell."""
+"""Name in the scheduler's place: a plan file does not name the scheduler of its plan."""
 
 
 def row_of_replay(order: ReplayOrder, values: dict[str, Any]) -> Row:
-    """Return the row of a replay: its plan as the judge sees it, with what was measured in place of a simulation.
+    """Return the row of a replay: the judged plan, with the measurements in place of a simulation.
 
-    Two replays are never the same run: its key is different every time.
+    Each replay is a run of its own: the start time is part of the key.
 
     Parameters
     ----------
     order
-        As asked for.
+        The request for the replay.
     values
-        What was measured, as JSON values.
+        The measurements as JSON values.
     """
     plan, instance = order.plans[0]
     settings, options = order.settings, order.options

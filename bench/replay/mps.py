@@ -1,4 +1,4 @@
-"""NVIDIA's Multi-Process Service: a control daemon of our own, or the one that runs already."""
+"""NVIDIA's Multi-Process Service: the control daemon that already runs, or one that the replay starts."""
 
 import os
 import shutil
@@ -18,17 +18,17 @@ PERCENTAGE, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVIC
 _PATIENCE_S = 20.0
 
 _GUARD = f'cat > /dev/null; echo quit | {MPS_CONTROL}; rm -rf "$1"'
-"""Waits for its input to end, which it does when the driver closes it or is killed; then ends the daemon."""
+"""Shell command that ends the daemon when its input ends, that is, when the driver closes it or is killed."""
 
 
 @contextmanager
 def daemon() -> Iterator[dict[str, str]]:
-    """Yield the variables by which clients find a control daemon; one that was started here is ended afterwards.
+    """Yield the variables by which clients find a control daemon; end the daemon afterwards if it was started here.
 
     Raises
     ------
     InputError
-        If none runs and none can be started.
+        If no daemon runs and none can be started.
     """
     if _running():
         yield {name: os.environ[name] for name in (PIPES, LOGS) if name in os.environ}
@@ -38,8 +38,8 @@ def daemon() -> Iterator[dict[str, str]]:
     for path in variables.values():
         Path(path).mkdir()
     environment = {**os.environ, **variables}
-    # Before the daemon, so that it is ended even if this process is killed while it starts; in a session of its own,
-    # out of the reach of Ctrl-C.
+    # The guard starts before the daemon, so that it ends the daemon even if this process is killed in between. Its own
+    # session keeps it from receiving Ctrl-C.
     guard = subprocess.Popen(  # noqa: S603 - a constant
         ["/bin/sh", "-c", _GUARD, "sh", folder],
         stdin=subprocess.PIPE,
@@ -64,19 +64,19 @@ def daemon() -> Iterator[dict[str, str]]:
 
 
 def client(share_pct: float, memory_mib: float | None) -> dict[str, str]:
-    """Return the variables of a client that gets a share of the multiprocessors and, where given, of the memory.
+    """Return the variables that limit a client to a share of the multiprocessors and, if given, to some memory.
 
-    The client sees one GPU, which is its device 0.
+    The client sees one GPU as its device 0.
     """
     limit = {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}
     return {PERCENTAGE: f"{share_pct:g}", **limit}
 
 
 def _start(environment: dict[str, str]) -> None:
-    # Into a file: a pipe would not end before the daemon that inherits it.
+    # The output goes to a file: a pipe stays open as long as the daemon that inherits it.
     with tempfile.TemporaryFile("w+") as printed:
         try:
-            subprocess.run(  # noqa: S603 - of the driver, found on the path
+            subprocess.run(  # noqa: S603 - a program of the driver, found on the path
                 [MPS_CONTROL, "-d"],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -92,9 +92,9 @@ def _start(environment: dict[str, str]) -> None:
 
 
 def _running() -> bool:
-    """Whether a control daemon answers where the environment says, or at the default place."""
+    """Return whether a control daemon answers in the folder that the environment names, or in the default one."""
     try:
-        asked = subprocess.run(  # noqa: S603 - of the driver, found on the path
+        asked = subprocess.run(  # noqa: S603 - a program of the driver, found on the path
             [MPS_CONTROL], input="get_server_list\n", capture_output=True, text=True, timeout=_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -103,6 +103,6 @@ def _running() -> bool:
 
 
 def _kill(pipes: Path) -> None:
-    """Kill the daemon that did not quit."""
+    """Kill a daemon that does not quit."""
     with suppress(OSError, ValueError):
         os.kill(int(Path(pipes, f"{MPS_CONTROL}.pid").read_text(encoding="ascii")), signal.SIGKILL)

@@ -1,7 +1,6 @@
-"""Read-only view of a GPU through NVIDIA's management library; no setting is ever changed.
+"""Read-only view of a GPU through NVIDIA's management library; it changes no setting.
 
-Functions and constants are those of the NVML reference. Where the host has no such library there is simply nothing to
-ask: ``Nvml.open`` returns ``None``.
+Functions and constants are those of the NVML reference. ``Nvml.open`` returns ``None`` on a host without the library.
 """
 
 import ctypes
@@ -18,7 +17,7 @@ SM_CLOCK = 1
 """``NVML_CLOCK_SM``."""
 
 INSTANT_POWER_FIELD = 186
-"""``NVML_FI_DEV_POWER_INSTANT``: in mW, where the plain reading is a mean over a second on recent GPUs."""
+"""``NVML_FI_DEV_POWER_INSTANT`` in mW; the plain reading is a mean over a second on recent GPUs."""
 
 UNSIGNED_INT_VALUE, UNSIGNED_LONG_VALUES = 1, (2, 3)
 """Types of a field's value."""
@@ -53,16 +52,16 @@ class _Field(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """A GPU at one moment; ``nan`` where it does not tell.
+    """State of a GPU at one moment; ``nan`` marks an unknown figure.
 
     Attributes
     ----------
     at_s
-        On the monotonic clock, which all processes of a host share.
+        Time on the monotonic clock, which all processes of a host share.
     power_w, frequency_mhz
-        Drawn now, and the clock of its multiprocessors.
+        Power draw, and clock of the multiprocessors.
     utilisation_pct
-        Part of the last sampling period in which some kernel ran.
+        Part of the last sampling period in which a kernel ran.
     """
 
     at_s: float
@@ -72,14 +71,14 @@ class GpuState:
 
 
 class Nvml:
-    """The GPU of one index, asked through the library.
+    """A GPU, queried through the library.
 
     Parameters
     ----------
     library
-        With NVML's functions.
+        Library with NVML's functions.
     index
-        Of the GPU.
+        Index of the GPU.
 
     Raises
     ------
@@ -100,7 +99,7 @@ class Nvml:
 
     @classmethod
     def open(cls, index: int = 0, load: Callable[[str], Any] = ctypes.CDLL) -> Self | None:
-        """Return the GPU of one index, or ``None`` where there is no library, driver or such GPU."""
+        """Return the GPU at ``index``, or ``None`` if there is no library, driver or such GPU."""
         try:
             return cls(load(LIBRARY), index)
         except OSError:
@@ -113,7 +112,7 @@ class Nvml:
         self.close()
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Release the library."""
         self._library.nvmlShutdown()
 
     def name(self) -> str:
@@ -132,11 +131,11 @@ class Nvml:
         return memory.free / 2**20, memory.total / 2**20
 
     def power_limit_w(self) -> float:
-        """Return the power that the GPU keeps to by lowering its clock."""
+        """Return the power limit that the GPU enforces by lowering its clock."""
         return self._number("nvmlDeviceGetEnforcedPowerLimit") / 1000.0
 
     def state(self) -> GpuState:
-        """Return how the GPU is now."""
+        """Return the current state of the GPU."""
         used = _Utilisation()
         busy = self._library.nvmlDeviceGetUtilizationRates(self._device, ctypes.byref(used)) == 0
         return GpuState(
@@ -157,7 +156,7 @@ class Nvml:
         return self._number("nvmlDeviceGetPowerUsage") / 1000.0
 
     def _number(self, function: str, *arguments: Any) -> float:
-        """Return what a function writes into its last argument, an unsigned integer; ``nan`` if it cannot tell."""
+        """Return the unsigned integer that a function writes into its last argument, or ``nan`` if it fails."""
         value = ctypes.c_uint()
         asked = getattr(self._library, function)(self._device, *arguments, ctypes.byref(value))
         return float(value.value) if asked == 0 else nan
@@ -169,14 +168,14 @@ class Nvml:
 
 
 class Sampler:
-    """Asks a GPU again and again in a thread of its own, from entering to leaving.
+    """Periodic sampler of a GPU's state, in its own thread, from entering to leaving the context.
 
     Parameters
     ----------
     nvml
-        Whom to ask.
+        The GPU.
     period_s
-        Between two samples.
+        Time between two samples.
 
     Attributes
     ----------

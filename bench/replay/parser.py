@@ -1,4 +1,4 @@
-"""A command line that needs nothing but Python: what is wrong with it is one line, as everywhere."""
+"""Argument parser of the standard library that reports errors in one line, as the other command lines do."""
 
 from argparse import ArgumentParser
 from typing import NoReturn
@@ -7,8 +7,8 @@ from instances.errors import InputError
 
 
 class Parser(ArgumentParser):
-    """Raises ``InputError`` where others print their usage and exit."""
+    """Argument parser that raises ``InputError`` instead of printing its usage and exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse what was typed."""
+        """Raise an ``InputError`` that points to the help."""
         raise InputError(self.prog, f"{message}; see `{self.prog} --help`")

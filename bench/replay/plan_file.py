@@ -1,4 +1,4 @@
-"""Plan files read with the standard library: a GPU host has neither pydantic nor the solvers."""
+"""Reader of plan files that needs only the standard library: a GPU host has neither pydantic nor the solvers."""
 
 import json
 import math
@@ -16,19 +16,19 @@ Value = TypeVar("Value")
 def read_embedded_plan(path: Path) -> tuple[Plan, Instance]:
     """Return the plan in the JSON file at ``path`` and the instance that it embeds.
 
-    Fields that a replay does not need are not looked at: ``bench verify`` judges a file.
+    Fields that a replay does not need are ignored; ``bench verify`` judges a whole file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is no plan, or only names its instance.
+        If the file cannot be read, is not a plan, or only names its instance.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(str(path), f"is no JSON: {error}") from None
+        raise InputError(str(path), f"is not JSON: {error}") from None
     file = _Entry(str(path), data)
     if isinstance(file.data.get("instance"), str):
         raise file.wrong("instance", "only names the instance; expected the instance itself, as `bench show` writes it")
@@ -37,11 +37,11 @@ def read_embedded_plan(path: Path) -> tuple[Plan, Instance]:
 
 
 class _Entry:
-    """An object of a file, and where in the file it is."""
+    """An object of a file, and its position in the file."""
 
     def __init__(self, where: str, data: object) -> None:
         if not isinstance(data, Mapping):
-            raise InputError(where, "is no object")
+            raise InputError(where, "is not a JSON object")
         self.where, self.data = where, data
 
     def wrong(self, key: str, problem: str) -> InputError:
@@ -89,7 +89,9 @@ class _Entry:
 def _instance(entry: _Entry) -> Instance:
     objective = entry.text("throughput_of" if entry.data.get("objective") == "throughput" else "objective")
     if objective not in list(Objective) or objective == Objective.COLOCATION or entry.data.get("applications"):
-        raise entry.wrong("objective", "is not one of workloads under SLOs: nothing else is replayed")
+        raise entry.wrong(
+            "objective", "cannot be replayed; expected an objective over workloads with SLOs, without applications"
+        )
     return Instance(
         name=entry.text("name"),
         objective=Objective(objective),
@@ -121,5 +123,5 @@ def _gpulet(entry: _Entry, instance: Instance) -> Gpulet:
         for slot in entry.entries("slots")
     )
     if len(slots) > 1 and cycle_ms is None:
-        raise entry.wrong("duty_cycle_ms", f"is missing; {len(slots)} slots that take turns need a period")
+        raise entry.wrong("duty_cycle_ms", f"is missing; {len(slots)} slots that take turns need a duty cycle")
     return Gpulet(entry.whole("share_units"), slots, cycle_ms)

@@ -1,4 +1,4 @@
-"""Predictions of the performance model and the simulator for a plan that is replayed; needs the whole package."""
+"""Predictions of the performance model and the simulator for a replayed plan; needs the full installation."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from instances import Instance, Plan
 
 
 def predict(values: dict[str, Any], plan: Plan, instance: Instance, settings: Settings) -> None:
-    """Put the prediction beside what was measured: into ``workloads`` and ``slots``.
+    """Add the predictions to the measurements in ``workloads`` and ``slots``.
 
     Parameters
     ----------
     values
-        As ``bench.replay.result.to_json`` returns them.
+        The result of ``bench.replay.result.to_json``.
     plan, instance
-        That was replayed from beginning to end.
+        The plan that served the whole replay, and its instance.
     settings
-        Of the replay: the simulation has the same requests.
+        Settings of the replay: the simulation has the same requests.
     """
     if no_simulation(plan, instance) is not None:
         return
@@ -31,7 +31,7 @@ def predict(values: dict[str, Any], plan: Plan, instance: Instance, settings: Se
 
 
 def _gpu_ms(plan: Plan, instance: Instance) -> dict[tuple[int, int, str], float]:
-    """Return the GPU time of a full batch beside all neighbours, by GPU, gpulet and workload."""
+    """Return the GPU time of a full batch with all neighbours active, by GPU, gpulet and workload."""
     found = {}
     laid_out = iter(sites(plan, instance, instance))
     for pool in instance.gpus:

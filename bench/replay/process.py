@@ -18,14 +18,14 @@ from typing import Any
 Message = dict[str, Any]
 
 LOG_TAIL_BYTES = 2000
-"""Of what a process printed, this much is told when it fails."""
+"""Length of the end of a process's output that is read for its error message."""
 
 _PIECE_BYTES = 2**16
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Clock:
-    """Milliseconds since the beginning of a replay, the same in all of its processes."""
+    """Milliseconds since the beginning of a replay, on one clock for all of its processes."""
 
     def __init__(self, zero_ns: int) -> None:
         self._zero_ns = zero_ns
@@ -36,7 +36,7 @@ class Clock:
 
 
 class Channel:
-    """One end of a conversation between the driver and one of its processes: JSON, a message to a line."""
+    """One end of the socket between the driver and one of its processes; a message is one line of JSON."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
@@ -48,12 +48,12 @@ class Channel:
         return self.end.fileno()
 
     def say(self, **message: object) -> None:
-        """Send a message; to somebody who is gone it goes nowhere."""
+        """Send a message; it is lost if the other end is closed."""
         with self._speaking, suppress(BrokenPipeError, ConnectionResetError):
             self.end.sendall(json.dumps(message).encode() + b"\n")
 
     def read(self) -> list[Message] | None:
-        """Wait for messages and return them; ``None`` when the other end is gone."""
+        """Wait for messages and return them, or ``None`` if the other end is closed."""
         try:
             piece = self.end.recv(_PIECE_BYTES)
         except ConnectionResetError:
@@ -64,7 +64,7 @@ class Channel:
         return [json.loads(line) for line in lines]
 
     def messages(self) -> Iterator[Message]:
-        """Yield what comes until the other end is gone."""
+        """Yield messages until the other end is closed."""
         while (found := self.read()) is not None:
             yield from found
 
@@ -75,13 +75,13 @@ class Child:
     Parameters
     ----------
     module
-        That it runs; gets the descriptor of its end of the channel as its one argument.
+        Module that it runs; its only argument is the descriptor of its end of the channel.
     order
         The first message.
     descriptors
-        That it inherits.
+        File descriptors that it inherits.
     environment
-        Variables beyond the driver's own.
+        Variables in addition to those of the driver.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Child:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in ``end``
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         with theirs:
-            # In a session of its own: a Ctrl-C is for the driver, which then ends everybody in order.
+            # Its own session: only the driver receives Ctrl-C, and then ends all processes in order.
             self.process = subprocess.Popen(  # noqa: S603 - our own module
                 [sys.executable, "-m", module, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -105,7 +105,7 @@ class Child:
         self.channel.say(**order)
 
     def log_tail(self) -> str:
-        """Return the last line of what it printed."""
+        """Return the last line of its output."""
         size = os.fstat(self._log.fileno()).st_size
         tail = os.pread(self._log.fileno(), LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES))
         lines = tail.decode(errors="replace").strip().splitlines()
@@ -116,7 +116,7 @@ class Child:
         self.channel.end.close()
 
     def end(self, patience_s: float) -> int:
-        """Wait for the process to end, kill it and all it started when it does not; return its exit code."""
+        """Wait for the process to end, kill its process group, and return its exit code."""
         self.hang_up()
         try:
             self.process.wait(patience_s)
@@ -131,13 +131,13 @@ class Child:
 
 
 def run_child(main: Callable[[Channel, Iterator[Message]], None], arguments: Sequence[str]) -> None:
-    """Be the process behind a ``Child``: run ``main`` with the channel and its messages."""
+    """Run ``main`` with the channel and its messages, in the process that a ``Child`` started."""
     channel = Channel(socket.socket(fileno=int(arguments[0])))
     main(channel, channel.messages())
 
 
 def end_with(messages: Iterator[Message]) -> None:
-    """End this process as soon as the driver hangs up; whatever it still says is ignored."""
+    """End this process as soon as the driver closes the channel; ignore all messages before that."""
 
     def listen() -> None:
         for _ in messages:
@@ -148,15 +148,15 @@ def end_with(messages: Iterator[Message]) -> None:
 
 
 def stay_on(cores: Sequence[int]) -> None:
-    """Run on ``cores`` only, where the system can do that."""
+    """Restrict this process to ``cores``, if the system supports it."""
     if cores and sys.platform == "linux":
         os.sched_setaffinity(0, cores)
 
 
 def go_first() -> None:
-    """Run this thread ahead of all ordinary ones as soon as it wakes, where the system permits it.
+    """Give this thread priority over all ordinary threads, if the system permits it.
 
-    A core that is busy otherwise keeps who wakes waiting for milliseconds.
+    Without priority, a thread that wakes on a busy core waits for milliseconds.
     """
     if sys.platform == "linux":
         with suppress(PermissionError):
@@ -165,7 +165,7 @@ def go_first() -> None:
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into an exception, and ignore those that come while it is dealt with."""
+    """Turn the first Ctrl-C or SIGTERM into an exception, and ignore further ones while it is handled."""
     wanted = (signal.SIGINT, signal.SIGTERM)
 
     def end(number: int, _: FrameType | None) -> None:

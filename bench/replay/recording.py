@@ -1,4 +1,4 @@
-"""Settings of a replay besides its plans, and the events during it."""
+"""Options of a replay and the record of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from bench.simulation.settings import Settings
 
 
 class ReplayFailedError(Exception):
-    """Something that a replay cannot go on without went wrong."""
+    """Failure that ends a replay, such as a first plan that cannot be served."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How models are served, and when the second plan takes over.
+    """Options for serving models and for the switch to the second plan.
 
     Attributes
     ----------
     half
-        Half precision.
+        Whether models run in half precision.
     graphs
-        CUDA graphs.
+        Whether batches run as CUDA graphs.
     switch_at_s
-        When the change to the second plan begins, in seconds of what is measured.
+        Measured second at which the switch to the second plan begins.
     """
 
     half: bool = False
@@ -34,7 +34,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlace:
-    """A slot by the number that requests name: its sheet, its executor and what that slot is."""
+    """Position of a slot: the number of its serving plan, its executor, and the slot itself."""
 
     sheet: int
     executor: Executor
@@ -43,7 +43,7 @@ class SlotPlace:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A worker that did not serve to the end: the sheet and the executor it failed with, and why."""
+    """Failure of an executor during the replay: the number of its serving plan, the executor, and the reason."""
 
     sheet: int
     executor: Executor
@@ -52,26 +52,26 @@ class Failure:
 
 @dataclass(slots=True)
 class Recording:
-    """What happened in a replay.
+    """Record of a replay.
 
     Attributes
     ----------
     sheets, settings
-        As asked for.
+        The serving plans and the settings of the replay.
     places
-        All slots.
+        All slots; requests refer to a slot by its index here.
     requests
         Records of ``bench.replay.requests.REQUEST``.
     times_ms
-        Of each slot that served: its timeout, and what a full batch took when it was timed.
+        Timeout, and time of a full batch during the warm-up, of each slot that served.
     failures
-        Workers that did not serve to the end.
+        Executors that failed.
     began_ms, switched_ms, drained_ms
-        When the change to the second plan began, requests went to it, the first plan's last worker was done.
+        Start of the switch to the second plan, first routing to the second plan, end of the first plan's last worker.
     gpus
-        What the GPUs said while it was measured, by position.
+        Samples of the GPUs during the measurement, by position.
     wall_s
-        All of it.
+        Wall time of the whole replay.
     """
 
     sheets: Sequence[Sheet]

@@ -1,4 +1,4 @@
-"""All requests of a replay, drawn before it begins, in memory that its processes share."""
+"""Requests of a replay, drawn before it begins and kept in memory that its processes share."""
 
 import mmap
 import os
@@ -32,11 +32,12 @@ REQUEST = np.dtype(
         ("outcome", "i4"),
     ]
 )
-"""A request: when it was to come, was sent, was read by its worker, was started, and when its result was there; of its
-batch, the upload, the computation and the size. Moments count from the beginning of the replay.
+"""Record of a request. The times ``due_ms`` (scheduled arrival), ``sent_ms``, ``taken_ms`` (read by its worker),
+``started_ms`` and ``done_ms`` count from the beginning of the replay. ``upload_ms``, ``compute_ms`` and ``size`` are
+those of its batch.
 
-``workload`` is its position in the sheet, ``slot`` counts through the executors of all sheets; ``outcome`` is one of
-those below.
+``workload`` is its position in the serving plan. ``slot`` counts through the executors of all serving plans.
+``outcome`` is ``WAITING``, ``SERVED`` or ``DROPPED``.
 """
 
 WAITING, SERVED, DROPPED = 0, 1, 2
@@ -44,35 +45,35 @@ WAITING, SERVED, DROPPED = 0, 1, 2
 NO_SLOT = -1
 
 MOST_REQUESTS = 20_000_000
-"""Of one replay: 1.4 GB."""
+"""Largest number of requests in one replay: 1.4 GB."""
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - nothing gets a name there
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the files there have no names
 _HEADER_BYTES = 64
 
 
 def draw(sheets: Sequence[Sheet], settings: Settings, switch_at_s: float | None) -> Records:
-    """Return the requests of a replay in the order of time: those of a simulation with the same settings.
+    """Return the requests of a replay in the order of time; a simulation with the same settings has the same requests.
 
     Parameters
     ----------
     sheets
-        What is served, and after a switch instead.
+        The serving plan, and the one after a switch if there is one.
     settings
-        Arrivals, seed, and how long.
+        Arrivals, seed and durations.
     switch_at_s
-        From when on requests come at the rates of the second sheet, in seconds of what is measured.
+        Measured second from which requests arrive at the rates of the second serving plan.
 
     Raises
     ------
     InputError
-        If they are too many.
+        If there are too many requests.
     """
     end_ms = 1000.0 * (settings.warmup_s + settings.seconds)
     change_ms = end_ms if switch_at_s is None else 1000.0 * (settings.warmup_s + switch_at_s)
     most_rps = max(sum(customer.offered_rps for customer in sheet.workloads) for sheet in sheets)
     if most_rps * end_ms / 1000.0 > MOST_REQUESTS:
-        expected = f"expected at most {MOST_REQUESTS / most_rps:,.0f} s with the warm-up"
-        raise InputError("seconds", f"are too many for {most_rps:,.0f} requests/s; {expected}")
+        expected = f"expected at most {MOST_REQUESTS / most_rps:,.0f} s including the warm-up"
+        raise InputError("seconds", f"are too many at {most_rps:,.0f} requests/s; {expected}")
     times_ms, workloads = [np.empty(0)], [np.empty(0, dtype=np.int32)]
     for sheet, from_ms, to_ms in zip(sheets, (0.0, change_ms), (change_ms, end_ms), strict=False):
         for w, customer in enumerate(sheet.workloads):
@@ -90,12 +91,12 @@ def draw(sheets: Sequence[Sheet], settings: Settings, switch_at_s: float | None)
 
 
 class SharedRequests:
-    """Requests in a file without a name: whatever becomes of the processes, nothing is left behind.
+    """Requests in a file without a name, which the system removes even after a crash.
 
     Parameters
     ----------
     descriptor
-        Of the file, as it was inherited.
+        Inherited descriptor of the file.
 
     Attributes
     ----------
@@ -111,8 +112,8 @@ class SharedRequests:
 
     @classmethod
     def holding(cls, requests: Records) -> "SharedRequests":
-        """Return ``requests`` in a file of their own."""
-        # Containers often have only 64 MiB there.
+        """Return ``requests`` in a new file."""
+        # /dev/shm has only 64 MiB in many containers.
         fits = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _HEADER_BYTES + requests.nbytes
         with tempfile.TemporaryFile(dir=_MEMORY if fits else None) as file:
             file.write(bytes(_HEADER_BYTES))
@@ -122,7 +123,7 @@ class SharedRequests:
 
     @property
     def sheet(self) -> int:
-        """Which sheet serves those who come now: 0, and 1 after a switch."""
+        """Number of the active serving plan: 0, and 1 after the switch."""
         return int(self._sheet[0])
 
     @sheet.setter

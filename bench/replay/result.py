@@ -1,4 +1,4 @@
-"""Result of a replay: the schema of a simulation, and fields that only a replay has."""
+"""Result of a replay: the schema of a simulation plus fields of its own."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,10 +13,10 @@ from bench.simulation.result import RequestCounts, Served, Simulated, served
 from instances.arrays import Flags, Floats
 
 LATEST_MS = 1.0
-"""A replay whose load generator was later than this at P99 did not offer the load that it says."""
+"""Largest P99 lateness of the load generator in a valid replay; beyond it, the offered load differs from the plan's."""
 
 PARTS = ("queue", "upload", "compute", "feedback")
-"""Of a latency: until its batch starts; to the device; there; until the result is in the host's hands."""
+"""Parts of a latency: wait until the batch starts, copy to the device, computation, return to the host."""
 
 
 NOTHING_REPLAYED: dict[str, Any] = {
@@ -28,11 +28,11 @@ NOTHING_REPLAYED: dict[str, Any] = {
     "switch": None,
     "gpus": [],
 }
-"""What a simulation in the place of a replay says of all that only a replay knows."""
+"""Values of the replay's own fields in the result of a simulation."""
 
 
 def to_json(course: Recording) -> dict[str, Any]:
-    """Return all that a replay measured as JSON values."""
+    """Return the measurements of a replay as JSON values."""
     found = measured(course)
     values = found.to_json()
     requests = course.requests[_while_measured(course)]
@@ -57,16 +57,16 @@ def to_json(course: Recording) -> dict[str, Any]:
 
 
 def measured(course: Recording) -> Simulated:
-    """Return what became of the requests that were due while it was measured."""
+    """Return the results of the requests that were due during the measurement."""
     requests = course.requests[_while_measured(course)]
     workloads = tuple(_served(course, w, requests[requests["workload"] == w]) for w in range(_workloads(course)))
     return Simulated(workloads, (), course.settings.seconds, course.wall_s)
 
 
 def split(requests: Records) -> dict[str, dict[str, float] | None]:
-    """Return the parts of the latencies of those served, and their batches: mean and percentiles.
+    """Return mean and percentiles of the parts of the latency, and of the batch size, over the served requests.
 
-    Parts are in ms and add up to the latency, request by request.
+    The parts of a request are in ms and add up to its latency.
     """
     done = requests[requests["outcome"] == SERVED]
     queue_ms, latency_ms = done["started_ms"] - done["due_ms"], done["done_ms"] - done["due_ms"]
@@ -77,16 +77,16 @@ def split(requests: Records) -> dict[str, dict[str, float] | None]:
 
 
 def lateness(requests: Records) -> dict[str, float] | None:
-    """Return how late requests were sent, in ms: mean, P50, P90, P99 and the largest."""
+    """Return mean, P50, P90, P99 and maximum of the delay with which requests were sent, in ms."""
     return _spread((requests["sent_ms"] - requests["due_ms"])[requests["slot"] != NO_SLOT])
 
 
 def invalid(late: dict[str, float] | None) -> str | None:
-    """Return why a replay whose load generator was so late is not valid, ``None`` where it is."""
+    """Return the reason why such lateness of the load generator makes a replay invalid, or ``None`` if it is valid."""
     if late is None:
         return "no request was sent"
     if late["p99"] > LATEST_MS:
-        return f"the load generator was {late['p99']:.2f} ms late at P99; at most {LATEST_MS:g} ms count as in time"
+        return f"the load generator was {late['p99']:.2f} ms late at P99; a valid replay has at most {LATEST_MS:g} ms"
     return None
 
 
@@ -114,7 +114,7 @@ def _served(course: Recording, w: int, requests: Records) -> Served:
 
 
 def _slot(course: Recording, requests: Records, number: int) -> dict[str, Any]:
-    """Return what became of one slot's batches; ``gpu_ms`` is the median computation of the full ones."""
+    """Return the results of one slot; ``gpu_ms`` is the median computation time of its full batches."""
     place = course.places[number]
     serving = place.serving
     mine = requests[(requests["slot"] == number) & (requests["outcome"] == SERVED)]
@@ -137,10 +137,10 @@ def _slot(course: Recording, requests: Records, number: int) -> dict[str, Any]:
 
 
 def _switch(course: Recording) -> dict[str, Any] | None:
-    """Return how the change to the second plan went: moments in seconds of what is measured, and who felt it.
+    """Return the times of the switch to the second plan, in measured seconds, and its effect on each workload.
 
-    A workload is without service from when its first request is sent to a worker of the second plan until that worker
-    has it: the first plan's workers serve all that were sent to them.
+    A workload is without service from the due time of its first request for a slot of the second plan until the worker
+    of that slot reads the request. The workers of the first plan serve all requests that they were sent.
     """
     if len(course.sheets) == 1:
         return None
@@ -166,7 +166,7 @@ def _switch(course: Recording) -> dict[str, Any] | None:
 
 
 def _takeovers_ms(course: Recording, w: int) -> Iterator[float]:
-    """Yield how long the first request took to each of a workload's slots in the second plan."""
+    """Yield, for each slot of a workload in the second plan, how long its first request took to reach the worker."""
     for number, place in enumerate(course.places):
         mine = course.requests[(course.requests["slot"] == number) & (course.requests["taken_ms"] != 0.0)]
         if place.sheet == 1 and place.serving.workload == w and len(mine):
@@ -185,7 +185,7 @@ def _workloads(course: Recording) -> int:
 
 
 def _spread(values: Floats) -> dict[str, float] | None:
-    """Return mean, P50, P90, P99 and maximum; ``None`` of nothing."""
+    """Return mean, P50, P90, P99 and maximum, or ``None`` if there are no values."""
     if not len(values):
         return None
     p50, p90, p99 = (float(q) for q in np.quantile(values, (0.5, 0.9, 0.99), method="inverted_cdf"))
@@ -193,7 +193,7 @@ def _spread(values: Floats) -> dict[str, float] | None:
 
 
 def _means(samples: list[dict[str, float]]) -> dict[str, float | None]:
-    """Return the mean of each quantity over the samples that tell it."""
+    """Return the mean of each quantity over the samples in which it is known."""
     found: dict[str, float | None] = {"samples": len(samples)}
     for name in ("power_w", "frequency_mhz", "utilisation_pct"):
         told = [sample[name] for sample in samples if not np.isnan(sample[name])]

@@ -1,4 +1,4 @@
-"""The course of a replay: workers start, warm up and are timed; requests come; perhaps another plan takes over."""
+"""Driver of a replay: it starts and times the workers, serves the requests, and switches to a second plan if asked."""
 
 import fcntl
 import os
@@ -21,10 +21,10 @@ from bench.simulation.settings import Settings
 from instances import InputError
 
 START_LIMIT_S = 300.0
-"""For all workers of a plan to load their models and warm up."""
+"""Time limit for all workers of a plan to load their models and warm up."""
 
 DRAIN_LIMIT_S = 10.0
-"""After the last request; who is not served by then counts as unfinished."""
+"""Time limit after the last request; requests not served by then count as unfinished."""
 
 _HEAD_START_S = 0.3
 _PATIENCE_S = 5.0
@@ -39,25 +39,25 @@ def replay(
     options: ReplayOptions | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Recording:
-    """Replay a plan, and a second one that takes over; whatever happens, nothing that was started keeps running.
+    """Replay a plan and, if given, a second plan that replaces it; end all started processes in any case.
 
     Parameters
     ----------
     sheets
-        One or two.
+        One or two serving plans.
     backend
-        On which.
+        Hardware, and how gpulets share it.
     settings
-        Arrivals, seed, durations, and whether hopeless requests are dropped.
+        Arrivals, seed, durations, and whether requests that already miss their SLO are dropped.
     options
         See ``ReplayOptions``.
     say
-        Told what is going on.
+        Takes progress messages.
 
     Raises
     ------
     InputError
-        If the host lacks something, or the two sheets are not about the same workloads.
+        If the host lacks something, or the two serving plans have different workloads or SLOs.
     ReplayFailedError
         If the first plan cannot be served at all.
     """
@@ -82,19 +82,19 @@ def replay(
 
 def _check(sheets: Sequence[Sheet], settings: Settings, options: ReplayOptions) -> None:
     if find_spec("torch") is None:
-        raise InputError("replay", "needs PyTorch; install torch, or use --backend sim where all of the bench is")
+        raise InputError("replay", "needs PyTorch; install torch, or use --backend sim with a full installation")
     if len(sheets) == 1 and options.switch_at_s is not None:
-        raise InputError("--switch-at", "needs the plan that takes over; see --then")
+        raise InputError("--switch-at", "needs a second plan; give it with --then")
     if len(sheets) > 1:
         first, second = ([(w.id, w.slo_ms) for w in sheet.workloads] for sheet in sheets)
         if first != second:
-            raise InputError("--then", "its instance has other workloads or SLOs than the first plan's")
+            raise InputError("--then", "its instance has other workloads or SLOs than that of the first plan")
         if options.switch_at_s is None or not 0.0 <= options.switch_at_s < settings.seconds:
             raise InputError("--switch-at", f"expected a time from 0 to {settings.seconds:g} s, the time measured")
 
 
 class _Worker:
-    """A worker and what its executors have said so far, by the kind of message."""
+    """A worker and the messages of its executors so far, by kind of message."""
 
     def __init__(self, child: Child, executors: Sequence[int]) -> None:
         self.child, self.executors = child, executors
@@ -102,7 +102,7 @@ class _Worker:
 
 
 class _Stage:
-    """Everything that runs in a replay.
+    """Processes of a replay: the load generator and the workers.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class _Stage:
     shared
         The requests.
     variables
-        Of the environment of all workers.
+        Environment variables of all workers.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class _Stage:
         for number in range(len(self._executors)):
             self._inboxes[number], self._outboxes[number] = os.pipe()
             if sys.platform == "linux":
-                with suppress(OSError):  # a user has only so many large pipes
+                with suppress(OSError):  # the system limits the large pipes of a user
                     fcntl.fcntl(self._outboxes[number], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return self
 
@@ -183,9 +183,9 @@ class _Stage:
             self._say("the second plan was not ready before the end")
 
     def _change(self) -> None:
-        """Get the second plan's workers ready beside those that serve, hand over, and let the first plan's end.
+        """Prepare the workers of the second plan while the first plan serves, switch, and let the first workers end.
 
-        Shadow processes, as in InSS (Sec. 5.5) and gpulet (Sec. 4.6).
+        These are the shadow processes of InSS (Sec. 5.5) and gpulet (Sec. 4.6).
         """
         course = self.course
         assert self._options.switch_at_s is not None
@@ -224,19 +224,19 @@ class _Stage:
         }
         descriptors = (self._shared.descriptor, *self._outboxes.values())
         self._generator = Child("bench.replay.generator", order, descriptors)
-        # Workers see the end of what they are sent when the generator closes its copy.
+        # Workers see the end of their requests when the generator closes its copy.
         while self._outboxes:
             os.close(self._outboxes.popitem()[1])
 
     def _ready(self, s: int) -> bool:
-        """Start the workers of a sheet, have them load and warm up, and time batches; return whether all could."""
+        """Start, warm up and time the workers of a serving plan; return whether all of them succeed."""
         first = sum(len(sheet.executors) for sheet in self.course.sheets[:s])
         crews = self._backend.crews(self.course.sheets[s])
         self._say(f"starting {len(crews)} workers")
         new = [self._started(crew, first) for crew in crews]
         self._hear(new, "ready", True)
         for place in range(max(len(executor.slots) for executor in self.course.sheets[s].executors)):
-            # All gpulets at once, the slots of each one after the other: as they will serve.
+            # As during serving, all gpulets run at once, and the slots of a gpulet run one after the other.
             for worker in self._of(s):
                 worker.child.channel.say(measure=place)
             self._hear(new, "measured", place)
@@ -246,11 +246,11 @@ class _Stage:
         return True
 
     def _of(self, s: int) -> list[_Worker]:
-        """Return the workers of a sheet that are there."""
+        """Return the live workers of a serving plan."""
         return [worker for worker in self._workers if self._executors[worker.executors[0]][0] == s]
 
     def _dismiss(self, s: int) -> None:
-        """End the workers of a sheet, which serve nobody."""
+        """End the workers of a serving plan that serves no requests."""
         for worker in self._of(s):
             self._workers.remove(worker)
             worker.child.end(0.0)
@@ -283,7 +283,7 @@ class _Stage:
         return worker
 
     def _serve(self, s: int) -> None:
-        """Let the workers of a sheet serve, and wait until they do."""
+        """Start serving with the workers of a serving plan, and wait until all of them serve."""
         mine = self._of(s)
         for worker in mine:
             worker.child.channel.say(zero_ns=self._zero_ns)
@@ -296,7 +296,7 @@ class _Stage:
                 self.course.times_ms.update({slot: tuple(pair) for slot, pair in zip(own, times_ms, strict=False)})
 
     def _hear(self, workers: Sequence[_Worker], kind: str, wanted: object) -> None:
-        """Wait until all executors of ``workers`` that are still there have said ``kind``, where given so and so."""
+        """Wait until every executor of the live ``workers`` has sent ``kind``, with the value ``wanted`` if given."""
 
         def said(worker: _Worker) -> bool:
             return all(
@@ -312,7 +312,7 @@ class _Stage:
                     self._fail(worker, f"was not ready after {START_LIMIT_S:g} s")
 
     def _listen_until(self, reached: Callable[[], bool], limit_s: float | None = None) -> bool:
-        """Listen to everybody until something is reached or the time is up; return whether it is reached."""
+        """Read messages until ``reached`` holds or the time is up; return whether it holds."""
         deadline = None if limit_s is None else time.monotonic() + limit_s
         while not reached():
             if deadline is not None and time.monotonic() > deadline:
@@ -321,7 +321,7 @@ class _Stage:
         return True
 
     def _listen(self) -> None:
-        """Listen to everybody for a moment, and note who is gone."""
+        """Read messages of all processes for a moment, and note processes that ended."""
         talking = {worker.child.channel: worker for worker in self._workers}
         generator = [] if self._generator is None else [self._generator.channel]
         readable, _, _ = select.select([*talking, *generator], [], [], 0.05)
@@ -354,7 +354,7 @@ class _Stage:
         self._fail(worker, f"its worker {_death(code)}{': ' if tail else ''}{tail}")
 
     def _fail(self, worker: _Worker, reason: str) -> None:
-        """Note that the executors of a worker that are not done, and have not said why, will not be."""
+        """Note a failure for each executor of a worker that is neither done nor already failed."""
         for number, said in worker.said.items():
             if not {"done", "failed"} & said.keys():
                 said["failed"] = reason
@@ -366,7 +366,7 @@ class _Stage:
         self._say(f"{_named(self.course.sheets[s], executor)}: {reason}")
 
     def _watch_gpus(self, stack: ExitStack) -> dict[int, Sampler]:
-        """Ask the GPUs how they are, where there are any, until ``stack`` is closed."""
+        """Sample the state of the GPUs, if there are any, until ``stack`` is closed."""
         found = {}
         if self._backend.device != "cpu":
             for gpu in range(len(self.course.sheets[0].gpu_types)):
@@ -377,7 +377,7 @@ class _Stage:
 
 
 def _named(sheet: Sheet, executor: Executor) -> str:
-    """Say which executor is meant: ``GPU 0, gpulet 1 (w2)``."""
+    """Return the name of an executor in messages, such as ``GPU 0, gpulet 1 (w2)``."""
     ids = ", ".join(sheet.workloads[slot.workload].id for slot in executor.slots)
     return f"GPU {executor.gpu}, gpulet {executor.gpulet} ({ids})"
 

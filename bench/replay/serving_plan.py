@@ -1,4 +1,4 @@
-"""Serving plan of a replay: a plan with everything that the serving processes need to know."""
+"""Serving plan of a replay: a plan with all data that the serving processes need."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -16,15 +16,15 @@ class Serving:
     Attributes
     ----------
     workload
-        Its position in the sheet.
+        Position of its workload in the serving plan.
     model, batch, rate_rps, slo_ms
-        As planned.
+        Values of the plan and the workload.
     rule, cycle_ms
-        By which its timeout is: see ``dispatch_timeout_ms``.
+        SLO rule and duty cycle, which set its timeout: see ``dispatch_timeout_ms``.
     latency_buffer
-        Factor on the time of a batch where that is set against the SLO.
+        Factor on the time of a batch when it is compared with the SLO.
     memory_mib
-        What the catalogue says that it takes.
+        Its memory according to the catalogue.
     """
 
     workload: int
@@ -38,23 +38,23 @@ class Serving:
     memory_mib: float
 
     def timeout_ms(self, full_ms: float) -> float:
-        """Return after how long a batch is ready that is not full, where a full one takes ``full_ms``."""
+        """Return the timeout after which a partial batch is ready, if a full batch takes ``full_ms``."""
         promised_ms = self.latency_buffer * full_ms
         return dispatch_timeout_ms(self.rule, self.slo_ms, self.batch, self.rate_rps, self.cycle_ms, promised_ms)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the slot as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return what ``to_json`` wrote as ``data``."""
+        """Return the slot that ``to_json`` wrote."""
         return cls(**data | {"rule": SloRule(data["rule"])})
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What runs one batch at a time: a gpulet, by its GPU and its place there, its share in percent, and its slots."""
+    """A gpulet, which runs one batch at a time: its GPU, its position there, its share in percent, and its slots."""
 
     gpu: int
     gpulet: int
@@ -63,13 +63,13 @@ class Executor:
 
     @property
     def memory_mib(self) -> float:
-        """Of all its slots."""
+        """Memory of all its slots."""
         return sum(slot.memory_mib for slot in self.slots)
 
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """A workload: its id, SLO, and the rate at which its requests are let in."""
+    """A workload: its id, its SLO, and the rate of the requests that are sent."""
 
     id: str
     slo_ms: float
@@ -78,16 +78,16 @@ class Customer:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A plan to be replayed.
+    """Serving plan: a plan in the form in which it is replayed.
 
     Attributes
     ----------
     name
-        Of its instance.
+        Name of its instance.
     gpu_types
-        Of the plan's GPUs, by position.
+        Types of the plan's GPUs, by position.
     workloads
-        In the order of the instance.
+        Workloads in the order of the instance.
     executors
         All gpulets with slots, GPU by GPU.
     """
@@ -99,23 +99,23 @@ class Sheet:
 
     @classmethod
     def of(cls, plan: Plan, instance: Instance) -> Self:
-        """Make the sheet of a plan for ``instance``.
+        """Return the serving plan of ``plan`` for ``instance``.
 
         Raises
         ------
         InputError
-            If it is of a kind that cannot be replayed, or is none for this instance.
+            If plans of this kind cannot be replayed, or the plan does not belong to the instance.
         """
         if instance.objective is Objective.COLOCATION:
-            raise InputError("plan", "cannot be replayed: best-effort jobs have no requests to be on time")
+            raise InputError("plan", "cannot be replayed: best-effort jobs have no requests with an SLO")
         if instance.applications:
             raise InputError("plan", "cannot be replayed: requests of applications visit several workloads")
         if instance.partition is Partition.MIG:
-            raise InputError("plan", "cannot be replayed: a replay cuts no GPU into MIG instances")
+            raise InputError("plan", "cannot be replayed: a replay does not create MIG instances")
         offered = offered_rps(plan, instance)
         executors = tuple(_executors(plan, instance))
         if not executors:
-            raise InputError("plan", "cannot be replayed: it serves nothing")
+            raise InputError("plan", "cannot be replayed: it has no slots")
         return cls(
             instance.name,
             tuple(gpu.type for gpu in plan.gpus),
@@ -124,7 +124,7 @@ class Sheet:
         )
 
     def memory_mib(self, gpu: int) -> float:
-        """What the catalogue says that all slots on a GPU take."""
+        """Return the memory of all slots on a GPU according to the catalogue."""
         return sum(executor.memory_mib for executor in self.executors if executor.gpu == gpu)
 
 

@@ -1,4 +1,4 @@
-"""A worker: the process that holds the models of its executors and serves their requests in batches."""
+"""Worker process of a replay: it holds the models of its executors and serves their requests in batches."""
 
 import os
 import queue
@@ -17,24 +17,24 @@ from bench.replay.requests import DROPPED, SERVED, SharedRequests
 from bench.replay.serving_plan import Serving
 
 _READ_BYTES = 2**16
-"""At a time; a multiple of the size of a message, none of which is ever cut in two."""
+"""Bytes per read; a multiple of the message size, so that a read never splits a message."""
 
 
 class ExecutorThread(threading.Thread):
-    """One executor in a thread of its own: all that it does on its device it does there.
+    """Thread of one executor, which does all its work on the device.
 
     Parameters
     ----------
     order
-        Of the worker.
+        The driver's order to the worker.
     number
-        Which of its executors this is.
+        Position of this executor in the order.
     shared
         The requests.
     channel
-        To the driver; everything said there names the executor.
+        Channel to the driver; each message names the executor.
     stop
-        Becomes readable when the driver is gone.
+        Descriptor that becomes readable when the driver ends.
     """
 
     def __init__(self, order: Message, number: int, shared: SharedRequests, channel: Channel, stop: int) -> None:
@@ -47,10 +47,10 @@ class ExecutorThread(threading.Thread):
         self.commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Load the models, then do what the driver asks for, to the end of serving."""
+        """Load the models, then follow the driver's commands until serving ends."""
         try:
             self._run()
-        except BaseException as error:  # noqa: BLE001 - told to the driver, whatever it is
+        except BaseException as error:  # noqa: BLE001 - every error is reported to the driver
             self._say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
     def _run(self) -> None:
@@ -77,7 +77,7 @@ class ExecutorThread(threading.Thread):
             self._say(done=True)
 
     def _serve(self, turns: Turns, nets: list[Any], clock: Clock) -> None:
-        """Serve until the generator has closed the inbox and nobody waits, or the driver is gone."""
+        """Serve until the generator has closed the inbox and no request waits, or the driver has ended."""
         sources = [self._inbox, self._stop]
         while True:
             ready_ms, place = turns.next()
@@ -95,7 +95,7 @@ class ExecutorThread(threading.Thread):
                 self._start(turns, place, now_ms, nets, clock)
 
     def _take_in(self, turns: Turns, clock: Clock) -> bool:
-        """Put those who have come into their lines; return whether more may come."""
+        """Put the new requests into their queues; return whether more can arrive."""
         piece = os.read(self._inbox, _READ_BYTES)
         now_ms = clock()
         due_ms, taken_ms = self._requests["due_ms"], self._requests["taken_ms"]
@@ -123,7 +123,7 @@ class ExecutorThread(threading.Thread):
 
 
 def main(channel: Channel, messages: Iterator[Message]) -> None:
-    """Serve what the driver orders; leave when all is served, or the driver is gone."""
+    """Serve the slots of the driver's order; return when all requests are served or the driver has ended."""
     order = next(messages)
     stay_on(order["cores"])
     shared = SharedRequests(order["requests"])
@@ -136,7 +136,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
                 executor.commands.put(message)
         os.close(stopping)
         if not all(executor.serving.is_set() for executor in executors):
-            os._exit(1)  # who still loads or measures does not look at the pipe
+            os._exit(1)  # an executor that still loads or measures does not read the pipe
 
     threading.Thread(target=listen, name="listener", daemon=True).start()
     for executor in executors:

@@ -1,1 +1,1 @@
-"""Schedulers by name: where they are registered, and their parameters."""
+"""Registry of the schedulers, and their parameters."""

@@ -1,7 +1,7 @@
-"""A scheduler's parameters are its dataclass fields; ``--param name.field=value`` sets one, ``v1,v2`` sweeps it.
+"""Parameters of schedulers: their dataclass fields, which ``--param name.field=value`` sets and ``v1,v2`` sweeps.
 
-A field of type ``Path`` is a file. What is in it is part of its value: ``policy.pt#3f9c2a1b0d4e`` names the file and
-how the SHA-256 of its content begins, so that a run with another content is another run.
+A field of type ``Path`` is a file, and its content is part of the value. ``policy.pt#3f9c2a1b0d4e`` has the file's name
+and the beginning of the SHA-256 of its content, so a run with another content is another run.
 """
 
 import math
@@ -19,7 +19,7 @@ from bench.api import Scheduler
 from instances.errors import InputError, unknown_name
 
 MOST_VARIANTS = 1000
-"""Of one scheduler in one command."""
+"""Largest number of variants of one scheduler in one command."""
 
 _DIGEST_LENGTH = 12
 
@@ -28,7 +28,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a scheduler: its name, its type, and its value as JSON (``None`` where it must be given)."""
+    """Parameter of a scheduler: its name, its type, and its value as JSON (``None`` if it has no default)."""
 
     name: str
     type: str
@@ -37,14 +37,14 @@ class Parameter:
 
     @property
     def is_file(self) -> bool:
-        """Whether it names a file: its value also says what is in it."""
+        """Whether it names a file, so that its value includes a digest of the content."""
         return "Path" in self.type
 
 
 def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return ``NAME.FIELD=VALUE`` texts as values by field by scheduler; the last one wins.
+    """Return ``NAME.FIELD=VALUE`` texts as values by scheduler and field; the last one wins.
 
-    Fields are checked where the scheduler is loaded.
+    Fields are checked when the scheduler is loaded.
 
     Raises
     ------
@@ -64,19 +64,19 @@ def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dic
 
 
 def variants(overrides: Mapping[str, str], name: str) -> list[dict[str, str]]:
-    """Return every combination of values that commas part: ``{"a": "1,2", "b": "3,4"}`` are four variants.
+    """Return every combination of comma-separated values: ``{"a": "1,2", "b": "3,4"}`` gives four variants.
 
     Parameters
     ----------
     overrides
-        Values by field; nothing is one variant, the defaults.
+        Values by field; an empty mapping gives one variant, the defaults.
     name
-        Of the scheduler, for messages.
+        Name of the scheduler, for messages.
 
     Raises
     ------
     InputError
-        If a value of several is empty, or there are more than ``MOST_VARIANTS``.
+        If one of several values is empty, or there are more than ``MOST_VARIANTS``.
     """
     values: dict[str, list[str]] = {}
     for field, text in overrides.items():
@@ -85,18 +85,18 @@ def variants(overrides: Mapping[str, str], name: str) -> list[dict[str, str]]:
             raise InputError(f"--param {name}.{field}={text}", "has an empty value; write VALUE,VALUE")
     count = math.prod(len(each) for each in values.values())
     if count > MOST_VARIANTS:
-        raise InputError(f"--param {name}", f"its values make {count} variants; at most {MOST_VARIANTS} are run")
+        raise InputError(f"--param {name}", f"its values make {count} variants; expected {MOST_VARIANTS} or fewer")
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
 def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: str) -> Scheduler:
-    """Make the scheduler with ``overrides`` in place of its defaults; ``name`` is for messages.
+    """Return the scheduler with ``overrides`` in place of its defaults; ``name`` is for messages.
 
     Raises
     ------
     InputError
-        For an unknown field, a value that is not of the field's type, one that the scheduler itself refuses with a
-        ``ValueError``, and a field without default that is not given.
+        If a field is unknown, a value has the wrong type, the scheduler refuses a value with a ``ValueError``, or a
+        field without default is not given.
     """
     known = _fields(scheduler)
     for field in overrides:
@@ -104,7 +104,7 @@ def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: 
             raise unknown_name(f"--param {name}.{field}", "parameter", field, list(known))
     for field, definition in known.items():
         if _required(definition) and field not in overrides:
-            raise InputError(f"--param {name}.{field}", f"{name} cannot run without it: it has no default")
+            raise InputError(f"--param {name}.{field}", f"{name} needs a value for it, as it has no default")
     hints = get_type_hints(scheduler)
     values = {
         field: parse_value(text, hints[field], f"--param {name}.{field}={text}") for field, text in overrides.items()
@@ -122,7 +122,7 @@ def parse_value(text: str, hint: Any, where: str) -> object:
     Raises
     ------
     InputError
-        If it is not one, or if the type cannot be written on a command line.
+        If it is not a value of that type, or values of that type cannot be written on a command line.
     """
     if get_origin(hint) in (UnionType, Union):
         options = get_args(hint)
@@ -145,7 +145,7 @@ def parse_value(text: str, hint: Any, where: str) -> object:
                 raise ValueError
             return number
     except (KeyError, ValueError):
-        raise InputError(where, f'"{text}" is no {_in_words(hint)}') from None
+        raise InputError(where, f'"{text}" is not a {_in_words(hint)}') from None
     if hint is str:
         return text
     if hint is Path:
@@ -154,13 +154,13 @@ def parse_value(text: str, hint: Any, where: str) -> object:
 
 
 def _file(text: str, where: str) -> Path:
-    """Return the file that ``text`` names, as people do or as its value in a row does."""
-    path, _, digest = (text, "", "") if isfile(text) else text.rpartition("#")  # noqa: PTH113 - of impossible names false
+    """Return the file that ``text`` names, with or without the digest that the values in rows have."""
+    path, _, digest = (text, "", "") if isfile(text) else text.rpartition("#")  # noqa: PTH113 - false for invalid names
     if not isfile(path):  # noqa: PTH113
         raise InputError(where, f'there is no file "{path or text}"')
     found = Path(path)
     if digest and digest != _digest(found):
-        raise InputError(where, f'"{path}" is another file by now: its SHA-256 begins with {_digest(found)}')
+        raise InputError(where, f'"{path}" has changed since: its SHA-256 begins with {_digest(found)}')
     return found
 
 
@@ -176,7 +176,7 @@ def _first_match(text: str, options: Sequence[Any], hint: Any, where: str) -> ob
         except InputError:
             if len(options) == 1:
                 raise
-    raise InputError(where, f'"{text}" is no {type_name(hint)}')
+    raise InputError(where, f'"{text}" is not of type {type_name(hint)}')
 
 
 def _chosen(text: str, choices: Mapping[str, object], where: str) -> object:
@@ -186,16 +186,16 @@ def _chosen(text: str, choices: Mapping[str, object], where: str) -> object:
 
 
 def _in_words(hint: type) -> str:
-    return {bool: "true or false", int: "whole number", float: "number"}[hint]
+    return {bool: "Boolean (true or false)", int: "whole number", float: "number"}[hint]
 
 
 def type_name(hint: Any) -> str:
-    """Return a type as people write it, such as ``int | None``."""
+    """Return the name of a type as in source code, such as ``int | None``."""
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
 def describe_parameters(scheduler: type[Scheduler], made: Scheduler | None) -> tuple[Parameter, ...]:
-    """Return the parameters of a scheduler, with the values of ``made`` (or no values where it could not be made)."""
+    """Return the parameters of a scheduler, with the values of ``made``, or without values if it is ``None``."""
     hints = get_type_hints(scheduler)
     return tuple(
         Parameter(
@@ -217,7 +217,7 @@ def _required(field: "Field[Any]") -> bool:
 
 
 def _as_json(value: object) -> object:
-    """Return a value as one that JSON can hold and that tells different values apart."""
+    """Return a value as a JSON value; different values give different JSON values."""
     if isinstance(value, Enum):
         return _as_json(value.value)
     if isinstance(value, Path):

@@ -1,4 +1,4 @@
-"""Schedulers by name: entry points of the group ``bench.schedulers``, and classes in files; none is imported here."""
+"""Registry of the schedulers: entry points of the group ``bench.schedulers`` and classes in files, none imported."""
 
 import sys
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ FILE = "file"
 """Distribution of a scheduler in a file; its version is the SHA-256 of the file."""
 
 RESERVED = ("@", ",", "=")
-"""``b@a``, ``a,b`` and ``a.parameter=value`` are written with them."""
+"""Characters with a meaning on the command line: ``b@a``, ``a,b`` and ``a.parameter=value``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Entry:
     Attributes
     ----------
     name
-        What people call it.
+        Registered name.
     target
-        Where it is, as ``module:attribute``.
+        Location of the class as ``module:attribute``.
     distribution, version
-        What it came with.
+        Distribution that registers it.
     problem
-        Why nobody can use what is registered so, or an empty text.
+        Reason why it cannot be used, or an empty text.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """Return the registered schedulers by name, sorted.
 
-    A name that two distributions register has a ``problem``: neither is more right than the other.
+    A name that two distributions register has a ``problem``, because neither takes precedence.
     """
     found: dict[str, Entry] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -72,21 +72,21 @@ def _origin(entry: Entry) -> str:
 
 
 def _name_problem(name: str) -> str:
-    """Return why nobody can write ``name`` on a command line, or an empty text."""
+    """Return why ``name`` cannot be written on a command line, or an empty text."""
     if name != name.strip() or not name.isprintable() or any(sign in name for sign in RESERVED):
-        return f"the name has spaces around it or one of {' '.join(RESERVED)}, which the command line needs for itself"
+        return f"the name has spaces around it or one of {' '.join(RESERVED)}, which the command line reserves"
     return ""
 
 
 def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers") -> tuple[Entry, ...]:
     """Return the schedulers that ``spec`` names, in the order in which they run.
 
-    ``b@a`` runs ``a`` first and hands its plan to ``b`` as ``run.start``.
+    ``b@a`` runs ``a`` first and passes its plan to ``b`` as ``run.start``.
 
     Raises
     ------
     InputError
-        If a name is missing, unknown, or not to be used.
+        If a name is missing, unknown, or has a ``problem``.
     """
     stages = []
     for name in (part.strip() for part in reversed(spec.split("@"))):
@@ -133,7 +133,7 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
     Raises
     ------
     InputError
-        If there is no such class, it is no scheduler, or its file has changed.
+        If there is no such class, it is not a scheduler, or its file has changed.
     """
     module, _, attribute = target.rpartition(":")
     in_file = FILE_MARK in target
@@ -141,7 +141,7 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
         raise InputError(module, "has changed since this run was planned; run it again")
     names = attribute.split(".") if in_file else [*module.split("."), *attribute.split(".")]
     if not all(part.isidentifier() for part in names):
-        raise InputError(target, "is no place of a class; expected MODULE:CLASS")
+        raise InputError(target, "is not the location of a class; expected MODULE:CLASS")
     try:
         found = attrgetter(attribute)(_file_module(Path(module)) if in_file else import_module(module))
     except ModuleNotFoundError as error:
@@ -155,7 +155,9 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
     missing = [name for name in ("name", "objectives", "schedule") if not hasattr(found, name)]
     if not isinstance(found, type) or missing:
         lack = f" without {', '.join(missing)}" if missing else ""
-        raise InputError(target, f"is a {type(found).__name__}{lack}; a scheduler is a class as in bench.api.Scheduler")
+        raise InputError(
+            target, f"is a {type(found).__name__}{lack}; expected a class that implements bench.api.Scheduler"
+        )
     return found
 
 

@@ -1,1 +1,1 @@
-"""Request-level simulation of a plan: arrivals, queues, batches, and what co-located batches do to each other."""
+"""Request-level simulation of a plan: arrivals, queues, batches, and interference between co-located batches."""

@@ -1,4 +1,4 @@
-"""Requests that visit several workloads: who comes next, and when a whole request is done."""
+"""Requests of applications, which visit several workloads: order of the stages and end-to-end latency."""
 
 from typing import NamedTuple
 
@@ -15,16 +15,16 @@ NONE = -1
 
 
 class Flow(NamedTuple):
-    """How requests of applications go from stage to stage; without applications every array is empty or ``NONE``.
+    """Stage graph of the applications; without applications every array is empty or ``NONE``.
 
     Attributes
     ----------
     application
-        Of each workload, or ``NONE``, shape (workloads,).
+        Application of each workload, or ``NONE``, shape (workloads,).
     stages, slo_ms
-        Of each application: how many stages it has, and its end-to-end SLO.
+        Number of stages and end-to-end SLO of each application.
     before
-        Stages that precede each workload's, shape (workloads,).
+        Number of direct predecessors of each workload's stage, shape (workloads,).
     first_after, after
         The stages after workload w are ``after[first_after[w]]`` to ``after[first_after[w + 1] - 1]``.
     """
@@ -38,28 +38,28 @@ class Flow(NamedTuple):
 
 
 class Underway(NamedTuple):
-    """Requests of applications that are not done, in rows by number since ``base``; and what became of the others.
+    """Unfinished requests of applications, in rows by number since ``base``, and counts of the finished ones.
 
     Attributes
     ----------
     base
         Number of the request in row 0 of each application, shape (applications,).
     arrived_ms
-        Shape (applications, rows).
+        Arrival times, shape (applications, rows).
     done_ms
-        When the last stage that is done was; the same shape.
+        End of the latest finished stage, shape (applications, rows).
     stages_left
-        Stages not done; ``NONE`` once one was dropped; the same shape.
+        Number of unfinished stages, or ``NONE`` after a stage dropped the request, shape (applications, rows).
     missing
-        Stages before that are not done, shape (workloads, rows).
+        Number of unfinished preceding stages, shape (workloads, rows).
     ready_ms
-        When the last of those was done, the same shape.
+        End of the latest preceding stage, shape (workloads, rows).
     histogram
         End-to-end latencies, shape (applications, BINS).
     served, late, dropped
-        Requests measured, shape (applications,).
+        Measured requests, shape (applications,).
     largest_ms
-        The longest latency measured, the same shape.
+        Largest measured latency, shape (applications,).
     """
 
     base: Ints
@@ -76,7 +76,7 @@ class Underway(NamedTuple):
 
 
 def flow_of(instance: Instance) -> Flow:
-    """Return the flow of an instance's applications."""
+    """Return the stage graph of an instance's applications."""
     count, where = len(instance.workloads), instance.workload_index
     application = np.full(count, NONE, dtype=np.int64)
     before, after = np.zeros(count, dtype=np.int64), [[] for _ in range(count)]  # type: ignore[var-annotated]
@@ -119,7 +119,7 @@ def nobody_underway(flow: Flow) -> Underway:
 def stage_done(
     flow: Flow, underway: Underway, workload: int, request: int, done_ms: float, from_ms: float, to_ms: float
 ) -> None:
-    """Note that a request has passed a stage; measure it if that was its last."""
+    """Record that a request has finished a stage; measure the request if that was its last stage."""
     one = flow.application[workload]
     row = request - underway.base[one]
     if underway.stages_left[one, row] == NONE:
@@ -141,7 +141,7 @@ def stage_done(
 
 @njit(cache=True)
 def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, from_ms: float, to_ms: float) -> None:
-    """Note that a request was dropped at a stage: it is lost as a whole."""
+    """Record that a stage dropped a request; the whole request then counts as dropped."""
     one = flow.application[workload]
     row = request - underway.base[one]
     if underway.stages_left[one, row] != NONE:
@@ -150,16 +150,16 @@ def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, f
 
 
 def with_rows(underway: Underway, flow: Flow, base: Ints, drawn_before: Ints, times_ms: list[Floats]) -> Underway:
-    """Return the state with rows for requests just drawn, behind those of the ones still underway.
+    """Return the state with rows for new requests, after the rows of the unfinished ones.
 
     Parameters
     ----------
     underway, flow
-        Of the applications.
+        State and stage graph of the applications.
     base
-        Number of the oldest request of each application that is still underway.
+        Number of the oldest unfinished request of each application.
     drawn_before, times_ms
-        Of each application: how many requests it had before the new ones, and when these come.
+        Number of earlier requests of each application, and arrival times of the new ones.
     """
     first, new = base - underway.base, [len(times) for times in times_ms]
     kept = [int(end - start) for end, start in zip(drawn_before, base, strict=True)]

@@ -1,4 +1,4 @@
-"""Arrivals of requests: one endless stream for each workload, the same whatever plan serves it."""
+"""Arrivals of requests: one endless stream per workload, independent of the plan that serves it."""
 
 import math
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from instances.errors import unknown_name
 DEFAULT_BURSTINESS = 3.0
 
 LEAST_BURSTINESS, MOST_BURSTINESS = 0.01, 100.0
-"""Far beyond, gaps are all equal or nearly all 0, and drawing enough of them takes for ever."""
+"""Range of the burstiness. Far outside it, gaps are all equal, or nearly all 0 and too many to draw."""
 
 
 class Process(StrEnum):
-    """How requests follow each other.
+    """Kind of arrival process.
 
-    ``constant``: at equal distances. ``poisson``: independently. ``gamma``: in bursts, with gaps of a coefficient of
-    variation above 1. ``trace``: independently, at a rate that changes from second to second.
+    ``constant``: equal gaps. ``poisson``: independent arrivals. ``gamma``: gamma-distributed gaps; a coefficient of
+    variation above 1 gives bursts. ``trace``: independent arrivals with a rate that changes every second.
     """
 
     CONSTANT = "constant"
@@ -34,16 +34,16 @@ class Process(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """The process behind every stream of a simulation.
+    """Arrival process of all streams of a simulation.
 
     Attributes
     ----------
     process
-        Its kind.
+        Kind of process.
     burstiness
         Coefficient of variation of the gaps of ``gamma``; 1 is Poisson.
     trace
-        Of ``trace``: its shape, scaled to each workload's rate.
+        Shape of the rate for ``trace``, scaled to each workload's rate.
     """
 
     process: Process = Process.POISSON
@@ -52,31 +52,31 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         if (self.process is Process.TRACE) != (self.trace is not None):
-            raise InputError("arrivals", "a trace belongs to the process `trace` and to no other")
+            raise InputError("arrivals", "expected a trace for the process `trace` and for no other process")
         if not LEAST_BURSTINESS <= self.burstiness <= MOST_BURSTINESS:
             expected = f"expected a number from {LEAST_BURSTINESS:g} to {MOST_BURSTINESS:g}"
             raise InputError("arrivals", f"burstiness {self.burstiness:g}; {expected}")
 
     @property
     def label(self) -> str:
-        """How people name it: what ``parse_arrivals`` reads, or the name of the trace."""
+        """Name for people: the text that ``parse_arrivals`` reads, or the name of the trace."""
         if self.process is Process.GAMMA:
             return f"gamma:{self.burstiness:g}"
         return self.trace.name if self.trace is not None else str(self.process)
 
     @property
     def identity(self) -> str:
-        """What tells two of them apart: the label and, of a trace, what is in it."""
+        """Text that identifies the arrivals: the label and, for a trace, its fingerprint."""
         return self.label if self.trace is None else f"{self.label} {self.trace.fingerprint}"
 
 
 def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
-    """Return the arrivals that ``text`` names: a process, ``gamma:CV``, or the file of a trace.
+    """Return the arrivals that ``text`` names: a process, ``gamma:CV``, or a trace file.
 
     Raises
     ------
     InputError
-        If it is neither, or the file holds no trace; ``where`` names who asked.
+        If ``text`` is neither, or the file is not a trace; ``where`` is the location in the error.
     """
     name, _, burstiness = text.partition(":")
     if name in (Process.CONSTANT, Process.POISSON) and not burstiness:
@@ -85,7 +85,9 @@ def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
         try:
             return Arrivals(Process.GAMMA, float(burstiness or DEFAULT_BURSTINESS))
         except ValueError:
-            raise InputError(where, f'"{text}"; expected a burstiness behind the colon, such as gamma:3') from None
+            raise InputError(
+                where, f'"{text}"; expected a burstiness (a number) after the colon, such as gamma:3'
+            ) from None
     path = Path(text)
     if path.is_file():
         return Arrivals(Process.TRACE, trace=read_trace(path))
@@ -96,22 +98,22 @@ def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
 
 
 class Stream:
-    """The requests of one workload, in the order of time.
+    """Requests of one workload, in the order of time.
 
     Parameters
     ----------
     arrivals
-        The process.
+        Arrival process.
     rate_rps
         Mean rate, above 0.
     seed
-        Of the simulation.
+        Seed of the simulation.
     name
-        Of the workload: streams of different workloads are independent, those of the same workload always the same.
+        Name of the workload. Streams with different names are independent; the same name gives the same stream.
     """
 
     _FEWEST = 64
-    """Gaps drawn at a time."""
+    """Smallest number of gaps that are drawn at a time."""
 
     def __init__(self, arrivals: Arrivals, rate_rps: float, seed: int, name: str) -> None:
         self._arrivals = arrivals
@@ -123,7 +125,7 @@ class Stream:
         self._waiting = np.empty(0)
 
     def until(self, limit_ms: float) -> Floats:
-        """Return the requests up to ``limit_ms``, in ms, that no earlier call has returned."""
+        """Return the arrival times up to ``limit_ms``, in ms, after those of earlier calls."""
         parts = [self._waiting]
         while not len(parts[-1]) or parts[-1][-1] <= limit_ms:
             parts.append(self._more(limit_ms))
@@ -133,7 +135,7 @@ class Stream:
         return times_ms[:taken]
 
     def _more(self, limit_ms: float) -> Floats:
-        """Draw the next requests, about as many as come until ``limit_ms``."""
+        """Draw the next requests, approximately up to ``limit_ms``."""
         number = max(self._FEWEST, math.ceil(self._rate_rps * limit_ms / 1000.0 * 1.01) - self._count)
         self._count += number
         period_ms = 1000.0 / self._rate_rps
@@ -144,7 +146,7 @@ class Stream:
             gaps = self._random.standard_gamma(shape, number) / shape
         else:
             gaps = self._random.standard_exponential(number)
-        # Times at rate 1, added one after the other: in whatever pieces they are drawn, they are the same.
+        # Times at rate 1, summed one after the other, so that they do not depend on the pieces they are drawn in.
         gaps[0] += self._units
         units = np.cumsum(gaps, out=gaps)
         self._units = float(units[-1])

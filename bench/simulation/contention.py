@@ -1,4 +1,4 @@
-"""Speed of overlapping batches: the performance model, evaluated whenever one starts or ends."""
+"""Speed of overlapping batches: the performance model, evaluated whenever a batch starts or ends."""
 
 from bench.simulation.applications import NONE
 from bench.simulation.layout import Records
@@ -12,7 +12,7 @@ from instances.tables import Tables
 def retime(
     tables: Tables, executors: Records, slots: Records, state: Records, scratch: Floats, e: int, now_ms: float
 ) -> None:
-    """Give every batch on an executor's GPU the pace that it has beside those running now."""
+    """Update the speed of every batch on an executor's GPU, given the batches that run now."""
     running = 0
     l2, dram, power = 0.0, 0.0, 0.0
     for other in range(executors[e].first, executors[e].end):
@@ -44,7 +44,7 @@ def _retime_by_pairs(
     now_ms: float,
     running: int,
 ) -> None:
-    """Do the same where interference is that of pairs."""
+    """Update the speeds for performance models with pairwise interference."""
     row = 0
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
@@ -64,7 +64,7 @@ def _retime_by_pairs(
 
 @inlined
 def _set_pace(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
-    """Let a batch go on at the pace at which all of it would take ``whole_ms``."""
+    """Continue a batch at the speed at which the whole batch takes ``whole_ms``."""
     if state[e].since_ms < now_ms:
         part = (now_ms - state[e].since_ms) / state[e].whole_ms
         state[e].left = max(0.0, state[e].left - part)

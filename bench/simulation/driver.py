@@ -1,4 +1,4 @@
-"""The course of a simulation: windows of arrivals go in, the event loop goes on, what was measured comes out."""
+"""Driver of a simulation: it feeds windows of arrivals to the event loop and collects the measurements."""
 
 import math
 import time
@@ -20,32 +20,32 @@ from instances import Application, Instance, Partition, Plan
 from instances.arrays import Floats, Ints
 
 REQUESTS_AT_ONCE = 200_000
-"""Requests in memory at a time, about."""
+"""Approximate number of requests in memory at a time."""
 
 _NOBODY: tuple[Floats, Ints] = np.empty(0), np.empty(0, dtype=np.int64)
 
 LONGEST_DRAIN_S = 60.0
-"""How long after the last measured arrival the simulation goes on; who is not served by then counts as unfinished."""
+"""Longest simulated time after the last measured arrival; requests not served by then count as unfinished."""
 
 
 class Simulation:
-    """The course of one simulation: of a plan, or of one after the other.
+    """Simulation of a plan, or of several plans in succession.
 
     Parameters
     ----------
     plan, instance, settings, truth
         See ``bench.plan_simulation.simulate``.
     streams
-        Requests by workload (or application) where not all are of the kind that ``settings`` name.
+        Requests by workload or application, in place of those that ``settings`` define.
 
     Attributes
     ----------
     now_ms
-        Simulated time: all that happens until then has happened.
+        Simulated time; all events up to it are processed.
     came
-        Measured requests that have come, of each workload.
+        Number of measured requests of each workload that have arrived.
     measured
-        What became of them, by workload; complete up to the last ``tally``.
+        Measurements by workload, complete up to the last ``tally``.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Simulation:
         self.drawn = np.zeros(len(instance.applications), dtype=np.int64)
 
     def _laid_out(self, plan: Plan) -> tuple[list[GpuGroup], Routing]:
-        """Return the GPUs of ``plan`` before anybody comes, and where requests go."""
+        """Return the idle GPUs of ``plan`` and the routing of requests to its slots."""
         parts: list[GpuGroup] = []
         first = 0
         for site in sites(plan, self.instance, self.truth):
@@ -97,7 +97,7 @@ class Simulation:
         return parts, routing
 
     def _streams(self) -> dict[str, Stream]:
-        """One stream for each workload outside applications, and one for each application."""
+        """Return one stream per workload outside applications, and one per application."""
         settings = self.settings
         rates = {
             workload.id: self.offered[workload.id]
@@ -112,7 +112,7 @@ class Simulation:
         return min(self.offered[stage] for stage in application.stages)
 
     def run(self) -> Generator[float, None, Simulated]:
-        """Simulate to the end, pausing after every window of arrivals to say what part is done."""
+        """Simulate to the end; yield the finished fraction after every window of arrivals."""
         while self.now_ms < self.terms.to_ms:
             self.advance(min(self.now_ms + self.window_ms, self.terms.to_ms))
             yield self.now_ms / self.terms.to_ms
@@ -120,7 +120,7 @@ class Simulation:
         return self.found()
 
     def advance(self, until_ms: float) -> None:
-        """Let requests come, and happen what happens, up to ``until_ms``."""
+        """Draw requests and process all events up to ``until_ms``."""
         while self.now_ms < until_ms:
             self.now_ms = min(self.now_ms + self.window_ms, until_ms)
             self._let_in(self.now_ms)
@@ -128,17 +128,17 @@ class Simulation:
                 part.advance(self.terms, self.routing, self.flow, self.underway, self.now_ms)
 
     def drain(self) -> None:
-        """Go on until everybody measured is served, for a while at most."""
+        """Continue until all measured requests are served, for at most ``LONGEST_DRAIN_S``."""
         window_ms = min(self.window_ms, 2.0 * max((w.slo_ms for w in self.instance.workloads), default=0.0))
         while self._measured_wait() and self.now_ms < self.terms.to_ms + 1000.0 * LONGEST_DRAIN_S:
             self.advance(self.now_ms + window_ms)
 
     def exchange(self, plan: Plan) -> None:
-        """Go on with another plan, on the same GPUs by position; not for instances with applications.
+        """Switch to another plan on the same GPUs, by position; not for instances with applications.
 
-        Gpulets of the same share, batches and workloads on the same GPU are the same processes and go on. Batches in
-        flight elsewhere end where they are, at the pace of those that began with them; who waits moves to the new
-        plan's slots.
+        Gpulets with the same share, batches and workloads on the same GPU are the same processes and continue. Other
+        in-flight batches end on the old plan and slow only each other. Waiting requests move to the slots of the new
+        plan.
         """
         waiting_ms = not_running_ms(self.parts, len(self.instance.workloads))
         before, old = self.plan, self.parts
@@ -156,7 +156,7 @@ class Simulation:
             self._refill(part, new)
 
     def tally(self) -> None:
-        """Bring ``measured`` up to date."""
+        """Add the counts of all GPUs to ``measured``."""
         for part in self.parts:
             part.move_measured(self.measured)
 
@@ -169,7 +169,7 @@ class Simulation:
         )
 
     def _let_in(self, until_ms: float) -> None:
-        """Draw the requests up to ``until_ms`` and put each behind those that wait for the same slot."""
+        """Draw the requests up to ``until_ms`` and append each to the queue of its slot."""
         new = self._nobody()
         of_applications = self._draw_applications(until_ms)
         for w, workload in enumerate(self.instance.workloads):
@@ -190,7 +190,7 @@ class Simulation:
         return [_NOBODY] * len(self.routing.slot)
 
     def _send(self, w: int, times_ms: Floats, request: Ints, new: list[tuple[Floats, Ints]]) -> None:
-        """Send requests of a workload to its slots; without any they are dropped."""
+        """Send requests of a workload to its slots; drop them if the workload has no slot."""
         mine = self.routing.slot[self.routing.first[w] : self.routing.first[w + 1]]
         if len(mine) == 0:
             self._turn_away(w, times_ms, request)
@@ -215,11 +215,11 @@ class Simulation:
                 np.add.at(self.measured.by_second[outcome][:, w], second, 1)
 
     def _count(self, times_ms: Floats) -> int:
-        """Return how many requests are measured."""
+        """Return the number of measured requests."""
         return int(np.searchsorted(times_ms, self.terms.to_ms) - np.searchsorted(times_ms, self.terms.from_ms))
 
     def _refill(self, part: GpuGroup, new: Sequence[tuple[Floats, Ints]]) -> None:
-        """Lay the requests that wait and the new ones side by side, with room for those of later stages."""
+        """Join the waiting and the new requests of each slot, and leave room for requests from earlier stages."""
         pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
         at = 0
         for slot, w in enumerate(part.site.slots["workload"]):
@@ -233,7 +233,7 @@ class Simulation:
         part.arrivals_ms, part.request = np.concatenate(pieces_ms), np.concatenate(pieces_request)
 
     def _draw_applications(self, until_ms: float) -> list[tuple[Floats, Ints]]:
-        """Draw the requests of applications, and keep rows for them and for those underway."""
+        """Draw the requests of applications, and keep rows for them and for the unfinished ones."""
         oldest, before, found = self.drawn.copy(), self.drawn.copy(), []
         for part in self.parts:
             for slot, application in enumerate(part.site.slots["application"]):
@@ -250,7 +250,7 @@ class Simulation:
         return found
 
     def found(self) -> Simulated:
-        """Return what was measured."""
+        """Return the result of the simulation."""
         self.tally()
         seconds = self.settings.seconds
         workloads = tuple(self._of_workload(w) for w in range(len(self.instance.workloads)))
@@ -273,7 +273,7 @@ class Simulation:
         counts = self.measured.counts[w]
         came = int(self.came[w])
         if self.flow.before[w] > 0:
-            came = int(counts["arrived"])  # those lost at an earlier stage never came here
+            came = int(counts["arrived"])  # a request dropped at an earlier stage does not arrive here
         return served(
             workload.id,
             workload.slo_ms,

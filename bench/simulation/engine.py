@@ -1,4 +1,4 @@
-"""The event loop: batches start and end on executors, and slow each other while they overlap."""
+"""Event loop of the simulation: batches start and end on executors, and slow each other while they overlap."""
 
 import numpy as np
 
@@ -36,30 +36,30 @@ def advance(
     scratch: Floats,
     until_ms: float,
 ) -> None:
-    """Go on until all that happens up to ``until_ms`` has happened.
+    """Process all events up to ``until_ms``.
 
-    GPUs without applications do not depend on each other and are simulated one by one; with applications a batch on one
-    GPU may send requests to the next, and all events come in the order of time.
+    Without applications, GPUs do not depend on each other and are simulated one by one. With applications, a batch on
+    one GPU may send requests to another GPU, so all events are processed in the order of time.
 
     Parameters
     ----------
     tables, executors, slots, times
         See ``Site``.
     terms
-        What is asked for.
+        Settings of the simulation.
     arrivals_ms, request
-        Requests of every slot side by side, nondecreasing within a slot and complete up to ``until_ms``; their numbers
-        within their application.
+        Arrival times of all slots, concatenated, nondecreasing within a slot and complete up to ``until_ms``; numbers
+        of the requests within their application.
     queues, state
-        Records of ``QUEUE`` and ``STATE``: advanced.
+        Records of ``QUEUE`` and ``STATE``; updated in place.
     counts, histogram, by_second
-        See ``Measured``: added to.
+        See ``Measured``; updated in place.
     routing, flow, underway
-        Of applications.
+        Routing to slots; stage graph and unfinished requests of applications.
     scratch
-        Room for the demands of a GPU's residents, shape (executors, 3).
+        Buffer for the demands of a GPU's residents, shape (executors, 3).
     until_ms
-        In simulated time.
+        Simulated time.
     """
     for e in range(len(state)):
         if state[e].slot == NONE:
@@ -91,7 +91,7 @@ def advance(
                     )  # fmt: skip
                 state[e].slot = NONE
                 _plan(executors, slots, arrivals_ms, queues, state, e)
-            # Alone on a GPU the time planned is the time it takes
+            # An executor alone on its GPU has no interference: its planned time is exact.
             if s != NONE and terms.dynamic and executors[e].end - executors[e].first > 1:
                 retime(tables, executors, slots, state, scratch, e, now_ms)
         first = end
@@ -99,7 +99,7 @@ def advance(
 
 @inlined
 def _plan(executors: Records, slots: Records, arrivals_ms: Floats, queues: Records, state: Records, e: int) -> None:
-    """Note when an idle executor starts its next batch, and which: the one that is ready first."""
+    """Set time and slot of an idle executor's next batch: the batch that is ready first."""
     earliest_ms = np.inf
     for s in range(executors[e].first_slot, executors[e].end_slot):
         if queues[s].head < queues[s].known:
@@ -127,7 +127,7 @@ def _start(
     underway: Underway,
     e: int,
 ) -> int:
-    """Start a batch of whoever waits and can still be in time; return its slot, ``NONE`` if there is nobody."""
+    """Start a batch of the waiting requests that can still meet their SLO; return its slot, or ``NONE`` without one."""
     now_ms = state[e].event_ms
     s = state[e].turn
     known, most = queues[s].known, slots[s].batch
@@ -147,7 +147,7 @@ def _start(
                 last += 1
         if first > queues[s].head:
             queues[s].head = first
-            # Those left may have time to wait for company, and another slot's batch may be ready
+            # The smaller batch may not be ready yet, or the batch of another slot may be ready first.
             _plan(executors, slots, arrivals_ms, queues, state, e)
             if state[e].event_ms > now_ms or state[e].turn != s:
                 return NONE
@@ -232,7 +232,7 @@ def _hand_over(
     e: int,
     s: int,
 ) -> None:
-    """Send the requests of the batch that has just ended on to the stages that waited for this one alone."""
+    """Send the requests of a finished batch to the stages whose preceding stages are all done."""
     workload, one, size = slots[s].workload, slots[s].application, state[e].size
     done_ms = state[e].free_ms + times[s, size].delay_ms
     for place in range(queues[s].head - size, queues[s].head):
@@ -249,7 +249,7 @@ def _hand_over(
             if target == NONE:
                 stage_dropped(flow, underway, after, number, terms.from_ms, terms.to_ms)
                 continue
-            # Batches that end earlier may have longer feedback: keep the queue in the order of time
+            # A batch that ends earlier may have a longer feedback time: insert in the order of arrival.
             arrival_ms = underway.ready_ms[after, row]
             spot = queues[target].known
             while spot > queues[target].head and arrivals_ms[spot - 1] > arrival_ms:

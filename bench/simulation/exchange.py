@@ -1,4 +1,4 @@
-"""One plan in place of another while requests flow: which processes go on, and what becomes of everybody else."""
+"""Switch of plans in a running simulation: continuing processes, in-flight batches and waiting requests."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -14,10 +14,10 @@ from instances.arrays import Floats
 
 
 def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]:
-    """Return where each process of a plan runs: its site, and its executor there.
+    """Return the site and the executor of each process of a plan.
 
-    A process keeps its GPU (by position), share, batches and workloads all its life: what is equal in that is the same
-    process in two plans. Rates and duty cycles may change.
+    The GPU (by position), share, batches and workloads of a process never change. Two plans have a process in common
+    if these are equal; rates and duty cycles may differ.
     """
     found: dict[Hashable, tuple[int, int]] = {}
     site = 0
@@ -36,13 +36,13 @@ def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]
 
 
 def identity(gpulet: Gpulet) -> tuple[Hashable, ...]:
-    """Return what a gpulet cannot change without new processes."""
+    """Return the properties of a gpulet that cannot change without new processes."""
     slots = tuple((slot.workload, slot.batch) for slot in gpulet.slots)
     return gpulet.share_units, gpulet.start, gpulet.processes, slots
 
 
 def not_running_ms(parts: Sequence[GpuGroup], workloads: int) -> list[Floats]:
-    """Return when those came that are in no batch yet, in the order of time, for each workload."""
+    """Return, for each workload, the sorted arrival times of the requests that are not in a batch yet."""
     found: list[list[Floats]] = [[np.empty(0)] for _ in range(workloads)]
     for part in parts:
         running = _running(part)
@@ -52,7 +52,7 @@ def not_running_ms(parts: Sequence[GpuGroup], workloads: int) -> list[Floats]:
 
 
 def _running(part: GpuGroup) -> list[int]:
-    """Return how many requests of each slot are in its batch."""
+    """Return the size of each slot's in-flight batch."""
     running = [0] * len(part.queues)
     for state in part.state:
         if state["slot"] != NONE:
@@ -63,18 +63,18 @@ def _running(part: GpuGroup) -> list[int]:
 def take_over(
     before: Plan, old: Sequence[GpuGroup], after: Plan, new: Sequence[GpuGroup], instance: Instance, now_ms: float
 ) -> None:
-    """Let processes that are in both plans go on in the new one, and all others there begin at ``now_ms``.
+    """Move the processes that are in both plans to the new one; the other processes there begin at ``now_ms``.
 
     Parameters
     ----------
     before, old
-        The plan until now; left with the batches of processes that end.
+        The old plan and its GPUs, which keep the batches of the processes that end.
     after, new
-        The plan from now on; left with the batches of processes that go on, and no other requests.
+        The new plan and its GPUs, which get the batches of the continuing processes and no other requests.
     instance
-        What both answer.
+        Instance of both plans.
     now_ms
-        In simulated time.
+        Simulated time.
     """
     for part in old:
         running = np.array(_running(part), dtype=np.int64)
@@ -109,7 +109,7 @@ def _go_on(old: GpuGroup, earlier: int, new: GpuGroup, executor: int) -> None:
 
 
 def end_batches(part: GpuGroup, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway) -> None:
-    """Let the batches end that run; one that the performance model never lets end is given up."""
+    """Run all in-flight batches to their end, except those with an infinite time in the performance model."""
     while True:
         ends_ms = part.state["event_ms"][(part.state["slot"] != NONE) & np.isfinite(part.state["event_ms"])]
         if len(ends_ms) == 0:

@@ -1,4 +1,4 @@
-"""The GPUs of one type while they are simulated: who waits, what runs, and what was measured."""
+"""State of the GPUs of one type in a simulation: waiting requests, running batches and measurements."""
 
 from dataclasses import dataclass
 
@@ -20,11 +20,11 @@ class GpuGroup:
     Attributes
     ----------
     site, tables
-        How they are laid out, and how those who share them disturb each other.
+        Executors and slots, and the tables of their interference.
     first
-        Of its slots, among those of all types.
+        Index of its first slot among the slots of all types.
     arrivals_ms, request
-        Who waits or is being served: the queues of all slots side by side.
+        Waiting and in-flight requests: the queues of all slots, concatenated.
     queues, state, measured
         See ``bench.simulation.state``.
     """
@@ -40,7 +40,7 @@ class GpuGroup:
 
     @classmethod
     def idle(cls, site: Site, first: int, seconds: int) -> "GpuGroup":
-        """Return GPUs to which nobody has come yet; ``seconds`` as in ``nothing_measured``."""
+        """Return GPUs without requests; ``seconds`` as in ``nothing_measured``."""
         return cls(
             site,
             site.tables if site.tables is not None else _NO_TABLES,
@@ -53,11 +53,11 @@ class GpuGroup:
         )
 
     def waiting(self, slot: int) -> slice:
-        """Where the requests of a slot that are not done lie."""
+        """Return the range of a slot's unfinished requests."""
         return slice(int(self.queues["head"][slot]), int(self.queues["known"][slot]))
 
     def advance(self, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
-        """Let happen what happens up to ``until_ms``."""
+        """Process all events up to ``until_ms``."""
         advance(
             self.tables,
             self.site.executors,
@@ -77,7 +77,7 @@ class GpuGroup:
         )
 
     def move_measured(self, to: Measured) -> None:
-        """Add what was measured to that of the workloads, and begin again with nothing."""
+        """Add the measurements to those of the workloads in ``to``, and reset them."""
         workload = self.site.slots["workload"]
         for name in COUNTS.names or ():
             joined = np.maximum if name == "largest_ms" else np.add
@@ -89,7 +89,7 @@ class GpuGroup:
 
 
 def _no_tables() -> Tables:
-    """Tables of no model at all, for GPUs on which nothing disturbs anything."""
+    """Return empty tables, for GPUs without interference."""
     cube, square, row = np.zeros((0, 1, 1)), np.zeros((0, 1)), np.zeros(0)
     whole = np.zeros(0, dtype=np.int64)
     return Tables(

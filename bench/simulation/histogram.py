@@ -1,4 +1,4 @@
-"""Latencies as counts in bins of equal relative width: percentiles without keeping samples."""
+"""Latency histogram with bins of equal relative width, for percentiles without samples."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 from instances.arrays import Ints
 
 _SUB_BITS = 7
-"""Bits of the mantissa that tell bins apart: 128 bins to the octave, each less than 0.8 % wide."""
+"""Bits of the mantissa that select the bin: 128 bins per octave, each less than 0.8 % wide."""
 
 _FIRST_OCTAVE, _OCTAVES = -10, 34
-"""From a microsecond to four and a half hours; what lies beyond falls into the outermost bins."""
+"""Range from a microsecond to four and a half hours; values beyond it fall into the outermost bins."""
 
 BINS = _OCTAVES << _SUB_BITS
 
@@ -17,14 +17,14 @@ _MANTISSA_BITS = 52
 _EXPONENT_BIAS = 1023
 
 SHIFT = _MANTISSA_BITS - _SUB_BITS
-"""Bits of a number behind those that tell bins apart."""
+"""Number of bits after those that select the bin."""
 
 FIRST = (_FIRST_OCTAVE + _EXPONENT_BIAS) << _SUB_BITS
 """Leading bits of the smallest number in the first bin."""
 
 
 def counts_of(latencies_ms: NDArray[np.float64]) -> Ints:
-    """Return how many of ``latencies_ms``, shape (requests,), fall into each bin, shape (BINS,)."""
+    """Return the number of ``latencies_ms``, shape (requests,), in each bin, shape (BINS,)."""
     leading = (np.ascontiguousarray(latencies_ms, dtype=np.float64).view(np.int64) >> SHIFT) - FIRST
     return np.bincount(np.clip(leading, 0, BINS - 1), minlength=BINS)
 
@@ -38,16 +38,16 @@ def edges_ms(first: int, last: int) -> NDArray[np.float64]:
 def quantile_ms(counts: Ints, fraction: float, largest_ms: float) -> float | None:
     """Return the smallest latency that at least ``fraction`` of the requests do not exceed.
 
-    Within a bin, requests are taken to be spread evenly.
+    Latencies are interpolated linearly within a bin.
 
     Parameters
     ----------
     counts
-        Of each bin, shape (BINS,).
+        Number of requests in each bin, shape (BINS,).
     fraction
         Above 0, at most 1.
     largest_ms
-        The largest latency counted: no quantile is beyond it.
+        Largest counted latency, an upper limit of all quantiles.
 
     Returns
     -------
@@ -66,11 +66,11 @@ def quantile_ms(counts: Ints, fraction: float, largest_ms: float) -> float | Non
 
 
 KEPT_BITS = 4
-"""Bits of the mantissa that tell bins apart in files: 16 to the octave, each less than 6.3 % wide."""
+"""Bits of the mantissa that select the bin in files: 16 bins per octave, each less than 6.3 % wide."""
 
 
 def compact(counts: Ints) -> dict[str, list[float]]:
-    """Return the occupied bins, in the resolution of files, as JSON values: lower edges in ms, and counts."""
+    """Return the occupied bins in the resolution of files as JSON values: lower edges in ms, and counts."""
     merged = 1 << (_SUB_BITS - KEPT_BITS)
     sums = counts.reshape(-1, merged).sum(axis=1)
     occupied = np.flatnonzero(sums)

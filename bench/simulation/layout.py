@@ -1,4 +1,4 @@
-"""A plan as arrays: GPUs, the executors on them, and the slots that these serve."""
+"""Arrays of a plan for the simulation: executors, slots and batch times of its GPUs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ from instances.view import View
 Records = NDArray[np.void]
 
 EXECUTOR = np.dtype([("first", "i8"), ("end", "i8"), ("units", "i8"), ("first_slot", "i8"), ("end_slot", "i8")])
-"""What runs one batch at a time: a gpulet, or a process in a MIG instance.
+"""Record of an executor, which runs one batch at a time: a gpulet, or a process in a MIG instance.
 
-``first`` and ``end`` delimit the executors of its GPU, ``first_slot`` and ``end_slot`` the slots that it serves;
-``units`` is its share.
+``first`` and ``end`` delimit the executors of its GPU. ``first_slot`` and ``end_slot`` delimit the slots that it
+serves. ``units`` is its share.
 """
 
 SLOT = np.dtype(
@@ -35,16 +35,19 @@ SLOT = np.dtype(
         ("timeout_ms", "f8"),
     ]
 )
-"""A workload's place on an executor.
+"""Record of a slot.
 
-``workload`` and ``application`` are positions in the instance (``NONE`` outside applications), ``model`` is a row of
-the tables, ``batch`` the largest batch; a batch that is not full is ready after ``timeout_ms``.
+``workload`` and ``application`` are positions in the instance (``NONE`` outside applications). ``model`` is a row of
+the tables, and ``batch`` the largest batch. A partial batch is ready after ``timeout_ms``.
 """
 
 TIMES = np.dtype([("gpu_ms", "f8"), ("tail_ms", "f8"), ("delay_ms", "f8"), ("promised_ms", "f8")])
-"""Of a batch of some size: its GPU time beside all neighbours at their planned batches; what follows before the next
-batch may start; what a request takes beyond both, because transfers overlap with other batches' execution; and the
-whole inference time that the planner's model promises. Who cannot be in time by that promise is hopeless."""
+"""Record of the times of a batch of one size.
+
+``gpu_ms``: GPU time with all neighbours active at their planned batches. ``tail_ms``: time from there until the next
+batch may start. ``delay_ms``: further time of a request, as transfers overlap with the execution of other batches.
+``promised_ms``: whole inference time in the planner's model; a request that misses its SLO by this time is dropped.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Site:
     times
         Records of ``TIMES``, shape (slots, largest batch + 1).
     tables
-        By which batches that overlap slow each other; ``None`` where nothing does.
+        Tables of the interference between overlapping batches; ``None`` without interference.
     """
 
     executors: Records
@@ -68,17 +71,16 @@ class Site:
 
 
 def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
-    """Lay out a plan, one site for each GPU type that it uses.
+    """Return the sites of a plan, one per GPU type that it uses.
 
     Parameters
     ----------
     plan
-        Of shares, batches and rates that are known: whatever it breaks, it must belong to the instance and have figures
-        for its batches.
+        Plan to simulate. It may violate constraints, but must belong to the instance and have figures for its batches.
     planned
-        The instance as the planner saw it: dispatch timeouts and promised times are its.
+        Instance that the planner used; it determines dispatch timeouts and promised times.
     truth
-        The instance by whose figures the GPUs really behave.
+        Instance with the true figures of the GPUs.
     """
     found = []
     application = _applications(planned)
@@ -100,7 +102,7 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
 
 
 def _applications(instance: Instance) -> list[int]:
-    """Application of each workload, ``NONE`` outside."""
+    """Return the application of each workload, or ``NONE`` outside applications."""
     of = {stage: number for number, one in enumerate(instance.applications) for stage in one.stages}
     return [of.get(workload.id, NONE) for workload in instance.workloads]
 
@@ -149,7 +151,7 @@ class _Builder:
 
 
 def _lay_out(builder: _Builder, gpu: PlacedGpu, view: View, tables: Tables) -> None:
-    """Add a GPU divided by shares."""
+    """Add a GPU that is divided by shares."""
     instance = view.instance
     planned, true = _demands(view, view.tables, gpu), _demands(view, tables, gpu)
     for own, gpulet in enumerate(gpu.gpulets):
@@ -176,7 +178,7 @@ def _lay_out(builder: _Builder, gpu: PlacedGpu, view: View, tables: Tables) -> N
 
 
 def _lay_out_mig(builder: _Builder, gpu: PlacedGpu, instance: Instance) -> None:
-    """Add a GPU cut into instances: every process is an executor of its own, and nothing disturbs it."""
+    """Add a GPU in MIG mode; every process is an executor without interference."""
     pool = instance.pool(gpu.type)
     assert pool is not None
     assert pool.type.mig is not None
@@ -187,8 +189,8 @@ def _lay_out_mig(builder: _Builder, gpu: PlacedGpu, instance: Instance) -> None:
         known = pool.type.mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
         assert known is not None
         period_ms = 1000.0 * gpulet.processes * slot.batch / known.throughput_rps
-        # A batch takes what was measured, full or not. Latencies are in whole milliseconds: of a lone process they may
-        # be less than its period, but nothing is done before its batch
+        # A partial batch takes as long as a full one. Latencies are rounded to milliseconds and may be below the
+        # period of a single process; the delay is at least 0, because no request ends before its batch.
         delay_ms = max(0.0, known.latency_ms - period_ms)
         times = [(period_ms, 0.0, delay_ms, known.latency_ms)] * slot.batch
         moments = (workload.slo_ms, _timeout_ms(instance, w, slot, None, known.latency_ms))
@@ -199,7 +201,7 @@ def _lay_out_mig(builder: _Builder, gpu: PlacedGpu, instance: Instance) -> None:
 
 
 def _demands(view: View, tables: Tables, gpu: PlacedGpu) -> Floats:
-    """What each gpulet shows its neighbours: the largest demand of any of its slots, as the judge has it."""
+    """Return the demand of each gpulet on its neighbours: the largest demand of its slots, as in the judge."""
     demands = np.zeros((len(gpu.gpulets), 3))
     for own, gpulet in enumerate(gpu.gpulets):
         for slot in gpulet.slots:
@@ -215,7 +217,7 @@ def _place(view: View, gpulet: Gpulet, slot: Slot) -> tuple[int, int, int]:
 
 
 def _timeout_ms(instance: Instance, workload: int, slot: Slot, cycle_ms: float | None, promised_ms: float) -> float:
-    """After how long a batch is ready that is not full: see ``dispatch_timeout_ms``."""
+    """Return the timeout of a partial batch: see ``dispatch_timeout_ms``."""
     slo_ms = instance.workloads[workload].slo_ms
     buffered_ms = instance.latency_buffer * promised_ms
     return dispatch_timeout_ms(instance.slo_rule, slo_ms, slot.batch, slot.rate_rps, cycle_ms, buffered_ms)

@@ -1,4 +1,4 @@
-"""Seeded noise that needs no memory: a batch's number says what its noise is."""
+"""Seeded noise without state: a function of the batch's number."""
 
 import math
 
@@ -22,14 +22,14 @@ def _uniform(state: np.uint64) -> float:
 
 @njit(cache=True)
 def noise_factor(deviation: float, seed: int, slot: int, batch: int) -> float:
-    """Return a lognormal factor of mean 1: the same for the same seed, slot and batch number.
+    """Return a lognormal factor of mean 1 that depends only on seed, slot and batch number.
 
     Parameters
     ----------
     deviation
-        Of its logarithm; at 0 the factor is 1.
+        Standard deviation of the logarithm; at 0 the factor is 1.
     seed, slot, batch
-        What it depends on.
+        Seed of the simulation, number of the slot, number of its batch.
     """
     if deviation == 0.0:
         return 1.0

@@ -1,14 +1,14 @@
-"""Number of requests that a plan is offered."""
+"""Rates of the requests that are sent to a plan."""
 
 from instances import Instance, Objective, Plan
 
 
 def offered_rps(plan: Plan, instance: Instance) -> dict[str, float]:
-    """Return the rate at which each workload's requests are let in, by id.
+    """Return the offered rate of each workload, by id.
 
-    All that come under ``cost`` and ``capacity``; under ``goodput`` what the plan undertakes to serve, the rest being
-    turned away at the door; under ``scale`` every rate times the scale that the plan reaches. A request of an
-    application visits all its stages: they see as many as the one of them that is offered least.
+    Under ``cost`` and ``capacity``, all arriving requests are sent. Under ``goodput``, the planned rates are sent and
+    further requests are rejected. Under ``scale``, every rate is multiplied by the scale that the plan reaches. A
+    request of an application visits all stages, so all stages get the smallest offered rate among them.
     """
     planned: dict[str, float] = {workload.id: 0.0 for workload in instance.workloads}
     for _, _, slot in plan.slots():

@@ -9,28 +9,27 @@ from bench.simulation.histogram import compact, quantile_ms
 from instances.arrays import Ints
 
 VIOLATIONS_ALLOWED = 0.01
-"""Of the requests of a workload: the P99 is within the SLO."""
+"""Permitted fraction of requests not served in time; with at most this fraction, the P99 latency meets the SLO."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What became of the requests of one workload, or of one application end to end.
+    """Results of one workload, or of one application end to end.
 
     Attributes
     ----------
     id
-        Of the workload or application.
+        Id of the workload or application.
     slo_ms
         Its latency objective.
     offered_rps
-        Rate at which requests were meant to come.
+        Nominal rate of its requests.
     requests
-        That came while it was measured.
+        Requests that arrived during the measurement.
     late, dropped, unfinished
-        Served after their deadline; given up; still waiting when the simulation ended.
+        Requests served after their deadline; dropped; still unfinished at the end of the simulation.
     p50_ms, p90_ms, p95_ms, p99_ms, max_ms, mean_ms
-        Latency of the requests served; ``None`` if there were none. Percentiles are read from ``histogram``, within
-        0.8 %.
+        Latency of the served requests; ``None`` if there are none. Percentiles come from ``histogram``, within 0.8 %.
     throughput_rps, goodput_rps
         Requests served, and served in time, per second.
     violation_rate
@@ -38,7 +37,7 @@ class Served:
     drop_rate
         Fraction of the requests that were not served at all.
     mean_queue
-        Requests waiting for their batch to start, on average.
+        Mean number of requests that wait for their batch to start.
     histogram
         Counts of latencies: see ``bench.simulation.histogram``.
     """
@@ -65,11 +64,11 @@ class Served:
 
     @property
     def violating(self) -> bool:
-        """Whether more than one request in a hundred was not served in time."""
+        """Whether more than 1 % of the requests were not served in time."""
         return self.violation_rate > VIOLATIONS_ALLOWED
 
     def to_json(self, histograms: bool) -> dict[str, Any]:
-        """Return it as JSON values, with or without the histogram."""
+        """Return the results as JSON values, with or without the histogram."""
         values = asdict(self)
         values["violating"] = self.violating
         counts = values.pop("histogram")
@@ -78,14 +77,14 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What happened second by second, by the second in which requests arrived; arrays of shape (seconds, workloads).
+    """Requests by the second of their arrival; arrays of shape (seconds, workloads).
 
     Attributes
     ----------
     workloads
-        Their ids.
+        Ids of the workloads.
     arrived, in_time, late, dropped
-        Requests; those unfinished are in ``arrived`` only where they came to an end.
+        Numbers of finished requests; unfinished ones are not counted, not even in ``arrived``.
     """
 
     workloads: tuple[str, ...]
@@ -97,18 +96,18 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """The outcome of a simulation.
+    """Result of a simulation.
 
     Attributes
     ----------
     workloads, applications
-        In the order of the instance; workloads that were offered nothing are included.
+        Results in the order of the instance, including workloads without requests.
     seconds
-        Measured.
+        Measured simulated time.
     wall_s
-        What the simulation itself took.
+        Wall time of the simulation.
     series
-        Second by second, where asked for.
+        Results by second, if requested.
     """
 
     workloads: tuple[Served, ...]
@@ -119,7 +118,7 @@ class Simulated:
 
     @property
     def requests(self) -> int:
-        """Measured, of all workloads."""
+        """Measured requests of all workloads."""
         return sum(one.requests for one in self.workloads)
 
     @property
@@ -139,17 +138,17 @@ class Simulated:
 
     @property
     def violating(self) -> int:
-        """Workloads and applications with more than one request in a hundred not in time."""
+        """Number of workloads and applications with more than 1 % of their requests not served in time."""
         return sum(one.violating for one in (*self.workloads, *self.applications))
 
     @property
     def worst_p99(self) -> float | None:
-        """Largest P99 latency as a multiple of its SLO; ``None`` where nothing was served."""
+        """Largest P99 latency as a multiple of its SLO; ``None`` if no request was served."""
         ratios = [one.p99_ms / one.slo_ms for one in (*self.workloads, *self.applications) if one.p99_ms is not None]
         return max(ratios, default=None)
 
     def to_json(self, histograms: bool = False) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the result as JSON values."""
         values: dict[str, Any] = {
             "requests": self.requests,
             "seconds": self.seconds,
@@ -179,7 +178,7 @@ def _fraction(served: Sequence[Served], rate: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """Requests that came, were served (in time or late), were served late, were dropped."""
+    """Numbers of requests that arrived, were served (in time or late), were served late, and were dropped."""
 
     came: int
     served: int
@@ -198,18 +197,18 @@ def served(
     latency_ms: float | None = None,
     waiting_ms: float | None = None,
 ) -> Served:
-    """Make a ``Served`` of what was counted.
+    """Return the results that follow from counts.
 
     Parameters
     ----------
     name, slo_ms, offered_rps, seconds
         See ``Served`` and ``Simulated``.
     requests
-        By outcome.
+        Numbers of requests by outcome.
     histogram, largest_ms
-        Latencies of those served, and the longest.
+        Latencies of the served requests, and the largest one.
     latency_ms, waiting_ms
-        Sums of latencies and of waits, where they were kept.
+        Sums of latencies and of waiting times, if known.
     """
     came, done = requests.came, requests.served
     p50, p90, p95, p99 = (quantile_ms(histogram, fraction, largest_ms) for fraction in (0.5, 0.9, 0.95, 0.99))

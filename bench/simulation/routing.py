@@ -14,11 +14,11 @@ class Routing(NamedTuple):
     Attributes
     ----------
     first, slot
-        Those of workload w are ``slot[first[w]]`` to ``slot[first[w + 1] - 1]``.
+        The slots of workload w are ``slot[first[w]]`` to ``slot[first[w + 1] - 1]``.
     part
-        What part of the requests each of them takes, in the order of ``slot``.
+        Planned fraction of the workload's requests for each slot, in the order of ``slot``.
     credit
-        How much more than it got each was to get; in the same order.
+        Planned minus actual requests so far, in the order of ``slot``.
     """
 
     first: Ints
@@ -33,9 +33,9 @@ def routing_of(workloads: int, workload: Ints, rate_rps: Floats) -> Routing:
     Parameters
     ----------
     workloads
-        How many there are.
+        Number of workloads.
     workload, rate_rps
-        Of each slot: whose requests it serves, and at what rate it is planned to.
+        Workload and planned rate of each slot.
     """
     slot = np.argsort(workload, kind="stable").astype(np.int64)
     first = np.searchsorted(workload[slot], np.arange(workloads + 1)).astype(np.int64)
@@ -46,7 +46,7 @@ def routing_of(workloads: int, workload: Ints, rate_rps: Floats) -> Routing:
 
 @njit(cache=True)
 def next_slot(routing: Routing, workload: int) -> int:
-    """Return the slot of the next request of a workload, -1 if none serves it: smooth weighted round robin."""
+    """Return the slot of a workload's next request by smooth weighted round robin, or -1 if it has no slot."""
     best = -1
     for at in range(routing.first[workload], routing.first[workload + 1]):
         routing.credit[at] += routing.part[at]

@@ -7,14 +7,14 @@ from bench.simulation.arrivals import Arrivals
 from instances import InputError
 
 MOST_SECONDS = 10_000_000
-"""A third of a year, as in a trace."""
+"""Longest simulation: a third of a year, as for a trace."""
 
 MOST_SERIES_S = 86_400
-"""A day: of a series every second of every workload is in memory."""
+"""Longest simulation with a series: a day, as every second of every workload is in memory."""
 
 
 class Interference(StrEnum):
-    """Whom a batch is slowed by: all neighbours all the time, or those whose batches overlap with it."""
+    """Neighbours that slow a batch: all neighbours at all times, or those whose batches overlap with it."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -22,24 +22,24 @@ class Interference(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a plan is simulated.
+    """Settings of a simulation.
 
     Attributes
     ----------
     arrivals
-        The process behind every stream.
+        Arrival process of every stream.
     seconds, warmup_s
-        Simulated time that is measured, and before it; at most ``MOST_SECONDS``, with a series ``MOST_SERIES_S``.
+        Measured simulated time, and time before it; at most ``MOST_SECONDS``, with a series ``MOST_SERIES_S``.
     seed
-        Of the arrivals and the noise: the same seed gives every plan the same requests.
+        Seed of the arrivals and the noise; every plan gets the same requests for the same seed.
     interference
         See ``Interference``.
     dropping
-        Whether requests that can no longer be in time are dropped when their batch starts.
+        Whether requests that can no longer meet their SLO are dropped when their batch starts.
     noise
         Standard deviation of the logarithm of a factor on each batch's GPU time.
     by_second
-        Whether to keep a series.
+        Whether to record a series by second.
     """
 
     arrivals: Arrivals = field(default_factory=Arrivals)
@@ -54,7 +54,7 @@ class Settings:
     def __post_init__(self) -> None:
         most_s = MOST_SERIES_S if self.by_second else MOST_SECONDS
         if not 0.0 < self.seconds <= most_s:
-            kept = " of which every second is kept" if self.by_second else ""
+            kept = " with a series by second" if self.by_second else ""
             raise InputError(
                 "--seconds", f"{self.seconds:g}; expected a time greater than 0, at most {most_s:,} s{kept}"
             )

@@ -10,8 +10,8 @@ from bench.simulation.layout import Records, Site
 from instances.arrays import Ints
 
 QUEUE = np.dtype([("head", "i8"), ("known", "i8"), ("batches", "i8")])
-"""Of each slot: its oldest request that is not done, the end of those that have come or will, and how many batches have
-started. Behind ``known`` there is room for requests that other stages hand over."""
+"""Record of a slot's queue: ``head`` is its oldest unfinished request, ``known`` the end of its drawn requests, and
+``batches`` the number of started batches. The array has room after ``known`` for requests from earlier stages."""
 
 STATE = np.dtype(
     [
@@ -27,12 +27,12 @@ STATE = np.dtype(
         ("turn", "i8"),
     ]
 )
-"""What an executor is doing.
+"""Record of an executor's state.
 
-``event_ms``: when its batch ends, or the next one starts; ``slot`` (``NONE`` between batches), ``size`` and
-``started_ms`` of the batch; ``left`` is the part of it that was left at ``since_ms``, ``whole_ms`` how long all of it
-takes at the present pace, ``factor`` its noise; ``free_ms``: when the next batch may start; ``turn``: the slot whose
-batch that will be.
+``event_ms``: end of its batch, or start of the next one. ``slot`` (``NONE`` between batches), ``size`` and
+``started_ms``: those of the batch. ``left``: fraction of the batch that remained at ``since_ms``. ``whole_ms``: time of
+the whole batch at the present speed. ``factor``: noise of the batch. ``free_ms``: earliest start of the next batch.
+``turn``: slot of the next batch.
 """
 
 COUNTS = np.dtype(
@@ -46,28 +46,28 @@ COUNTS = np.dtype(
         ("largest_ms", "f8"),
     ]
 )
-"""What is measured of a slot: requests that came to an end, were served (in time or late), were served late, were
-dropped; sums of latencies and of waits before batches start, and the longest latency."""
+"""Record of a slot's measurements: numbers of requests that finished, were served (in time or late), were served late,
+and were dropped; sums of latencies and of waiting times before the batch; largest latency."""
 
 BY_SECOND = np.dtype([("arrived", "i8"), ("served", "i8"), ("late", "i8"), ("dropped", "i8")])
 """Requests by the second in which they arrived."""
 
 
 class KernelSettings(NamedTuple):
-    """What a simulation is asked to do.
+    """Settings of the compiled event loop.
 
     Attributes
     ----------
     from_ms, to_ms
-        Requests that arrive from the one until before the other are measured.
+        Begin (included) and end (excluded) of the arrivals that are measured.
     dynamic
         Whether batches slow each other only while they overlap; otherwise every neighbour is always active.
     dropping
-        Whether requests that can no longer be in time are dropped.
+        Whether requests that can no longer meet their SLO are dropped.
     noise
         Standard deviation of the logarithm of a factor on each batch's GPU time.
     seed
-        Of the noise.
+        Seed of the noise.
     """
 
     from_ms: float
@@ -79,7 +79,7 @@ class KernelSettings(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What is measured.
+    """Measurements of a simulation.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Measured(NamedTuple):
     histogram
         Latencies, shape (slots, BINS).
     by_second
-        Records of ``BY_SECOND``, shape (seconds, slots); no seconds if it was not asked for.
+        Records of ``BY_SECOND``, shape (seconds, slots); shape (0, slots) if not requested.
     """
 
     counts: Records
@@ -97,14 +97,14 @@ class Measured(NamedTuple):
 
 
 def idle(site: Site) -> Records:
-    """Return executors that have done nothing yet."""
+    """Return the initial state of the executors."""
     state = np.zeros(len(site.executors), dtype=STATE)
     state["slot"], state["turn"] = NONE, site.executors["first_slot"]
     return state
 
 
 def nothing_measured(slots: int, seconds: int) -> Measured:
-    """Return counts of 0, by second for ``seconds`` of them."""
+    """Return measurements that are all 0, with a series of ``seconds`` seconds."""
     return Measured(
         np.zeros(slots, dtype=COUNTS),
         np.zeros((slots, BINS), dtype=np.int64),

@@ -1,4 +1,4 @@
-"""Waiting time of a batch that is not full, in a simulation and in a replay."""
+"""Dispatch timeout of a partial batch, in a simulation and in a replay."""
 
 from instances.budget import SloRule
 
@@ -6,22 +6,22 @@ from instances.budget import SloRule
 def dispatch_timeout_ms(
     rule: SloRule, slo_ms: float, batch: int, rate_rps: float, cycle_ms: float | None, promised_ms: float
 ) -> float:
-    """Return after how long a batch is ready that is not full.
+    """Return the time after which a partial batch is ready.
 
-    Half the SLO where the rule says so, under the others the time in which the planned rate fills the batch: the duty
-    cycle of Nexus, ``min(1000 b / r, SLO - t_inf)``. In any case early enough for a full batch to be in time, and where
-    slots take turns for one that has to wait for the others' first: ``SLO - D``.
+    The SLO rules ``half-slo`` and ``p99`` give half the SLO. The others give the time in which the planned rate fills
+    the batch, as in the duty cycle of Nexus: ``min(1000 b / r, SLO - t_inf)``. In both cases the timeout leaves enough
+    time for a full batch. With a duty cycle, a batch may wait for the other slots first: ``SLO - D``.
 
     Parameters
     ----------
     rule, slo_ms
-        Of the instance, of the workload.
+        SLO rule of the instance, SLO of the workload.
     batch, rate_rps
-        Of the slot.
+        Batch and planned rate of the slot.
     cycle_ms
         Duty cycle of its gpulet, if it has one.
     promised_ms
-        What a full batch takes, with the instance's latency buffer.
+        Time of a full batch, including the instance's latency buffer.
     """
     if cycle_ms is not None:
         return max(0.0, slo_ms - cycle_ms)

@@ -1,4 +1,4 @@
-"""Rate traces: requests per second, second by second, from a CSV file that may be compressed."""
+"""Rate traces: requests per second for every second, from a CSV file that may be compressed."""
 
 import gzip
 import io
@@ -14,22 +14,22 @@ from instances import InputError
 from instances.arrays import Floats
 
 MOST_SECONDS = 10_000_000
-"""A third of a year: a longer file is refused rather than read into memory."""
+"""Longest trace, a third of a year; a longer file is refused instead of read into memory."""
 
 MOST_RPS = 1e9
-"""More than any service is asked; sums of many such rates are still exact enough to spread requests over."""
+"""Largest rate, above that of any service; sums of many such rates are still exact enough for drawing arrivals."""
 
 _LONGEST_LINE = 200
 
 
 @dataclass(frozen=True)
 class Trace:
-    """How the rate of a stream changes, repeated from its start when it ends.
+    """Rate of a stream over time; it repeats from its start.
 
     Attributes
     ----------
     name
-        Of the file it was read from.
+        Name of its file.
     rates_rps
         Rate in each second, not negative, not all 0; shape (seconds,).
     """
@@ -44,19 +44,19 @@ class Trace:
 
     @cached_property
     def _expected(self) -> Floats:
-        """Requests expected until the end of each second, as a fraction of those of the whole trace."""
+        """Expected number of requests up to the end of each second, as a fraction of that of the whole trace."""
         total = np.append(0.0, np.cumsum(self.rates_rps))
         return total / total[-1]
 
     def part(self, first_s: int, seconds: int) -> "Trace":
-        """Return ``seconds`` seconds from ``first_s`` on as a trace of their own."""
+        """Return the part of ``seconds`` seconds from ``first_s`` on as a trace."""
         rates_rps = self.rates_rps[first_s : first_s + seconds]
         if not rates_rps.any():
             raise InputError(self.name, f"holds no requests in the {seconds} s from second {first_s} on")
         return Trace(f"{self.name}[{first_s}:{first_s + seconds}]", rates_rps)
 
     def times_ms(self, units: Floats, mean_rps: float) -> Floats:
-        """Return when the requests come that a stream of rate 1 has at ``units``, at ``mean_rps`` on average.
+        """Return the arrival times in ms that correspond to the arrival times ``units`` of a stream of rate 1.
 
         Parameters
         ----------
@@ -71,15 +71,15 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """Read requests per second, one number to a line.
+    """Read requests per second, one number per line.
 
-    A first line that is no number is a heading. Files whose name ends in ``.gz`` are decompressed.
+    A first line that is not a number is a heading. Files whose name ends in ``.gz`` are decompressed.
 
     Raises
     ------
     InputError
-        Naming the file and the line, if a rate is no number from 0 to ``MOST_RPS``, there is none above 0, or the file
-        is too long or cannot be read.
+        If a rate is not a number from 0 to ``MOST_RPS``, no rate is above 0, or the file is too long or cannot be read.
+        The message names the file and the line.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
@@ -94,7 +94,9 @@ def _rates_rps(where: str, lines: gzip.GzipFile | io.BufferedReader) -> Floats:
     while line := lines.readline(_LONGEST_LINE):
         number += 1
         if len(line) == _LONGEST_LINE or len(rates) == MOST_SECONDS:
-            raise InputError(f"{where}: line {number}", "is too much: expected one rate to a line, at most 10 million")
+            raise InputError(
+                f"{where}: line {number}", "is too long; expected one rate per line, at most 10 million lines"
+            )
         text = line.decode("utf-8-sig", errors="replace").strip()
         if not text:
             continue
@@ -103,10 +105,10 @@ def _rates_rps(where: str, lines: gzip.GzipFile | io.BufferedReader) -> Floats:
         except ValueError:
             if number == 1:
                 continue
-            raise InputError(f"{where}: line {number}", f'"{text}" is no number of requests per second') from None
+            raise InputError(f"{where}: line {number}", f'"{text}" is not a number of requests per second') from None
         if not 0.0 <= rate <= MOST_RPS:
             raise InputError(f"{where}: line {number}", f"{text} req/s; expected a number from 0 to {MOST_RPS:,.0f}")
         rates.append(rate)
     if not any(rates):
-        raise InputError(where, "holds no rate above 0: expected one number of requests per second to a line")
+        raise InputError(where, "holds no rate above 0; expected one number of requests per second per line")
     return np.array(rates)

@@ -46,19 +46,19 @@ def test_every_broken_promise_is_found() -> None:
     found = by_check(list(check(sloppy("Sloppy"), terms)))
     assert {name for name, finding in found.items() if finding.passed} == {"loads", "solves cost"}
     assert found["solves scale"].why == "check-scale: unknown, no plan: no reason given"
-    assert found["keeps every workload"].why == 'check-cost-alike: "alike c" is nowhere in the plan'
-    assert found["is honest"].why.startswith('check-cost: says "optimal"; the judge: ')
+    assert found["keeps every workload"].why == 'check-cost-alike: "alike c" is missing from the plan'
+    assert found["is honest"].why.startswith('check-cost: reports "optimal"; the judge finds: ')
     assert "was changed" in found["leaves the instance alone"].why
-    assert "the same object gives two plans" in found["repeats itself"].why
-    assert found["keeps to its deadline"].why == "check-large (cost) in 0.2 s: still at it 0.5 s later, and killed"
-    assert 'says "infeasible" without a reason' in found["gives up honestly"].why
+    assert "return different plans" in found["repeats itself"].why
+    assert found["keeps to its deadline"].why == "check-large (cost) in 0.2 s: still running 0.5 s later, and killed"
+    assert 'reports "infeasible" without a reason' in found["gives up honestly"].why
 
 
 @pytest.mark.parametrize(
     ("info", "why"),
     [
-        (lambda: sloppy("Misnamed", "other"), 'is registered as "other", its class says name = "sloppy"'),
-        (lambda: sloppy("Aimless"), "claims no objective"),
+        (lambda: sloppy("Misnamed", "other"), 'is registered as "other", but its class has name = "sloppy"'),
+        (lambda: sloppy("Aimless"), "has no objectives"),
         (lambda: sloppy("Absent"), 'has no "Absent"'),
     ],
 )
@@ -71,7 +71,7 @@ def test_what_cannot_be_loaded_is_not_run(info: Callable[[], SchedulerInfo], why
 def test_an_exception_is_told() -> None:
     found = by_check(list(check(sloppy("Fails"), QUICK, [cases(Objective.COST, Partition.SHARES)[0].instance])))
     assert found["solves cost"].why == found["repeats itself"].why == "check-cost: exception: RuntimeError: not today"
-    assert found["is honest"].why == "there is no plan to look at"
+    assert found["is honest"].why == "there is no plan to check"
     assert [name for name, finding in found.items() if finding.passed] == ["loads"]
 
 
@@ -101,11 +101,14 @@ SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1,
 @pytest.mark.parametrize(
     ("values", "lie"),
     [
-        ({"status": Status.INFEASIBLE}, 'says "infeasible"; there is a plan'),
+        ({"status": Status.INFEASIBLE}, 'reports "infeasible"; there is a plan'),
         ({"status": Status.UNKNOWN}, None),
         ({"status": Status.OPTIMAL, "value": 6.12, "feasible": True}, None),
         ({"status": Status.OPTIMAL, "value": 3.06, "feasible": True}, None),  # of a wider class
-        ({"status": Status.OPTIMAL, "value": 9.18, "feasible": True}, 'says "optimal" of 9.18; 6.12 can be reached'),
+        (
+            {"status": Status.OPTIMAL, "value": 9.18, "feasible": True},
+            'reports "optimal" for 9.18; 6.12 can be reached',
+        ),
         ({"status": Status.FEASIBLE, "value": 9.18, "feasible": True}, None),
         ({"bound": 6.12, "bound_certified": True, "bound_scope": SCOPE}, None),
         ({"bound": 6.2, "bound_certified": True, "bound_scope": SCOPE}, "certifies the bound 6.2; 6.12 can be reached"),
@@ -123,7 +126,7 @@ def test_claims_are_held_against_what_is_known(
 def test_where_nothing_is_known_only_the_judge_objects(make_row: Callable[..., Row]) -> None:
     assert lies(make_row(status=Status.INFEASIBLE), reachable=None) is None
     broken = make_row(status=Status.FEASIBLE, feasible=False, violation_details=[{"message": "too slow"}])
-    assert lies(broken, reachable=None) == 'says "feasible"; the judge: too slow'
+    assert lies(broken, reachable=None) == 'reports "feasible"; the judge finds: too slow'
     assert lies(broken, reachable=None, own_model=True) is None
 
 
@@ -235,7 +238,7 @@ def test_a_table_says_what_is_wrong_and_the_exit_code_that_something_is(call: Ca
     assert "random: 7 of 7 checks passed" in done.err
     failed = call("check-plugin ts --instances igniter-12 --time-limit 5")
     assert failed.code == 1
-    assert "none of the instances given asks for what it claims to do" in failed.out
+    assert "none of the given instances has an objective that it solves" in failed.out
 
 
 @pytest.mark.parametrize(

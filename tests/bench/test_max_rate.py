@@ -163,7 +163,7 @@ def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:
     assert not_held(good) is None
     assert not_held(replace(good, violation_details=[{"kind": "latency"}])) is None  # the simulation knows better
     assert not_held(replace(good, violation_details=[{"kind": "memory"}, {"kind": "share"}])) == (
-        "the plan breaks memory, share"
+        "the plan violates memory, share"
     )
     assert not_held(replace(good, plan=None, reason="no room")) == "no room"
     assert not_held(replace(good, sim_violation_rate=None)) == "the plan cannot be simulated"
@@ -174,7 +174,7 @@ def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:
 
 def test_the_question_needs_an_end_of_gpus(instance: Instance) -> None:
     assert with_all_served(suite("gpulet-scen1").build()[0]).objective is Objective.COST
-    with pytest.raises(InputError, match="needs a count"):
+    with pytest.raises(InputError, match="give every GPU type a count"):
         with_all_served(instance)
 
 
@@ -216,7 +216,7 @@ def test_runs_that_fail_are_told_and_exit_code_1(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--instances", "igniter-3", "--schedulers", "igniter"], "needs a count"),
+        (["--instances", "igniter-3", "--schedulers", "igniter"], "give every GPU type a count"),
         (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--step", "0"], "--step"),
         (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--step", "1e-18"], "--step"),
         (["--instances", "gpulet-scen1", "--schedulers", "sbp", "--seed", str(2**63)], "seed"),

@@ -1,1 +1,1 @@
-"""iGniter's light profile (Sec. 3.1) of the GPU at hand: what ``bench profile fit`` makes a catalogue entry of."""
+"""iGniter's light profile (Sec. 3.1) of this host's GPU, from which ``bench profile fit`` makes a catalogue entry."""

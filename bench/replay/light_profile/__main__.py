@@ -1,4 +1,4 @@
-"""``python -m bench.replay.light_profile``: ``bench profile run`` on hosts that have PyTorch but not the rest."""
+"""Command line of ``bench profile run`` on hosts that have only PyTorch: ``python -m bench.replay.light_profile``."""
 
 import sys
 from argparse import ArgumentDefaultsHelpFormatter
@@ -27,17 +27,23 @@ def main() -> int:
 
 def _parser() -> Parser:
     parser = Parser("python -m bench.replay.light_profile", formatter_class=ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--gpu", type=int, default=0, metavar="N", help="which GPU of this host")
-    parser.add_argument("-o", "--output", type=Path, default=Path(MEASURED_HERE), metavar="DIR", help="for the files")
-    parser.add_argument("--models", default=",".join(MODELS), metavar="A,B", help="the first also runs in copies")
-    parser.add_argument("--quick", action="store_true", help="the eleven configurations of iGniter's profile alone")
-    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="for each point, at least")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try it out")
-    parser.add_argument("--partition", choices=("auto", "mps", "green"), default="auto", help="what divides the GPU")
-    parser.add_argument("--half", action="store_true", help="half precision")
-    parser.add_argument("--graphs", action="store_true", help="batches as CUDA graphs, as in replays with --graphs")
-    parser.add_argument("--name", default=MEASURED_HERE, help="of the catalogue entry")
-    parser.add_argument("--price-per-hour", type=float, default=1.0, metavar="P", help="dollars; 1: owned")
+    parser.add_argument("--gpu", type=int, default=0, metavar="N", help="index of the GPU on this host")
+    parser.add_argument("-o", "--output", type=Path, default=Path(MEASURED_HERE), metavar="DIR", help="output folder")
+    parser.add_argument(
+        "--models", default=",".join(MODELS), metavar="A,B", help="models; the first also runs in copies"
+    )
+    parser.add_argument("--quick", action="store_true", help="only the eleven configurations of iGniter's profile")
+    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="least time per point")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: only for tests")
+    parser.add_argument(
+        "--partition", choices=("auto", "mps", "green"), default="auto", help="mechanism that divides the GPU"
+    )
+    parser.add_argument("--half", action="store_true", help="run models in half precision")
+    parser.add_argument("--graphs", action="store_true", help="run batches as CUDA graphs, as replays with --graphs do")
+    parser.add_argument("--name", default=MEASURED_HERE, help="name of the catalogue entry")
+    parser.add_argument(
+        "--price-per-hour", type=float, default=1.0, metavar="P", help="dollars; 1 for a GPU that you own"
+    )
     return parser
 
 

@@ -1,4 +1,4 @@
-"""L2 and DRAM demand of models: from hardware counters, or else inferred from mutual slowdowns."""
+"""L2 and DRAM demand of models, from hardware counters or inferred from mutual slowdowns."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,16 @@ from instances.arrays import Floats
 from instances.measurements import Configuration
 
 Demands = dict[Configuration, tuple[float, float | None]]
-"""L2 and DRAM utilisation of a model alone, percent; of DRAM ``None`` where it is not known."""
+"""L2 and DRAM utilisation of a model alone, in percent; ``None`` marks an unknown DRAM utilisation."""
 
 MOST_PCT = 100.0
-"""Demand of the model that slows others most, where demands are only told by slowdowns: their unit is free."""
+"""Demand of the model that slows others most if demands come from slowdowns, which leave the unit free."""
 
 
 def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demands, str]:
-    """Return what each model demands at every batch and share it was measured at, and how that is known.
+    """Return the demand of each model at every measured batch and share, and the source of the figures.
 
-    A batch moves the same bytes on any share, so that its utilisation falls as its time grows.
+    A batch moves the same bytes on any share, so its utilisation falls as its time grows.
     """
     alone = {
         point[0]: reading for point, reading in journal.readings.items() if len(point) == 1 and point[0].model in models
@@ -35,7 +35,7 @@ def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demand
 
 
 def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
-    """Return utilisations from the traffic of the counted batches, linear in the batch between them."""
+    """Return utilisations from the traffic of the counted batches; the traffic of others is interpolated linearly."""
     traffic: dict[str, dict[int, tuple[float, float]]] = {}
     for (model, batch), counts in journal.traffic.items():
         if counts is not None:
@@ -55,7 +55,7 @@ def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
 def _told_by_slowdowns(
     journal: Journal, grid: Grid, models: Sequence[str], alone: dict[Tenant, Reading]
 ) -> Demands | None:
-    """Return L2 demands from the pairs of equal shares; ``None`` where one of these was not measured."""
+    """Return L2 demands from the pairs of equal shares, or ``None`` if one of these pairs was not measured."""
     tenants = [Tenant(model, grid.middle_batch, grid.light_shares_pct[1]) for model in models]
     growth = np.zeros((len(tenants), len(tenants)))
     try:
@@ -78,32 +78,33 @@ def _told_by_slowdowns(
 
 
 def _work(reading: Reading, side: int) -> float:
-    """Return the GPU time of a tenant times the frequency, which a power cap lowers for everybody."""
+    """Return the GPU time of a tenant times the frequency, because a power cap lowers the frequency for all tenants."""
     return reading.times[side].gpu_ms * (reading.frequency_mhz or 1.0)
 
 
 def _delay_ms(journal: Journal, grid: Grid, model: str) -> float:
-    """Return what a kernel waits longer beside one other resident, times the frequency."""
+    """Return the extra wait of a kernel with one other resident, times the frequency."""
     alone, beside = (_work(journal.readings[grid.waiting(model, n)], -1) for n in (1, 2))
     return (beside - alone) / CHAINED
 
 
 def rank_one_pressure(growth: Floats) -> Floats:
-    """Return what each model does to others, given that growth is one's sensitivity times the other's pressure.
+    """Return the pressure of each model on others, if growth is one model's sensitivity times the other's pressure.
 
     Parameters
     ----------
     growth
-        Of the row's model beside the column's, shape (models, models); below 0 counts as 0.
+        Growth of the row's model beside the column's, shape (models, models); negative values count as 0.
 
     Returns
     -------
     pressure
-        Shape (models,), above 0, the largest ``MOST_PCT``: the leading right singular vector, which fits best.
+        Shape (models,), above 0, scaled to a largest value of ``MOST_PCT``: the leading right singular vector, which
+        is the best fit.
     """
     _, _, rows = np.linalg.svd(np.maximum(growth, 0.0))
     pressure = np.abs(rows[0])
-    # A model of no pressure at all would leave its own sensitivity undefined.
+    # A pressure of 0 would leave the model's own sensitivity undefined.
     return MOST_PCT * np.maximum(pressure / pressure.max(), 0.01)
 
 

@@ -12,7 +12,7 @@ from instances.errors import InputError
 JOURNAL = "readings.jsonl"
 
 Traffic = tuple[float, float] | None
-"""L2 and DRAM utilisation of a batch, each times its duration, percent ms; ``None`` where nothing counts them."""
+"""L2 and DRAM utilisation of a batch, each times its duration, in percent ms; ``None`` if they cannot be counted."""
 
 
 class Journal:
@@ -21,9 +21,9 @@ class Journal:
     Parameters
     ----------
     folder
-        With the journal of earlier runs, or none.
+        Folder of the journal; earlier runs may have written one.
     device
-        That is measured now.
+        The measured device.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Journal:
     Raises
     ------
     InputError
-        If the journal cannot be read or is of another device.
+        If the journal cannot be read or belongs to another device.
     """
 
     def __init__(self, folder: Path, device: Device) -> None:
@@ -48,17 +48,17 @@ class Journal:
             self._append({"device": asdict(device)})
 
     def add_facts(self, model: str, facts: ModelFacts) -> None:
-        """Note what is known of a model."""
+        """Record the facts of a model."""
         self.facts[model] = facts
         self._append({"model": model, "facts": asdict(facts)})
 
     def add_traffic(self, model: str, batch: int, traffic: Traffic) -> None:
-        """Note what a batch moves."""
+        """Record the memory traffic of a batch."""
         self.traffic[model, batch] = traffic
         self._append({"model": model, "batch": batch, "traffic": traffic})
 
     def add(self, point: Point, reading: Reading) -> None:
-        """Note a measured point."""
+        """Record a measured point."""
         self.readings[point] = reading
         self._append({"tenants": [asdict(tenant) for tenant in point], **asdict(reading)})
 
@@ -82,7 +82,7 @@ class Journal:
                 raise
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 where = f"{self.file}: line {number}"
-                raise InputError(where, f"is no measurement: {type(error).__name__} {error}") from None
+                raise InputError(where, f"is not a measurement: {type(error).__name__} {error}") from None
         if cut:  # a line that a crash left unfinished
             self.file.write_text(f"{whole}\n", encoding="utf-8")
 
@@ -91,7 +91,7 @@ class Journal:
             measured = Device(**entry["device"])
             if measured.identity != self.device.identity:
                 now, then = (" ".join(map(str, d.identity)) for d in (self.device, measured))
-                raise InputError(str(self.file), f'is of "{then}", not of "{now}"; expected another folder for that')
+                raise InputError(str(self.file), f'belongs to "{then}", not to "{now}"; use another folder')
             self.device = measured
         elif "facts" in entry:
             self.facts[entry["model"]] = ModelFacts(**entry["facts"])

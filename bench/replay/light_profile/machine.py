@@ -1,4 +1,4 @@
-"""The host's own GPU, or its CPU for trying things out, as a rig."""
+"""Measuring rig on the host's own GPU, or on its CPU for tests."""
 
 import os
 import time
@@ -23,30 +23,30 @@ from instances.errors import InputError
 WORKER = "bench.replay.light_profile.worker"
 
 PATIENCE_S = 10.0
-"""For a worker to end by itself."""
+"""Time limit for a worker to end by itself."""
 
 ANSWER_S, TRIAL_S = 300.0, 60.0
-"""For a worker to load a model, and for one that only tries whether MPS works: where it does not, clients may hang."""
+"""Time limits of a worker for loading a model, and for testing MPS; if MPS does not work, its clients may hang."""
 
 FEWEST_BATCHES = 6
-"""That fit the time of measuring, were the tenants to take turns."""
+"""Smallest number of batches per tenant that fit into the measurement if the tenants take turns."""
 
 WARM_UP_S = 0.4
-"""From the first batch to the first that counts: until power and clocks have settled."""
+"""Time from the first batch to the first measured batch, in which power and clocks settle."""
 
 IDLE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is measured on, and how.
+    """Device to measure on, and its settings.
 
     Attributes
     ----------
     device, gpu
-        ``cuda`` or ``cpu``; which of the GPUs.
+        ``cuda`` or ``cpu``; index of the GPU.
     partition
-        ``mps``, ``green`` or ``auto``: the first of them that works.
+        ``mps``, ``green`` or ``auto``, which takes the first of the two that works.
     half, graphs
         See ``rig.Device``.
     """
@@ -59,20 +59,20 @@ class Setup:
 
 
 class Machine:
-    """Measures on this host: a process for each tenant, on its part of the device.
+    """Measuring rig on this host with one process per tenant, on its share of the device.
 
-    Entering checks what the host has, and starts the control daemon of MPS if that is what divides the GPU; leaving
-    ends every process that was started. Clocks, power limits and modes of the GPU stay as they are.
+    Entering checks the host and starts the MPS control daemon if MPS divides the GPU. Leaving ends every process that
+    was started. Clocks, power limits and modes of the GPU do not change.
 
     Parameters
     ----------
     setup
-        What is measured on.
+        The device and its settings.
 
     Raises
     ------
     InputError
-        On entering, if the host lacks what it takes; one line says what.
+        On entering, if the host lacks something; one line names it.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -91,7 +91,7 @@ class Machine:
             if self._setup.device != "cpu":
                 self._take_gpu()
             elif self._setup.partition != "auto":
-                raise InputError(f"--partition {self._setup.partition}", "divides GPUs; --device cpu takes none")
+                raise InputError(f"--partition {self._setup.partition}", "needs a GPU; leave it out with --device cpu")
             undo.pop_all()
         return self
 
@@ -107,30 +107,30 @@ class Machine:
         if not gpus:
             raise InputError(where, "finds no NVIDIA GPU (nvidia-smi lists none); expected a host with its driver")
         if not 0 <= self._setup.gpu < len(gpus):
-            raise InputError(where, f"is not there; expected 0 to {len(gpus) - 1}")
+            raise InputError(where, f"does not exist; expected 0 to {len(gpus) - 1}")
         self._gpu = gpus[self._setup.gpu]
         if self._gpu.mig:
-            raise InputError(where, "is cut into MIG instances, which profiling leaves alone; expected a whole GPU")
+            raise InputError(where, "is in MIG mode; profiling needs a whole GPU")
         self._nvml = Nvml.open(self._setup.gpu)
         if self._nvml is not None:
             self._exit.enter_context(self._nvml)
         self._partition = self._divided()
 
     def _divided(self) -> str:
-        """Return what divides the GPU among tenants, ready for use."""
+        """Prepare the mechanism that divides the GPU among tenants, and return its name."""
         wanted = self._setup.partition
         problem = None if wanted == "green" else self._try_mps()
         if wanted != "green" and problem is None:
             return "mps"
         if wanted != "mps" and has_green_contexts():
             return "green"
-        problem = problem or "needs a driver with green contexts, 555 or later"
+        problem = problem or "needs a driver with green contexts (555 or later)"
         raise InputError(f"--partition {wanted}", problem)
 
     def _try_mps(self) -> str | None:
-        """Start the control daemon and a client; return what is wrong, after which nothing runs."""
+        """Start the control daemon and a client; on a problem, stop both and return the problem."""
         if which(MPS_CONTROL) is None:
-            return f"needs {MPS_CONTROL} on the path, a part of NVIDIA's driver; install it, or try --partition green"
+            return f"needs {MPS_CONTROL}, a part of NVIDIA's driver, on the path; install it or try --partition green"
         with ExitStack() as trial:
             try:
                 self._variables = trial.enter_context(mps.daemon())
@@ -148,7 +148,7 @@ class Machine:
 
     @cached_property
     def device(self) -> Device:
-        """What is measured on."""
+        """Measured device."""
         found = self._ask(self._alone(), describe=True)
         idle_w = limit_w = None
         software = found["software"] if self._gpu is None else f"driver {self._gpu.driver}, {found['software']}"
@@ -172,11 +172,11 @@ class Machine:
         )
 
     def facts(self, model: str) -> ModelFacts:
-        """Return what is known of a model whoever else runs."""
+        """Return the facts of a model that do not depend on other tenants."""
         return ModelFacts(**self._ask(self._alone(), facts=model))
 
     def traffic(self, model: str, batch: int) -> tuple[float, float] | None:
-        """Return L2 and DRAM utilisation times duration where Nsight Compute may count them."""
+        """Return L2 and DRAM utilisation times duration if Nsight Compute can count them."""
         if self._gpu is None:
             return None
         self._end_whole()
@@ -185,13 +185,13 @@ class Machine:
     def measure(self, point: Point, seconds: float) -> Reading:
         """Run all tenants of a point for some time and return their times."""
         self._end_whole()
-        # Contexts that do nothing would still hold memory and the scheduler's attention.
+        # Idle contexts would still hold memory and time of the GPU's scheduler.
         parties = [point] if self._partition == "green" else [(tenant,) for tenant in point]
         crew = self._crew([tuple(tenant.share_pct for tenant in party) for party in parties])
         try:
             return self._measured(crew, parties, seconds)
         except BaseException:
-            self._end(crew)  # mid-way through something, and of no use any more
+            self._end(crew)  # their state is undefined now
             raise
 
     def _measured(self, crew: Sequence[Child], parties: Sequence[Point], seconds: float) -> Reading:
@@ -210,12 +210,14 @@ class Machine:
         states = sampler.between(begin_s, end_s) if sampler else []
         return Reading(
             tuple(Times(**t, memory_mib=r["memory_mib"]) for t, r in zip(times, ready, strict=True)),
-            _mean([state.power_w for state in states[len(states) // 2 :]]),  # means over a second lag behind
+            _mean(
+                [state.power_w for state in states[len(states) // 2 :]]
+            ),  # the reading may be a mean over a second and lag behind
             _mean([state.frequency_mhz for state in states]),
         )
 
     def _crew(self, shares_pct: Sequence[tuple[float, ...]]) -> list[Child]:
-        """Return a worker for each party, those that run already and fit first; others are ended."""
+        """Return one worker per party; reuse the running workers with the right shares and end the others."""
         crew: list[Child] = []
         for shares in shares_pct:
             child = next((known for fits, known in self._workers if fits == shares and known not in crew), None)
@@ -230,7 +232,7 @@ class Machine:
         return mps.client(shares_pct[0], None) if self._partition == "mps" else {}
 
     def _threads(self, shares_pct: tuple[float, ...]) -> int:
-        """Return the threads that stand for a share of a CPU."""
+        """Return the number of threads that represents a share of a CPU."""
         return max(1, round((os.cpu_count() or 1) * shares_pct[0] / 100.0)) if self._setup.device == "cpu" else 1
 
     @property
@@ -238,7 +240,7 @@ class Machine:
         return {} if self._gpu is None else {"CUDA_VISIBLE_DEVICES": self._gpu.uuid}
 
     def _alone(self) -> Child:
-        """Return a worker that has the whole device and is no client of MPS, whose tools see little."""
+        """Return a worker on the whole device without MPS, under which profiling tools see little."""
         if self._whole is None:
             self._end([child for _, child in self._workers])
             self._whole = self._child({}, self._threads((100.0,)), through_mps=False)
@@ -281,6 +283,6 @@ class Machine:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """Return the mean of those that are known, ``None`` if none is."""
+    """Return the mean of the finite values, or ``None`` if there are none."""
     known = [value for value in values if isfinite(value)]
     return fmean(known) if known else None

@@ -1,4 +1,4 @@
-"""Points to measure: models alone on a grid, pairs, one to five copies, and queued kernels."""
+"""Measurement points: models alone on a grid, pairs, one to five copies, and chains of kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from itertools import combinations_with_replacement
 from typing import Self
 
 MODELS = ("vgg19", "alexnet", "resnet50", "ssd")
-"""iGniter's four; the first is the one that runs in copies."""
+"""Models of iGniter's profile; the first also runs in copies."""
 
 MEASURED_HERE = "measured-here"
-"""Of the catalogue entry, and of the folder."""
+"""Default name of the catalogue entry and of the folder."""
 
 KERNEL_CHAIN = "tiny-kernels"
-"""A chain of ``CHAINED`` kernels that hardly compute: its time is that of the scheduler."""
+"""Net of ``CHAINED`` kernels in a row that hardly compute; its time is that of the GPU's scheduler."""
 
 CHAINED = 200
 
 CROWD = 5
-"""Copies of a model that share the GPU at most (iGniter, Sec. 2.2)."""
+"""Largest number of copies of a model that share the GPU (iGniter, Sec. 2.2)."""
 
 CROWD_SHARE_PCT = 100.0 / CROWD
 
@@ -35,21 +35,21 @@ class Tenant:
 
 
 Point = tuple[Tenant, ...]
-"""Those that run at the same time."""
+"""Tenants that run at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Which batches and shares, in percent, are measured.
+    """Batches and shares, in percent, of the measurements.
 
     Attributes
     ----------
     batches, shares_pct
-        Of models alone, ascending.
+        Grid of models alone, ascending.
     light_batches, light_shares_pct
-        Three of each, which iGniter's model is fitted to; pairs and copies take the second batch.
+        Three batches and three shares for the fit of iGniter's model; pairs and copies use the second batch.
     pair_batches, pair_shares_pct
-        Of two models, which have the same batch.
+        Grid of pairs of models, which have the same batch.
     """
 
     batches: tuple[int, ...]
@@ -68,21 +68,21 @@ class Grid:
 
     @classmethod
     def quick(cls) -> Self:
-        """Return the light profile alone: eleven configurations per model and the copies."""
+        """Return the grid of the light profile only: eleven configurations per model and the copies."""
         light = (10.0, 50.0, 100.0)
         return cls((1, 4, 16), light, (1, 4, 16), light, (4,), ((50.0, 50.0),))
 
     @property
     def middle_batch(self) -> int:
-        """Batch of pairs and copies in the light profile."""
+        """Batch of the pairs and copies in the light profile."""
         return self.light_batches[1]
 
     def solo(self, models: Sequence[str]) -> list[Point]:
-        """Return the points of models alone; those of a share follow each other, as one process serves them."""
+        """Return the points of models alone, ordered by share because one process serves all points of a share."""
         return [(Tenant(m, b, s),) for s in self.shares_pct for m in models for b in self.batches]
 
     def pairs(self, models: Sequence[str]) -> list[Point]:
-        """Return the points of two models, every two and each with itself, those of the light profile first."""
+        """Return the points of all pairs, also of a model with itself, with those of the light profile first."""
         return [
             (Tenant(a, batch, share_a), Tenant(b, batch, share_b))
             for share_a, share_b in self.pair_shares_pct
@@ -92,17 +92,17 @@ class Grid:
         ]
 
     def copies(self, model: str, count: int) -> Point:
-        """Return ``count`` copies of a model on a fifth of the GPU each."""
+        """Return ``count`` copies of a model, each on a fifth of the GPU."""
         return (Tenant(model, self.middle_batch, CROWD_SHARE_PCT),) * count
 
     def waiting(self, model: str, residents: int) -> Point:
-        """Return the chain of kernels beside copies of a model, ``residents`` together."""
+        """Return the chain of kernels beside ``residents - 1`` copies of a model."""
         return (*self.copies(model, residents - 1), Tenant(KERNEL_CHAIN, 1, CROWD_SHARE_PCT))
 
     def crowd(self, model: str) -> list[Point]:
-        """Return one to five copies of a model, and the chain of kernels beside none to four."""
+        """Return one to five copies of a model, and the chain of kernels beside zero to four copies."""
         return [point for n in range(1, CROWD + 1) for point in (self.copies(model, n), self.waiting(model, n))]
 
     def all(self, models: Sequence[str]) -> list[Point]:
-        """Return every point in the order of measuring; the first model is the one that is copied."""
+        """Return every point in the order of measurement; the first model also runs in copies."""
         return [*self.solo(models), *self.crowd(models[0]), *self.pairs(models)]

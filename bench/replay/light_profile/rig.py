@@ -1,4 +1,4 @@
-"""Measuring rig: reports facts of a device and times models that run together on it."""
+"""Measuring rig: it reports facts of a device and times models that run together on it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,33 +7,33 @@ from bench.replay.light_profile.points import Point
 
 
 class MeasuringError(Exception):
-    """A point that could not be measured, such as one that does not fit the memory; others can."""
+    """Failure to measure one point, for example for lack of memory; other points can still be measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What is measured on; figures that it does not tell are ``None``.
+    """Measured device; ``None`` marks an unknown figure.
 
     Attributes
     ----------
     kind
-        ``cuda`` or ``cpu``; figures of a CPU say nothing about any GPU.
+        ``cuda`` or ``cpu``; figures of a CPU say nothing about a GPU.
     name
-        Of the product.
+        Product name.
     software
         Versions of driver and PyTorch.
     partition
-        What holds a model to its share: ``mps``, ``green`` (contexts), ``threads`` (of a CPU).
+        Mechanism that limits a model to its share: ``mps``, ``green`` (contexts) or ``threads`` (of a CPU).
     half, graphs
-        Half precision; a batch launched as one CUDA graph rather than kernel by kernel.
+        Half precision; launch of a batch as one CUDA graph instead of kernel by kernel.
     share_units
-        Of the whole device: pairs of multiprocessors, as the catalogue counts them; hardware threads of a CPU.
+        Size of the whole device: pairs of multiprocessors, as in the catalogue, or hardware threads of a CPU.
     memory_mib
-        Of the device.
+        Memory of the device.
     pcie_bytes_per_ms
-        Of a large copy from pinned memory.
+        Bandwidth of a large copy from pinned memory.
     idle_power_w, max_power_w
-        With a context and nothing running; the limit that it keeps to.
+        Power with a context but no running kernel; enforced power limit.
     """
 
     kind: str
@@ -50,13 +50,13 @@ class Device:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What measurements of one folder have in common."""
+        """Properties that all measurements of one folder share."""
         return self.kind, self.name, self.software, self.partition, self.half, self.graphs
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What does not depend on who else runs: kernels of a batch, and the bytes of a request."""
+    """Facts of a model that do not depend on other tenants: kernels of a batch, and bytes of a request."""
 
     kernels: int
     input_bytes: int
@@ -65,18 +65,18 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long one tenant's batches took, means over ``batches`` of them.
+    """Mean times of one tenant's batches.
 
     Attributes
     ----------
     upload_ms, gpu_ms, feedback_ms
-        Of each part.
+        Mean time of each part.
     std_ms
-        Standard deviation of the sum.
+        Standard deviation of the sum of the parts.
     batches
-        That ran wholly in the time of measuring.
+        Number of batches in the means; they start during the measurement.
     memory_mib
-        That the tenant's process holds on the device.
+        Device memory of the tenant's process.
     """
 
     upload_ms: float
@@ -88,13 +88,13 @@ class Times:
 
     @property
     def latency_ms(self) -> float:
-        """Of a whole inference."""
+        """Time of a whole inference."""
         return self.upload_ms + self.gpu_ms + self.feedback_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A point measured: the times of its tenants in their order, and what the GPU drew and ran at meanwhile."""
+    """Measurement of a point: the times of its tenants in their order, and mean power and clock of the GPU."""
 
     times: tuple[Times, ...]
     power_w: float | None
@@ -102,19 +102,19 @@ class Reading:
 
 
 class Rig(Protocol):
-    """Measures; whatever it cannot, it raises as ``MeasuringError``."""
+    """Measuring rig; it raises ``MeasuringError`` if a measurement fails."""
 
     @property
     def device(self) -> Device:
-        """What is measured on."""
+        """Measured device."""
         ...
 
     def facts(self, model: str) -> ModelFacts:
-        """Return what is known of a model whoever else runs."""
+        """Return the facts of a model that do not depend on other tenants."""
         ...
 
     def traffic(self, model: str, batch: int) -> tuple[float, float] | None:
-        """Return L2 and DRAM utilisation of a batch, each times its duration, percent ms; ``None`` if not counted."""
+        """Return L2 and DRAM utilisation of a batch, each times its duration, in percent ms, or ``None``."""
         ...
 
     def measure(self, point: Point, seconds: float) -> Reading:

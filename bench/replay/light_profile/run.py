@@ -1,4 +1,4 @@
-"""Measure what is not yet measured, keep every point, and write the files."""
+"""Run of a light profile: it measures the missing points, records each one, and writes the files."""
 
 import signal
 import time
@@ -24,20 +24,20 @@ FAILED, INTERRUPTED = 1, 130
 
 @dataclass(frozen=True, slots=True)
 class ProfileOrder:
-    """What is wanted.
+    """Request for a profile.
 
     Attributes
     ----------
     folder
-        For the files; measurements that are there are kept.
+        Folder for the files; existing measurements there are kept.
     models
-        Names of nets; the first is the one that runs in copies.
+        Names of nets; the first also runs in copies.
     grid
-        Which batches and shares.
+        Batches and shares to measure.
     seconds
-        That a point is measured at least.
+        Least measuring time per point.
     entry
-        What the catalogue entry is called.
+        Name and price of the catalogue entry.
     """
 
     folder: Path
@@ -48,12 +48,12 @@ class ProfileOrder:
 
 
 def carry_out(setup: Setup, order: ProfileOrder, tell: Tell) -> int:
-    """Measure on this host, and return the exit code; SIGTERM ends it as a Ctrl-C does.
+    """Measure on this host and return the exit code; SIGTERM has the effect of Ctrl-C.
 
     Raises
     ------
     InputError
-        If the order is wrong or the host lacks what it takes.
+        If the request is wrong or the host lacks something.
     """
     checked(order)
     try:
@@ -64,15 +64,15 @@ def carry_out(setup: Setup, order: ProfileOrder, tell: Tell) -> int:
 
 
 def checked(order: ProfileOrder) -> None:
-    """Make sure that the order can be carried out, and make its folder.
+    """Check the request and create its folder.
 
     Raises
     ------
     InputError
-        Naming the option that is wrong.
+        If an option is wrong; the message names it.
     """
     if not order.models or len(set(order.models)) < len(order.models):
-        raise InputError("--models", "expected names of models, each once")
+        raise InputError("--models", "expected one or more model names without repetition")
     for model in order.models:
         input_shape(model, "--models")
     if not 0.05 <= order.seconds <= 600.0:
@@ -80,23 +80,23 @@ def checked(order: ProfileOrder) -> None:
     if not 0.0 < order.entry.price_per_hour < float("inf"):
         raise InputError("--price-per-hour", f"{order.entry.price_per_hour:g}; expected a finite number greater than 0")
     if not order.entry.name:
-        raise InputError("--name", "is empty; expected what the catalogue entry is to be called")
+        raise InputError("--name", "is empty; expected a name for the catalogue entry")
     try:
         order.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"-o {order.folder}", f"cannot be made: {error.strerror}") from None
+        raise InputError(f"-o {order.folder}", f"cannot be created: {error.strerror}") from None
 
 
 def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
     """Measure, write the files, and return the exit code.
 
-    A point that cannot be measured is told and left out; the next run tries it again. A Ctrl-C ends the run after what
-    was measured is written.
+    A point that cannot be measured is reported and skipped; the next run tries it again. Ctrl-C writes the finished
+    measurements before it ends the run.
 
     Raises
     ------
     InputError
-        If the folder holds other measurements or cannot be written.
+        If the folder holds measurements of another device or cannot be written.
     """
     try:
         journal = Journal(order.folder, rig.device)
@@ -107,7 +107,7 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
         count = len(journal.readings)
-        tell(f"interrupted; {count} measured point{'s' * (count != 1)} kept, the same command continues from there")
+        tell(f"interrupted; {count} measured point{'s' * (count != 1)} kept; the same command continues from there")
     written = write_files(order.folder, journal, order.grid, order.models, order.entry)
     tell(f"{order.folder}: wrote {', '.join(written)}; {_next(order, written)}")
     return code
@@ -120,7 +120,7 @@ def _next(order: ProfileOrder, written: Sequence[str]) -> str:
 
 
 def _look_up(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
-    """Ask for what does not depend on who else runs, and return the exit code."""
+    """Record the facts and the traffic of each model, and return the exit code."""
     code = 0
     for model in order.models:
         if model not in journal.facts:
@@ -131,7 +131,7 @@ def _look_up(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int
                 tell(f"{model}: {error}")
     for model in order.models:
         for batch in order.grid.light_batches:
-            # Where one batch cannot be counted, none can.
+            # If one batch cannot be counted, no batch can.
             if (model, batch) not in journal.traffic and None not in journal.traffic.values():
                 journal.add_traffic(model, batch, rig.traffic(model, batch))
     return code
@@ -162,7 +162,7 @@ def _named(point: Point) -> str:
 
 @contextmanager
 def _terminating() -> Iterator[None]:
-    """Take SIGTERM for a Ctrl-C."""
+    """Handle SIGTERM like Ctrl-C."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Share of the L2 and DRAM bandwidth that a batch uses, where Nsight Compute may count it."""
+"""L2 and DRAM utilisation of a batch, counted by Nsight Compute."""
 
 import csv
 import math
@@ -23,9 +23,9 @@ _ROOT = Path(__file__).resolve().parents[3]
 def counted_traffic(
     model: str, batch: int, half: bool, environment: Mapping[str, str], patience_s: float = PATIENCE_S
 ) -> tuple[float, float] | None:
-    """Return L2 and DRAM utilisation of a batch on the whole GPU, each times its duration, percent ms.
+    """Return L2 and DRAM utilisation of a batch on the whole GPU, each times its duration, in percent ms.
 
-    ``None`` where there is no Nsight Compute, or the driver lets nobody count.
+    The result is ``None`` if Nsight Compute is missing or the driver does not permit counting.
     """
     if shutil.which(NCU) is None:
         return None
@@ -53,7 +53,7 @@ def traffic_of(printed: str) -> tuple[float, float] | None:
     for row in csv.DictReader(lines[begin:]):
         try:
             value = float(row["Metric Value"].replace(",", ""))
-        except (AttributeError, ValueError):  # a line of the profiler's own, or "n/a"
+        except (AttributeError, ValueError):  # a message of the profiler, or "n/a"
             continue
         in_ms = {"ns": 1e-6, "us": 1e-3, "usecond": 1e-3, "nsecond": 1e-6, "ms": 1.0, "msecond": 1.0}
         scale = in_ms.get(row["Metric Unit"], 1.0) if row["Metric Name"] == DURATION else 1.0
@@ -66,7 +66,7 @@ def traffic_of(printed: str) -> tuple[float, float] | None:
 
 
 def run_once(model: str, batch: int, half: bool) -> None:
-    """Run a batch between the profiler's start and stop; this is the program that Nsight Compute watches."""
+    """Run a batch between the profiler's start and stop, as the program that Nsight Compute profiles."""
     import torch
 
     with torch.device("cuda"), torch.inference_mode():

@@ -1,4 +1,4 @@
-"""A process of the profile: runs the batches of tenants on its part of the device, and says how long they took."""
+"""Worker process of the profile: it runs the batches of its tenants on a share of the device and reports the times."""
 
 import os
 import queue
@@ -19,13 +19,13 @@ from bench.replay.nvml import Nvml
 from bench.replay.process import Channel, Message, run_child
 
 COPIED_BYTES = 2**26
-"""Of the copy that measures the bandwidth to the device."""
+"""Size of the copy that measures the bandwidth to the device."""
 
 COPIES = 5
 
 
 class ThreadedCpuNet:
-    """A model on the CPU, as many threads as the process has."""
+    """A model on the CPU, with as many threads as the process has."""
 
     def __init__(self, model: str, batch: int, half: bool) -> None:
         self._net = build(model, half)
@@ -42,7 +42,7 @@ class ThreadedCpuNet:
 
 
 class TenantThread(threading.Thread):
-    """A tenant in a thread of its own: loads its model, waits for its turn, runs batch after batch."""
+    """Thread of a tenant: it loads its model, waits for the start, and runs batch after batch."""
 
     def __init__(self, order: Message, tenant: Tenant) -> None:
         super().__init__(name=str(tenant), daemon=True)
@@ -51,7 +51,7 @@ class TenantThread(threading.Thread):
         self.turn: queue.SimpleQueue[list[float] | None] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Say how long a batch takes, then, after the turn, how long those of the turn took."""
+        """Report the time of a batch, run the measurement, and report the times of its batches."""
         order, tenant = self._order, self._tenant
         try:
             with self._loader() as load:
@@ -62,7 +62,7 @@ class TenantThread(threading.Thread):
                     self.said.put(self._batches(net, *turn))
                     if order["device"] != "cpu":
                         torch.cuda.synchronize()
-        except Exception as error:  # noqa: BLE001 - told to the driver, whatever it is
+        except Exception as error:  # noqa: BLE001 - every error is reported to the driver
             self.said.put({"failed": f"{type(error).__name__}: {error}".splitlines()[0]})
 
     def _loader(self) -> AbstractContextManager[Loader]:
@@ -72,9 +72,10 @@ class TenantThread(threading.Thread):
         return loader(order["device"], order["half"], order["graphs"], self._tenant.share_pct)
 
     def _batches(self, net: Any, begin_s: float, end_s: float, leave_s: float) -> Message:
-        """Run from now to ``leave_s`` and tell of the batches that begin between the first two moments.
+        """Run batches until ``leave_s`` and return the times of those that begin between ``begin_s`` and ``end_s``.
 
-        Nobody leaves while others' last batches run. A batch of which none begins in time tells by its last run.
+        Tenants keep running until ``leave_s``, so that the last batches of others also have full company. If no batch
+        begins in that interval, the result is the time of the last batch.
         """
         parts: list[tuple[float, float, float]] = []
         last = None
@@ -98,7 +99,7 @@ def held_mib(device: str, context_mib: float) -> float:
 
 
 def described(device: str) -> Message:
-    """Return what PyTorch says of the device, and how fast a large copy gets there."""
+    """Return PyTorch's description of the device and the bandwidth of a large copy to it."""
     source = torch.empty(COPIED_BYTES, dtype=torch.uint8, pin_memory=device != "cpu")
     target = torch.empty_like(source, device="cpu" if device == "cpu" else "cuda")
     took_s = []
@@ -131,7 +132,7 @@ def _processor() -> str:
 
 
 def facts(device: str, half: bool, model: str) -> Message:
-    """Return the kernels of a batch of one and the bytes that a request uploads and gets back."""
+    """Return the number of kernels of a batch of one, and the input and output bytes of a request."""
     with torch.device("cpu" if device == "cpu" else "cuda"), torch.inference_mode():
         net = build(model)
         examples = example_input(model, 2)
@@ -143,7 +144,7 @@ def facts(device: str, half: bool, model: str) -> Message:
 
 
 def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
-    """Count the kernels that one forward pass launches; operators where no kernel can be seen, as on a CPU."""
+    """Count the kernels that one forward pass launches; count operators if no kernels are visible, as on a CPU."""
     from torch.profiler import ProfilerActivity, profile
 
     if not request.is_cuda:
@@ -156,7 +157,7 @@ def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
 
 
 def counted_operators(net: torch.nn.Module, request: torch.Tensor) -> int:
-    """Count the operators of one forward pass that compute something: views do not."""
+    """Count the operators of one forward pass that compute something, that is, all except views."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -172,7 +173,7 @@ def counted_operators(net: torch.nn.Module, request: torch.Tensor) -> int:
 
 
 def main(channel: Channel, messages: Iterator[Message]) -> None:
-    """Do what the driver asks for until it hangs up."""
+    """Answer the driver's messages until it closes the channel."""
     order = next(messages)
     device = order["device"]
     torch.set_num_threads(order["threads"])
@@ -185,14 +186,14 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
                 channel.say(**facts(device, order["half"], message["facts"]))
             else:
                 channel.say(**described(device))
-        except Exception as error:  # noqa: BLE001 - told to the driver, whatever it is
+        except Exception as error:  # noqa: BLE001 - every error is reported to the driver
             channel.say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
 
 def _take_turns(
     channel: Channel, messages: Iterator[Message], order: Message, tenants: list[Tenant], context_mib: float
 ) -> None:
-    """Load the tenants one after the other, then let them run at the same time when the driver says so."""
+    """Load the tenants one after the other, then run them at the same time when the driver orders it."""
     seats = [TenantThread(order, tenant) for tenant in tenants]
     ready = []
     for seat in seats:
@@ -219,7 +220,7 @@ def _take_turns(
 
 
 def _context_mib(gpu: int) -> float:
-    """Begin to use the GPU and return the memory that this alone takes; 0 where nobody tells."""
+    """Create a context on the GPU and return its memory, or 0 if NVML is missing."""
     nvml = Nvml.open(gpu)
     before_mib = nvml.memory_mib()[0] if nvml else 0.0
     torch.zeros(1, device="cuda")

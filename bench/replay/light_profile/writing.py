@@ -18,19 +18,19 @@ from instances.errors import InputError
 from instances.measurements import PAIR_COLUMNS, SOLO_COLUMNS, Configuration
 
 JITTER = 0.01
-"""Part of the highest frequency that clocks wander by without being throttled."""
+"""Variation of an unthrottled clock, as a part of the highest frequency."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueFacts:
-    """What the catalogue entry is called and what no measurement tells of it."""
+    """Facts of the catalogue entry that are not measured."""
 
     name: str
     price_per_hour: float
 
 
 def write_files(folder: Path, journal: Journal, grid: Grid, models: Sequence[str], entry: CatalogueFacts) -> list[str]:
-    """Write all files that the measurements suffice for and return their names.
+    """Write all files for which the measurements suffice and return their names.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _facts(journal: Journal, entry: CatalogueFacts, demand_source: str) -> dict[str, Any]:
-    """Return what ``bench profile fit`` takes instead of its options."""
+    """Return the facts that ``bench profile fit`` reads instead of its options."""
     device = journal.device
     return {
         "name": entry.name,
@@ -143,7 +143,7 @@ def _pair_rows(journal: Journal) -> list[dict[str, Any]]:
 
 
 def _copies_rows(journal: Journal) -> list[dict[str, Any]]:
-    """Return one row for each number of copies: the mean of their latencies, and the chain of kernels beside them."""
+    """Return one row per number of residents: mean latency of the copies, and delay of the chain of kernels."""
     rows = []
     for point, reading in journal.readings.items():
         others = [i for i, tenant in enumerate(point) if tenant.model != KERNEL_CHAIN]
@@ -169,7 +169,7 @@ def _copies_rows(journal: Journal) -> list[dict[str, Any]]:
 def light_profile(
     journal: Journal, grid: Grid, models: Sequence[str], known: Demands, name: str
 ) -> dict[str, Any] | None:
-    """Return the content of ``profile.json``; ``None`` while a point of it is missing or the power is not known."""
+    """Return the content of ``profile.json``, or ``None`` if one of its points is missing or the power is unknown."""
     device, readings = journal.device, journal.readings
     if device.idle_power_w is None or device.max_power_w is None:
         return None
@@ -182,7 +182,7 @@ def light_profile(
             crowd, waiting = readings[grid.copies(models[0], n)], readings[grid.waiting(models[0], n)]
             power_w.append(_given(crowd.power_w))
             frequency_mhz.append(clock.of(crowd.frequency_mhz))
-            # Stated at the frequency of the copies, which the fit takes it back to the highest by.
+            # Scaled to the frequency of the copies: the fit converts the delay from there to the highest frequency.
             at = clock.of(waiting.frequency_mhz) / frequency_mhz[-1]
             delays_ms.append(waiting.times[-1].gpu_ms / CHAINED * at)
         fitted = {m: _light_model(journal, grid, m, known, clock, delays_ms) for m in models}
@@ -210,7 +210,10 @@ def light_profile(
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """Frequencies, those within the jitter of the highest taken for it: the fit tells throttled from free by that."""
+    """Frequencies with the jitter removed: values near the highest count as the highest.
+
+    The fit uses the difference to separate throttled from unthrottled points.
+    """
 
     top_mhz: float
 
@@ -228,10 +231,11 @@ def _given(value: float | None) -> float:
 def _light_model(
     journal: Journal, grid: Grid, model: str, known: Demands, clock: _Clock, delays_ms: Sequence[float]
 ) -> dict[str, Any]:
-    """Return the object of one model; a ``KeyError`` or ``ValueError`` where something is missing."""
+    """Return the object of one model; raise ``KeyError`` or ``ValueError`` if a measurement is missing."""
     facts, readings = journal.facts[model], journal.readings
     solo = [[readings[(Tenant(model, b, s),)] for s in grid.light_shares_pct] for b in grid.light_batches]
-    # The chain's kernels compute a little themselves: what they say must leave every batch some time of its own.
+    # The kernels of the chain compute a little themselves, so their delay is an overestimate. The limit leaves every
+    # batch some time of its own.
     least_ms = min(reading.times[0].gpu_ms for row in solo for reading in row)
     scheduling_ms = min(facts.kernels * delays_ms[0], least_ms / 2.0)
     diagonal = [
@@ -264,7 +268,7 @@ def _light_model(
 
 
 def _memory_line(journal: Journal, model: str) -> tuple[float, float]:
-    """Return memory at batch 0 and per item, a line through the largest of each batch; neither below 0."""
+    """Return memory at batch 0 and memory per item (not negative) of a line above the largest memory of each batch."""
     largest: dict[int, float] = {}
     for point, reading in journal.readings.items():
         if len(point) == 1 and point[0].model == model:
@@ -272,5 +276,5 @@ def _memory_line(journal: Journal, model: str) -> tuple[float, float]:
             largest[batch] = max(largest.get(batch, 0.0), reading.times[0].memory_mib)
     slope, _ = np.polyfit(list(largest), list(largest.values()), 1)
     slope = max(0.0, float(slope))
-    # Never less than any batch was seen to hold: plans that fit by this line fit the device.
+    # The line is never below a measured value, so a plan that fits by this line fits the device.
     return max(held - slope * batch for batch, held in largest.items()), slope

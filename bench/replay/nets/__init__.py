@@ -1,7 +1,7 @@
-"""The DNN models that are served on hardware, by their names in the catalogue.
+"""DNN models for serving on hardware, by their names in the catalogue.
 
-The architectures are those of the original publications, in the variants whose sizes torchvision states; weights are
-random and nothing is downloaded: times depend on shapes, not on what the weights say.
+The architectures are those of the original publications, in the variants whose sizes torchvision states. Weights are
+random and nothing is downloaded: times depend on shapes, not on the values of the weights.
 """
 
 from bench.replay.nets.registry import build, example_input, input_shape, net_names, settle

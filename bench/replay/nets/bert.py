@@ -9,7 +9,7 @@ WIDTH, HEADS, LAYERS, INNER, POSITIONS = 768, 12, 12, 3072, 512
 
 
 class Layer(nn.Module):
-    """Attention and two dense layers, each on top of its input, normalised afterwards."""
+    """Attention and two dense layers, each added to its input and normalised afterwards."""
 
     def __init__(self) -> None:
         super().__init__()

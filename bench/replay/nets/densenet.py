@@ -13,7 +13,7 @@ SHAPES = {
 
 
 class DenseLayer(nn.Module):
-    """Adds ``growth`` channels to those it got."""
+    """Layer that adds ``growth`` channels to its input."""
 
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()

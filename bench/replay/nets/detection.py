@@ -10,7 +10,7 @@ from bench.replay.nets.plain import vgg_block
 
 
 class Detector(nn.Module):
-    """Stages of features, each with two convolutions that look for objects in it.
+    """Stages of features, each with two convolutions that detect objects in it.
 
     Parameters
     ----------
@@ -19,9 +19,9 @@ class Detector(nn.Module):
     widths, boxes
         Channels and boxes per place of each stage's feature map.
     classes
-        With the background.
+        Number of classes with the background.
     kernel
-        Of the convolutions that look for objects.
+        Kernel size of the convolutions that detect objects.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Detector(nn.Module):
         self.scores = nn.ModuleList(nn.Conv2d(width, classes * n, kernel, padding=kernel // 2) for width, n in places)
 
     def scaled(self, features: Tensor, stage: int) -> Tensor:
-        """Return the features that are looked at; all as they are."""
+        """Return the features of a stage for detection, unchanged."""
         return features
 
     def forward(self, pictures: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class SsdVgg16(Detector):
         self.scale = nn.Parameter(torch.full((1, 512, 1, 1), 20.0))
 
     def scaled(self, features: Tensor, stage: int) -> Tensor:
-        """Return features of unit length times a learnt scale in the shallowest stage (Sec. 3.1), as they are later."""
+        """Return the features; those of the first stage get unit length times a learnt scale (Sec. 3.1)."""
         return nn.functional.normalize(features) * self.scale if stage == 0 else features
 
 

@@ -1,4 +1,4 @@
-"""Nets of parallel branches: GoogLeNet (Szegedy et al., 2014) and Inception v3 (2015), as they serve.
+"""Nets of parallel branches for inference: GoogLeNet (Szegedy et al., 2014) and Inception v3 (2015).
 
 The auxiliary classifiers, which only training uses, are left out.
 """
@@ -58,7 +58,7 @@ MODULES = {
 
 
 class GoogLeNet(Inception):
-    """GoogLeNet with batch normalisation; a 3x3 stands where the paper has the 5x5, as in torchvision's weights."""
+    """GoogLeNet with batch normalisation; a 3x3 replaces the paper's 5x5, as in torchvision's weights."""
 
     def __init__(self) -> None:
         layers: list[nn.Module] = [*unit(3, 64, 7, 2, 3), nn.MaxPool2d(3, 2, ceil_mode=True), *unit(64, 64, 1)]

@@ -36,7 +36,7 @@ class Classifier(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Channels scaled by what their means say (Hu et al., 2017)."""
+    """Squeeze and excitation: channels scaled by a function of their means (Hu et al., 2017)."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class SqueezeExcite(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """Widened, filtered channel by channel, and narrowed again (Sandler et al., 2018)."""
+    """Inverted residual: widened, filtered channel by channel, and narrowed again (Sandler et al., 2018)."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class InvertedResidual(nn.Module):
         self.residual = inputs == outputs and stride == 1
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the body's output, on top of the input where the shapes agree."""
+        """Return the body's output, plus the input if the shapes agree."""
         outputs: Tensor = self.body(inputs)
         return inputs + outputs if self.residual else outputs
 

@@ -1,4 +1,4 @@
-"""Nets that are one chain of layers: LeNet-5, AlexNet, VGG, and tiny ones to test and to measure with."""
+"""Nets of one chain of layers: LeNet-5, AlexNet, VGG, and tiny ones for tests and measurements."""
 
 from torch import Tensor, nn
 
@@ -28,11 +28,11 @@ class TinyCnn(Chain):
 
 
 KERNELS = 200
-"""Of ``TinyKernels``."""
+"""Number of additions of ``TinyKernels``."""
 
 
 class TinyKernels(nn.Module):
-    """Additions one after the other, hardly computing: what it takes is the launching and scheduling of kernels."""
+    """Chain of tiny additions; its time is that of launching and scheduling kernels."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         """Return the numbers plus ``KERNELS``."""

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 PICTURE = (3, 224, 224)
 
 VOCABULARY = 30_522
-"""Words that BERT tells apart."""
+"""Size of BERT's vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetEntry:
-    """How a net is built and fed.
+    """Construction and input shape of a net.
 
     Attributes
     ----------
     build
-        ``module:function`` in this folder and its arguments.
+        ``module:function`` in this folder.
     arguments
-        Of that function.
+        Arguments of that function.
     input_shape
-        Of one request, without the batch.
+        Shape of one request, without the batch.
     torchvision
-        The same net there, or ``None``.
+        Name of the same net in torchvision, or ``None``.
     """
 
     build: str
@@ -65,41 +65,41 @@ NETS = {
     "vgg16": NetEntry("plain:Vgg", (16,), torchvision="vgg16"),
     "vgg19": NetEntry("plain:Vgg", (19,), torchvision="vgg19"),
 }
-"""``mobilenet`` is MobileNetV2, as the catalogue's memory has it. ``tiny-cnn`` is for tests on the CPU,
-``tiny-kernels`` measures how long kernels wait.
+"""Nets by name. ``mobilenet`` is MobileNetV2, in agreement with the memory in the catalogue. ``tiny-cnn`` is for tests
+on the CPU; ``tiny-kernels`` measures the waiting time of kernels.
 
-The SSDs here end in boxes and scores, without torchvision's suppression of overlaps, whose shapes depend on the data.
-GoogLeNet and Inception are without the classifiers that only training uses.
+The SSDs return boxes and scores, without torchvision's suppression of overlaps, whose shapes depend on the data.
+GoogLeNet and Inception lack the classifiers that only training uses.
 """
 
 
 def net_names() -> list[str]:
-    """Names of the nets, sorted."""
+    """Return the names of the nets, sorted."""
     return sorted(NETS)
 
 
 def input_shape(name: str, where: str = "model") -> tuple[int, ...]:
-    """Return the shape of one request: (channels, height, width), of ``bert`` (ids, mask and types; tokens).
+    """Return the shape of one request: (channels, height, width), or for ``bert`` (ids, mask and types; tokens).
 
     Raises
     ------
     InputError
-        If there is no such net; ``where`` names the place that asked.
+        If there is no such net; ``where`` is the location in the error.
     """
     return _net(name, where).input_shape
 
 
 def build(name: str, half: bool = False, where: str = "model") -> "nn.Module":
-    """Return the net called ``name``, ready for inference on the default device: torchvision's if that is installed.
+    """Return the net called ``name``, ready for inference on the default device; use torchvision's if installed.
 
     Parameters
     ----------
     name
-        As in the catalogue.
+        Name in the catalogue.
     half
-        Weights in half rather than single precision.
+        Whether the weights are in half instead of single precision.
     where
-        The place that asked, for errors.
+        Location in errors.
 
     Raises
     ------
@@ -130,11 +130,11 @@ def example_input(name: str, batch: int, half: bool = False, where: str = "model
 
 
 def settle(module: "nn.Module", examples: "Tensor") -> None:
-    """Give a net of single precision activations like those of a trained one: neither overflowing nor dying out.
+    """Initialise a net of single precision so that its activations are like those of a trained net.
 
-    What a GPU draws depends on the bits that change. Weights keep the variance from layer to layer (He et al., 2015),
-    and one pass in training mode tells the batch normalisations the statistics of their inputs: ``examples`` are at
-    least two, as one value alone has no variance.
+    Activations must neither overflow nor vanish, because the power of a GPU depends on the bits that change. The
+    weights keep the variance from layer to layer (He et al., 2015). One pass in training mode sets the statistics of
+    the batch normalisations; it needs at least two ``examples``, as a single value has no variance.
     """
     import torch
     from torch import nn

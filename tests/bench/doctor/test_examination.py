@@ -48,8 +48,8 @@ def test_the_release_of_a_version(version: str, release: tuple[int, ...]) -> Non
         ({"highspy": "1.13.1", "ortools": "9.15.6755"}, []),
         ({"highspy": "1.14.0", "ortools": "9.15.6755"}, ["wrong optima"]),
         ({"highspy": "1.14.0"}, ["wrong optima"]),
-        ({"highspy": "1.15.0", "ortools": "9.15.6755"}, ["cannot be loaded beside ortools"]),
-        ({"highspy": "2.0", "ortools": "9.15.6755"}, ["cannot be loaded beside ortools"]),
+        ({"highspy": "1.15.0", "ortools": "9.15.6755"}, ["cannot be loaded together with ortools"]),
+        ({"highspy": "2.0", "ortools": "9.15.6755"}, ["cannot be loaded together with ortools"]),
         ({"highspy": "1.15.0"}, []),
         ({}, []),
     ],
@@ -112,7 +112,7 @@ def test_one_that_crashes_or_hangs_is_found_out(install: Install, monkeypatch: p
 
     monkeypatch.setattr(doctor, "IMPORT_LIMIT_S", 0.2)
     monkeypatch.setattr(doctor, "LOADED_TOGETHER", {"a": "json", "b": "threading; threading.Event().wait()"})
-    assert [f.found.rpartition(": ")[2] for f in doctor.import_clashes()] == ["nothing after 0.2 s"] * 2
+    assert [f.found.rpartition(": ")[2] for f in doctor.import_clashes()] == ["no result after 0.2 s"] * 2
 
 
 def test_a_solver_alone_cannot_clash(install: Install) -> None:
@@ -143,7 +143,7 @@ def test_load(average: float | None, expected: set[Level], monkeypatch: pytest.M
     ("available", "expected", "advice"),
     [
         (None, [], ""),
-        (0.9, [Level.ERROR], "free 1.3 GB: a run's imports take that much"),
+        (0.9, [Level.ERROR], "free 1.3 GB, which a run's imports need"),
         (4.0, [Level.WARNING], "use --jobs 3"),
         (64.0, [Level.OK], ""),
     ],
@@ -227,7 +227,7 @@ def test_runs_refuse_a_solver_that_gives_wrong_answers(
     assert printed.out == ""
     assert printed.err == (
         "error: highspy 1.14.0: reports wrong optima of mixed-integer programs (presolve);"
-        ' install another: pip install "highspy==1.13.1"\n'
+        ' install another version: pip install "highspy==1.13.1"\n'
     )
     assert not list(tmp_path.rglob("*.sqlite"))
 

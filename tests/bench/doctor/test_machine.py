@@ -55,7 +55,7 @@ def test_machine_that_tells_nothing(pretend: Pretend) -> None:
 def test_cpu_quota(files: dict[str, str], pretend: Pretend) -> None:
     pretend(files)
     (finding,) = machine.control_groups()
-    assert (finding.level, finding.found) == (Level.WARNING, "a quota of 1.5 cores, though 4 can be seen")
+    assert (finding.level, finding.found) == (Level.WARNING, "a quota of 1.5 cores, although 4 are visible")
     assert finding.advice == "use --jobs 1, or raise the quota"
 
 
@@ -122,7 +122,7 @@ def test_gpus_and_their_modes(program: Callable[[str, str], None]) -> None:
     program("nvidia-smi", "echo 'V100, 550.1, Default, 40'; echo 'V100, 550.1, Prohibited, 41'")
     fine, prohibited = machine.gpus()
     assert (fine.level, fine.found) == (Level.OK, "V100, driver 550.1, compute mode Default, 40 °C")
-    assert (prohibited.level, prohibited.advice) == (Level.WARNING, "nothing can be run on it: nvidia-smi -c DEFAULT")
+    assert (prohibited.level, prohibited.advice) == (Level.WARNING, "permit programs on it: nvidia-smi -c DEFAULT")
 
 
 def test_driver_that_fails(program: Callable[[str, str], None]) -> None:

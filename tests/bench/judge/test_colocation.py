@@ -206,7 +206,7 @@ def test_pool() -> None:
 @pytest.mark.parametrize(
     ("gpulet", "where"),
     [
-        (Gpulet(FULL - 1, (Slot("r", 16, 1.0),)), "plan: gpus[0].gpulets[0]: under colocation a gpulet is one job's"),
+        (Gpulet(FULL - 1, (Slot("r", 16, 1.0),)), "plan: gpus[0].gpulets[0]: under colocation, a gpulet has one job"),
         (Gpulet(FULL, (Slot("r", 16, 1.0),), 20.0), "plan: gpus[0].gpulets[0]: under colocation"),
         (Gpulet(FULL, (Slot("r", 16, 1.0), Slot("a", 1, 1.0)), 20.0), "plan: gpus[0].gpulets[0]: under colocation"),
         (

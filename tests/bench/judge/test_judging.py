@@ -227,7 +227,7 @@ def test_rate_off_the_goodput_grid() -> None:
 
     assert (violation.kind, violation.gpu, violation.workload) == ("rate", 0, "a")
     assert violation.actual == 195.0
-    assert violation.message == "GPU 0, a: 195 req/s is no multiple of 5 % of 200"
+    assert violation.message == "GPU 0, a: 195 req/s is not a multiple of 5 % of 200"
 
 
 def test_rate_beyond_what_arrives_under_goodput() -> None:
@@ -294,8 +294,8 @@ def test_violations_add_up() -> None:
             Plan("toys", (spatial_gpu("toyy", ROWS),)),
             'plan: gpus[0].type: unknown GPU type "toyy"; did you mean "toy"?',
         ),
-        (plan(ROWS, [("a", 0, 1, 1.0)]), "plan: gpus[1].gpulets[0]: a gpulet has at least one share unit and one slot"),
-        (of(Gpulet(3, ())), "plan: gpus[0].gpulets[0]: a gpulet has at least one share unit and one slot"),
+        (plan(ROWS, [("a", 0, 1, 1.0)]), "plan: gpus[1].gpulets[0]: expected at least one share unit and one slot"),
+        (of(Gpulet(3, ())), "plan: gpus[0].gpulets[0]: expected at least one share unit and one slot"),
         (
             of(replace(TURNS, duty_cycle_ms=None)),
             "plan: gpus[0].gpulets[0]: slots that take turns need a duty_cycle_ms",
@@ -303,12 +303,15 @@ def test_violations_add_up() -> None:
         *(
             (
                 of(replace(TURNS, duty_cycle_ms=cycle)),
-                f"plan: gpus[0].gpulets[0].duty_cycle_ms: {cycle} is no positive time",
+                f"plan: gpus[0].gpulets[0].duty_cycle_ms: {cycle} is not a finite time greater than 0",
             )
             for cycle in (0.0, -1.0, inf, nan)
         ),
         *(
-            (plan([("a", 4, batch, rate)]), "plan: gpus[0].gpulets[0].slots[0]: batch and rate_rps are positive")
+            (
+                plan([("a", 4, batch, rate)]),
+                "plan: gpus[0].gpulets[0].slots[0]: expected a positive batch and a positive, finite rate_rps",
+            )
             for batch, rate in ((0, 1.0), (-1, 1.0), (1, 0.0), (1, -1.0), (1, inf), (1, nan))
         ),
     ],

@@ -245,14 +245,14 @@ def test_more_gpus_than_the_pool_has() -> None:
 @pytest.mark.parametrize(
     ("gpulet", "message"),
     [
-        (Gpulet(1, (Slot("b", 1, 70.0),)), ".start: is None; a MIG instance begins at a position from 0 up"),
-        (bert(-1), ".start: is -1; a MIG instance begins at a position from 0 up"),
+        (Gpulet(1, (Slot("b", 1, 70.0),)), ".start: is None; expected the position of a MIG instance, at least 0"),
+        (bert(-1), ".start: is -1; expected the position of a MIG instance, at least 0"),
         (bert(0, processes=0), ".processes: is 0; expected at least 1"),
         (
             Gpulet(1, (Slot("b", 1, 1.0),) * 2, 9.0, 0),
-            ": a MIG instance serves one workload; nothing takes turns in it",
+            ": a MIG instance has one slot and no duty_cycle_ms",
         ),
-        (Gpulet(1, (Slot("b", 1, 1.0),), 9.0, 0), ": a MIG instance serves one workload; nothing takes turns in it"),
+        (Gpulet(1, (Slot("b", 1, 1.0),), 9.0, 0), ": a MIG instance has one slot and no duty_cycle_ms"),
     ],
 )
 def test_a_gpulet_that_is_no_mig_instance_is_refused(gpulet: Gpulet, message: str) -> None:
@@ -268,5 +268,5 @@ def test_a_mig_instance_on_a_gpu_shared_freely_is_refused(changed: dict[str, int
     gpu = spatial_gpu("v100", [("W1", 15, 4, 500.0)])
     gpulet = replace(gpu.gpulets[0], **changed)
 
-    with pytest.raises(InputError, match=r"gpulets\[0\]: only a MIG instance has a start and several processes"):
+    with pytest.raises(InputError, match=r"gpulets\[0\]: has a start or several processes"):
         judge(Plan(shares.name, (replace(gpu, gpulets=(gpulet,)),)), shares)

@@ -169,7 +169,7 @@ def test_turns_and_silent_gpulets_stay() -> None:
 
 @pytest.mark.parametrize("policy", [Shadow, Reactive])
 def test_instances_of_a_gpu_have_no_shares_to_change(policy: Any) -> None:
-    with pytest.raises(InputError, match="cut into instances"):
+    with pytest.raises(InputError, match="changes shares, which the MIG instances"):
         policy(SUITES["parvagpu"].build()[0])
 
 

@@ -229,8 +229,8 @@ def test_executors_of_a_gpu_are_threads_of_one_process(
     ("gpus", "problem"),
     [
         (None, "finds no NVIDIA GPU (nvidia-smi lists none); use --backend cpu or sim"),
-        ("GPU-1, T, 9000, Enabled, 5\n", "GPU 0 is cut into MIG instances, which a replay leaves alone"),
-        ("GPU-1, T, 700, [N/A], 5\n", "GPU 0 has 700 MiB of memory free, the plan takes 749 MiB"),
+        ("GPU-1, T, 9000, Enabled, 5\n", "GPU 0 is in MIG mode; a replay needs a whole GPU"),
+        ("GPU-1, T, 700, [N/A], 5\n", "GPU 0 has 700 MiB of free memory; the plan needs 749 MiB"),
     ],
 )
 def test_what_the_host_lacks_is_said_first(
@@ -261,7 +261,7 @@ def test_two_plans_at_once_need_memory_for_both(fake: Path, sheet: Callable[...,
     one = sheet(("w1",))
     StreamBackend().check([one])
 
-    with pytest.raises(InputError, match=r"GPU 0 has 1,400 MiB of memory free, the plan takes 1,498 MiB"):
+    with pytest.raises(InputError, match=r"GPU 0 has 1,400 MiB of free memory; the plan needs 1,498 MiB"):
         StreamBackend().check([one, one])
 
 
@@ -281,7 +281,7 @@ def test_without_the_control_program_mps_says_what_helps(
     (fake / "nvidia-cuda-mps-control").unlink()
     monkeypatch.setenv("PATH", f"{fake}:/usr/bin:/bin")
 
-    with pytest.raises(InputError, match=r"needs nvidia-cuda-mps-control on the path.*use --backend green"):
+    with pytest.raises(InputError, match=r"needs nvidia-cuda-mps-control, .* on the path.*use --backend green"):
         Mps().check([sheet(("w1",), [gpulet_data(("w1", 1, 10.0))])])
 
 

@@ -59,7 +59,7 @@ def test_the_table_is_for_people(replay: Replay) -> None:
 
     assert code == 0
     assert "plan for replayed, 1 s on cpu, poisson arrivals, seed 0; times in ms" in out
-    assert "tiny models in the place of the plan's" in out
+    assert "tiny models replace those of the plan" in out
     assert err.splitlines()[0] == "starting 1 workers"
 
 
@@ -101,7 +101,7 @@ def test_sim_is_the_simulator_in_the_schema_of_a_replay(replay: Replay, plan: Pa
         (("--backend", "gpu"), 'error: --backend: unknown backend "gpu"; did you mean "cpu"?'),
         (("--backend", "sim", "--then", "{plan}"), "error: --then: is not available with --backend sim"),
         (("--backend", "cpu", "--then", "{plan}"), "error: --switch-at: expected a time from 0 to 1 s"),
-        (("--backend", "cpu", "--switch-at", "0.5"), "error: --switch-at: needs the plan that takes over; see --then"),
+        (("--backend", "cpu", "--switch-at", "0.5"), "error: --switch-at: needs a second plan; give it with --then"),
         (("--backend", "cpu", "--arrivals", "none.csv"), "error: --arrivals none.csv: no such file"),
         (("--backend", "cpu", "--warmup", "-1"), "error: --warmup: -1; expected"),
     ],
@@ -136,7 +136,7 @@ def test_what_went_wrong_stands_below_the_table(replay: Replay) -> None:
         "NOT VALID: the load generator was 4.00 ms late at P99",
         "w2: a full batch computed 3.00 ms, predicted 2.50",
         "GPU 0: 150 W, 1530 MHz, busy 61 %",
-        "the second plan took over 3.5 s after the change began at 2.0 s; the first was done at 5.9 s",
+        "the second plan took over 3.5 s after the switch began at 2.0 s; the first plan finished at 5.9 s",
         "w2: 0.25 ms without service, P99 - meanwhile",
         "FAILED: GPU 0, gpulet 1 (w2, w3): died",
     ]

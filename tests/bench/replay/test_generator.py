@@ -50,7 +50,7 @@ def test_a_generator_that_is_late_makes_the_replay_invalid(sent: Callable[..., S
 
     assert late is not None
     assert late["p99"] == pytest.approx(1.5)
-    assert invalid(late) == "the load generator was 1.50 ms late at P99; at most 1 ms count as in time"
+    assert invalid(late) == "the load generator was 1.50 ms late at P99; a valid replay has at most 1 ms"
 
 
 def test_lateness_is_that_of_the_hundredth_request_that_was_latest() -> None:

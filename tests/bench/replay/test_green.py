@@ -86,7 +86,7 @@ def test_more_than_there_is_is_refused() -> None:
     free = Multiprocessors(FakeDriver(10))
     with (
         free.stream(80.0),
-        pytest.raises(OSError, match="4 multiprocessors are wanted, 2 of 10 are left"),
+        pytest.raises(OSError, match="4 multiprocessors are needed, 2 of 10 are left"),
         free.stream(40.0),
     ):
         pass

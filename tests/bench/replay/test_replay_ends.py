@@ -196,7 +196,7 @@ def test_a_switch_needs_the_same_workloads_and_a_time(sheet: Make) -> None:
 def test_a_plan_that_does_not_fit_the_memory_is_refused(sheet: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.replay.backends.free_memory_mib", lambda: 1000.0)
 
-    with pytest.raises(InputError, match="the host has 1,000 MiB of memory free, the plan takes 1,200 MiB"):
+    with pytest.raises(InputError, match="the host has 1,000 MiB of free memory; the plan needs 1,200 MiB"):
         replay([sheet()], Cpu(), Settings(seconds=1.0))
 
 

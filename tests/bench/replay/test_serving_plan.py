@@ -54,7 +54,7 @@ def test_a_plan_is_read_as_pydantic_reads_it(data: Any, tmp_path: Path) -> None:
         ({"instance": "mix"}, "instance: only names the instance; expected the instance itself"),
         ({"instance": 3}, "instance: is 3; expected an object"),
         ({"gpus": {}}, "gpus: is {}; expected a list"),
-        ({"gpus": [3]}, "gpus[0]: is no object"),
+        ({"gpus": [3]}, "gpus[0]: is not a JSON object"),
         ({"gpus": [{"type": "v10", "gpulets": []}]}, 'gpus[0].type: unknown type "v10"; did you mean "v100"?'),
         ({"gpus": [{"gpulets": []}]}, "gpus[0].type: is missing; expected text"),
         (plan_data(("w1",), [gpulet_data(("w2", 1, 1.0))]), 'slots[0].workload: unknown workload "w2"'),
@@ -65,10 +65,13 @@ def test_a_plan_is_read_as_pydantic_reads_it(data: Any, tmp_path: Path) -> None:
         (plan_data(("w1",), [gpulet_data(("w1", 1, float("nan")))]), "rate_rps: is nan; expected a finite number"),
         (
             plan_data(("w1", "w2"), [gpulet_data(("w1", 1, 1.0), ("w2", 1, 1.0))]),
-            "duty_cycle_ms: is missing; 2 slots that take turns need a period",
+            "duty_cycle_ms: is missing; 2 slots that take turns need a duty cycle",
         ),
         (plan_data(slo_rule="half"), 'instance.slo_rule: unknown slo_rule "half"; did you mean "half-slo"?'),
-        (plan_data(objective="colocation"), "instance.objective: is not one of workloads under SLOs"),
+        (
+            plan_data(objective="colocation"),
+            "instance.objective: cannot be replayed; expected an objective over workloads with SLOs",
+        ),
         (plan_data(gpus=[{"type": "v1000"}]), 'instance.gpus[0].type: unknown GPU type "v1000"; did you mean "v100"?'),
     ],
 )
@@ -83,7 +86,9 @@ def test_a_bad_plan_file_is_one_line_that_says_where(change: Any, problem: str, 
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("content", "problem"), [(b"{", "is no JSON"), (b"\xff", "is no JSON"), (b"[1]", "no object")])
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"{", "is not JSON"), (b"\xff", "is not JSON"), (b"[1]", "not a JSON object")]
+)
 def test_what_is_no_plan_file_at_all_is_said_to_be_none(content: bytes, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_bytes(content)
@@ -127,7 +132,7 @@ def test_slots_go_to_workers_and_come_back_the_same(sheet: Callable[..., Sheet])
 
 
 def test_a_plan_that_serves_nothing_is_refused(sheet: Callable[..., Sheet]) -> None:
-    with pytest.raises(InputError, match="it serves nothing"):
+    with pytest.raises(InputError, match="it has no slots"):
         sheet(plan_data(gpulets=[]))
 
 
@@ -153,7 +158,7 @@ def test_from_the_change_on_requests_come_at_the_second_plans_rates(sheet: Calla
 
 
 def test_more_requests_than_memory_holds_are_refused(sheet: Callable[..., Sheet]) -> None:
-    with pytest.raises(InputError, match="are too many for 100 requests/s; expected at most 200,000 s"):
+    with pytest.raises(InputError, match="are too many at 100 requests/s; expected at most 200,000 s"):
         draw([sheet()], Settings(seconds=1_000_000.0), None)
 
 

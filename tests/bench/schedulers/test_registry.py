@@ -58,8 +58,8 @@ def test_third_party_is_found(site: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        ("no_colon", "InputError: no_colon: is no place of a class; expected MODULE:CLASS"),
-        ("!!:??", "InputError: !!:??: is no place of a class; expected MODULE:CLASS"),
+        ("no_colon", "InputError: no_colon: is not the location of a class; expected MODULE:CLASS"),
+        ("!!:??", "InputError: !!:??: is not the location of a class; expected MODULE:CLASS"),
         ("rogue_schedulers : Honest [extra]", ""),
     ],
 )
@@ -72,7 +72,7 @@ def test_an_entry_point_that_names_no_class_concerns_that_scheduler_alone(site: 
 def test_a_name_that_nobody_can_write_is_reported(site: Path) -> None:
     register(site, "their-schedulers", "one@two = rogue_schedulers:Honest")
     (info,) = inspect_schedulers([entries()["one@two"]]).values()
-    assert "the command line needs for itself" in info.error
+    assert "which the command line reserves" in info.error
 
 
 def test_name_registered_twice_names_both_distributions(site: Path) -> None:
@@ -179,11 +179,11 @@ def test_value_is_read_as_the_fields_type(text: str, hint: object, value: object
 @pytest.mark.parametrize(
     ("text", "hint", "message"),
     [
-        ("3.5", int, 'here: "3.5" is no whole number'),
-        ("nan", float, '"nan" is no number'),
-        ("perhaps", bool, '"perhaps" is no true or false'),
-        ("x", int | None, '"x" is no whole number'),
-        ("x", int | float, '"x" is no int | float'),
+        ("3.5", int, 'here: "3.5" is not a whole number'),
+        ("nan", float, '"nan" is not a number'),
+        ("perhaps", bool, '"perhaps" is not a Boolean (true or false)'),
+        ("x", int | None, '"x" is not a whole number'),
+        ("x", int | float, '"x" is not of type int | float'),
         ("wid", Literal["wide", "deep"], 'did you mean "wide"?'),
         ("1,2", tuple[int, ...], "cannot be set from the command line"),
     ],
@@ -203,9 +203,9 @@ def test_scheduler_is_made_with_its_parameters() -> None:
     ("target", "overrides", "message"),
     [
         ("Honest", {"unit": "7"}, '--param honest.unit: unknown parameter "unit"; did you mean "units"?'),
-        ("Honest", {"units": "many"}, '--param honest.units=many: "many" is no whole number'),
+        ("Honest", {"units": "many"}, '--param honest.units=many: "many" is not a whole number'),
         ("Honest", {"units": "0"}, "--param honest: units=0: units is 0; expected at least 1"),
-        ("Needy", {}, "--param honest.size: honest cannot run without it"),
+        ("Needy", {}, "--param honest.size: honest needs a value for it"),
     ],
 )
 def test_parameters_that_do_not_suit_are_refused(target: str, overrides: dict[str, str], message: str) -> None:

@@ -140,5 +140,5 @@ def test_the_burstiest_stream_ends() -> None:
 
 def test_a_trace_belongs_to_its_process_alone() -> None:
     for arguments in ((Process.TRACE, 3.0, None), (Process.POISSON, 3.0, DAY)):
-        with pytest.raises(InputError, match="a trace belongs to the process"):
+        with pytest.raises(InputError, match="expected a trace for the process"):
             Arrivals(*arguments)

@@ -187,8 +187,8 @@ def _in_plan(*gpus: PlacedGpu, name: str = "toys") -> Plan:
         (_in_plan(spatial_gpu("toi", [("a", 4, 1, 1.0)])), 'unknown GPU type "toi"'),
         (_in_plan(spatial_gpu("toy", [("c", 4, 1, 1.0)])), 'unknown workload "c"'),
         (_in_plan(spatial_gpu("toy", [("a", 4, 9, 1.0)])), "GPU 0, a: there are no figures for batch 9"),
-        (_in_plan(spatial_gpu("toy", [("a", 4, 0, 1.0)])), "batch and rate_rps are positive"),
-        (_in_plan(spatial_gpu("toy", [("a", 4, 1, 0.0)])), "batch and rate_rps are positive"),
+        (_in_plan(spatial_gpu("toy", [("a", 4, 0, 1.0)])), "expected a positive batch and a positive, finite rate_rps"),
+        (_in_plan(spatial_gpu("toy", [("a", 4, 1, 0.0)])), "expected a positive batch and a positive, finite rate_rps"),
         (_in_plan(PlacedGpu("toy", (Gpulet(4, ()),))), "at least one share unit and one slot"),
         (_in_plan(PlacedGpu("toy", (Gpulet(4, (Slot("a", 1, 1.0), Slot("b", 1, 1.0))),))), "need a duty_cycle_ms"),
     ],
@@ -204,7 +204,7 @@ def test_jobs_and_unmeasured_mig_instances_are_not_simulated() -> None:
 
     assert no_simulation(unknown, asked) == "GPU 0, bert: there are no figures for its MIG instance"
     jobs = suite("mediator-40").build()[0]
-    assert no_simulation(Plan(jobs.name, ()), jobs) == "best-effort jobs have no requests to be on time"
+    assert no_simulation(Plan(jobs.name, ()), jobs) == "best-effort jobs have no requests with an SLO"
 
 
 @pytest.mark.parametrize(

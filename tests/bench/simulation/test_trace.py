@@ -54,13 +54,13 @@ def test_one_number_to_a_line(tmp_path: Path, content: bytes, rates: list[float]
         pytest.param(
             b"1e308\n1e308\n", ": line 1", "1e308 req/s; expected a number from 0 to", id="beyond any service"
         ),
-        pytest.param(b"rate\n1\nmany\n", ": line 3", '"many" is no number of requests per second', id="text"),
-        pytest.param(b"t,rate\n0,5\n", ": line 2", '"0,5" is no number of requests per second', id="two columns"),
-        pytest.param(b"\n\nrate\n", ": line 3", '"rate" is no number of requests per second', id="a late heading"),
+        pytest.param(b"rate\n1\nmany\n", ": line 3", '"many" is not a number of requests per second', id="text"),
+        pytest.param(b"t,rate\n0,5\n", ": line 2", '"0,5" is not a number of requests per second', id="two columns"),
+        pytest.param(b"\n\nrate\n", ": line 3", '"rate" is not a number of requests per second', id="a late heading"),
         pytest.param(b"", "", "holds no rate above 0", id="empty"),
         pytest.param(b"rate\n", "", "holds no rate above 0", id="only a heading"),
         pytest.param(b"0\n0\n0\n", "", "holds no rate above 0", id="all zero"),
-        pytest.param(b"1\n" + b"9" * 500 + b"\n", ": line 2", "is too much", id="a line too long"),
+        pytest.param(b"1\n" + b"9" * 500 + b"\n", ": line 2", "is too long", id="a line too long"),
         pytest.param(bytes(range(256)) * 40, ": line ", "", id="binary junk"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_longer_trace_than_anyone_needs_is_refused(tmp_path: Path, monkeypatch
     monkeypatch.setattr(trace, "MOST_SECONDS", 5)
     assert len(read_trace(written(tmp_path, b"1\n" * 5)).rates_rps) == 5
 
-    with pytest.raises(InputError, match="line 6: is too much"):
+    with pytest.raises(InputError, match="line 6: is too long"):
         read_trace(written(tmp_path, b"1\n" * 6))
 
 

@@ -77,7 +77,7 @@ def test_progress_counts_and_says_what_is_left(tmp_path: Path, told: list[str]) 
 def test_measurements_of_another_device_are_not_mixed_in(tmp_path: Path, told: list[str]) -> None:
     profile(FakeRig(stop_after=1), order(tmp_path, Grid.quick()), told.append)
 
-    with pytest.raises(InputError, match=f'{JOURNAL}: is of "cuda Known 1000 .*expected another folder'):
+    with pytest.raises(InputError, match=f'{JOURNAL}: belongs to "cuda Known 1000 .*use another folder'):
         profile(FakeRig(name="Other 2000"), order(tmp_path, Grid.quick()), told.append)
 
 
@@ -92,19 +92,19 @@ def test_a_journal_cut_by_a_crash_is_mended_and_a_wrong_one_refused(tmp_path: Pa
 
     file.write_text(whole + '{"tenants": 3}\n')
     line = whole.count("\n") + 1
-    with pytest.raises(InputError, match=rf"{JOURNAL}: line {line}: is no measurement"):
+    with pytest.raises(InputError, match=rf"{JOURNAL}: line {line}: is not a measurement"):
         Journal(tmp_path, FakeRig().device)
 
 
 WRONG = [
     ("--models vgg19,vgg", '--models: unknown model "vgg"; did you mean'),
-    ("--models vgg19,vgg19", "--models: expected names of models, each once"),
+    ("--models vgg19,vgg19", "--models: expected one or more model names without repetition"),
     ("--seconds 0", "--seconds: 0; expected 0.05 to 600"),
     ("--price-per-hour -1", "--price-per-hour: -1; expected a finite number greater than 0"),
-    ("--device cpu --partition mps", "--partition mps: divides GPUs; --device cpu takes none"),
+    ("--device cpu --partition mps", "--partition mps: needs a GPU; leave it out with --device cpu"),
     ("--gpu 0", "--gpu 0: finds no NVIDIA GPU (nvidia-smi lists none); expected a host with its driver"),
     ("--gpu -1", "--gpu: "),
-    ("-o taken/folder", "-o taken/folder: cannot be made: "),
+    ("-o taken/folder", "-o taken/folder: cannot be created: "),
 ]
 
 

@@ -169,7 +169,7 @@ def test_green_contexts_share_one_process_where_mps_does_not_start(
     monkeypatch.setattr(machines, "has_green_contexts", lambda: False)
     with pytest.raises(InputError, match=r"--partition auto: MPS does not work on this host: .*cannot start"):
         Machine(Setup()).__enter__()
-    with pytest.raises(InputError, match=r"--partition green: needs a driver with green contexts, 555 or later"):
+    with pytest.raises(InputError, match=r"--partition green: needs a driver with green contexts \(555 or later\)"):
         Machine(Setup(partition="green")).__enter__()
 
 
@@ -196,7 +196,7 @@ def test_sigterm_keeps_what_was_measured_and_leaves_no_worker(tmp_path: Path) ->
         told = run.stderr.read()
 
     assert run.returncode == 130
-    assert " kept, the same command continues from there" in told
+    assert " kept; the same command continues from there" in told
     assert read_solo(tmp_path / "solo.csv")[0].latency_ms > 0.0
     device = json.loads((tmp_path / JOURNAL).read_text().splitlines()[0])["device"]
     assert (device["kind"], device["partition"], device["max_power_w"]) == ("cpu", "threads", None)

@@ -127,7 +127,7 @@ def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
 def _conditions(
     tables: Tables, model: int, active_ms: Floats, company: Floats, power_w: Floats, budget_ms: Floats
 ) -> Floats:
-    """Return the linear conditions for ``t_gpu <= tau`` beside at least one other resident, shape (choices, 2, 5).
+    """Return the linear conditions for ``t_gpu <= tau`` beside others, shape (configurations, 2, 5).
 
     ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)} and
     of g in {1, 1 + throttle (P_total - cap)}. For N >= 2, Delta(N) is not negative, so two conditions remain. Beside
@@ -167,7 +167,7 @@ def needed(servable: Sequence[SizedChoices], tables: Tables) -> list[SizedChoice
         smaller = np.arange(len(choices)) - 1
         chained = np.zeros(len(choices), dtype=bool)
         chained[1:] = (choices.batch[1:] == choices.batch[:-1]) & (choices.step[1:] == choices.step[:-1])
-        company = worst[:, w, tables.share_units - choices.units].T  # (choices, 4): others' number, C, D, P
+        company = worst[:, w, tables.share_units - choices.units].T  # (configurations, 4): others' number, C, D, P
         lhs = np.einsum("kcj,kj->kc", choices.conditions[smaller, :, :4], company)
         slack = choices.conditions[smaller, :, 4] - choices.conditions[smaller, :, 0] - lhs
         enough = (slack >= MARGIN * np.abs(choices.conditions[smaller, :, 4])).all(axis=1) | (company[:, 0] == 0)

@@ -84,8 +84,8 @@ def least_share(
 ) -> int:
     """Return the least share from ``start_units`` up that meets ``limit_ms`` with at least the floors on the whole GPU.
 
-    Where the time falls with the share (the floor includes the workload's own L2 demand and power), bisection finds it.
-    Elsewhere each share is tried.
+    If the time falls with the share (the floor includes the workload's own L2 demand and power), bisection finds it.
+    Otherwise each share is tried.
     """
     low = int(np.searchsorted(tables.permitted, start_units))
     high = len(tables.permitted)

@@ -26,11 +26,11 @@ class Choices(NamedTuple):
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
     workload, model, rate_rps
-        Of each choice.
+        Workload, DNN model and rate of each choice.
     option
         Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
     batch, budget_ms, lower_units
-        Of each option: the batch, its latency budget and its least share alone.
+        Batch of each option, its latency budget and its least share alone.
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
         workloads in order (symmetry breaking).

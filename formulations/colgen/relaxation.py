@@ -30,7 +30,7 @@ def completion_table(
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``.
     units, worth, usable
-        Of each choice; choices that are not usable are left out.
+        Share, worth and usability of each choice; choices that are not usable are left out.
     residents, capacity
         Largest values of n and s.
     table

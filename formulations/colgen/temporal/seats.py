@@ -1,7 +1,7 @@
 """Positions of gpulets on one GPU type: permitted neighbours, and their least mutual interference.
 
-A GPU holds one gpulet, two, or more. For two, the model is fine: each neighbour has a range of L2 demand and least DRAM
-and power demands. For more than two, each gpulet meets at least the least demands of so many others.
+A GPU holds one gpulet, two, or more. The model of two is detailed: each neighbour has a range of L2 demand and least
+DRAM and power demands. For more than two, each gpulet meets at least the sum of the least demands of the others.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Confirmation of a claim by column generation, whose bounds are certified.
 
-A solver of nonlinear models works in floating point and proves nothing. What it says about optimality or infeasibility
-becomes a claim of this suite only where a certified bound says the same.
+A solver of nonlinear models works in floating point, so its claims are not proofs. This suite claims optimality or
+infeasibility only if a certified bound confirms it.
 """
 
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from instances import Instance, Plan
 from instances.costs import next_cost
 
 AGREEMENT = 1e-9
-"""Relative difference at which a value and a bound are the same."""
+"""Relative difference below which a value and a bound count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The answer of column generation to one claim.
+    """Result of checking one claim by column generation.
 
     Attributes
     ----------
@@ -35,11 +35,11 @@ class Confirmation:
 
 
 def confirm_optimal(instance: Instance, plan: Plan, value: float, run: Run) -> Confirmation:
-    """Try to confirm that no plan is better than ``plan``, which is worth ``value``, until the deadline of ``run``."""
+    """Check until the deadline of ``run`` whether no plan is better than ``plan``, whose value is ``value``."""
     answer = _column_generation(instance, run, plan)
     bound = answer.bound
     if bound is None or not bound.certified:
-        return Confirmation(False, None, answer.reason or "column generation has no bound in time")
+        return Confirmation(False, None, answer.reason or "column generation found no bound in time")
     if instance.objective.minimised:
         bound = replace(bound, value=next_cost(bound.value, instance))
         reached = value <= bound.value * (1.0 + AGREEMENT)
@@ -51,16 +51,16 @@ def confirm_optimal(instance: Instance, plan: Plan, value: float, run: Run) -> C
 
 
 def confirm_infeasible(instance: Instance, run: Run) -> Confirmation:
-    """Try to confirm that no plan exists, until the deadline of ``run``."""
+    """Check until the deadline of ``run`` whether no plan exists."""
     answer = _column_generation(instance, run, None)
     if answer.status is Status.INFEASIBLE:
         return Confirmation(True, None, answer.reason)
     if answer.plan is not None:
-        return Confirmation(False, None, "column generation has a plan")
-    return Confirmation(False, None, answer.reason or "column generation does not end in time")
+        return Confirmation(False, None, "column generation found a plan")
+    return Confirmation(False, None, answer.reason or "column generation did not finish in time")
 
 
 def _column_generation(instance: Instance, run: Run, start: Plan | None) -> Outcome:
-    # Its own plans and bounds are not reported: they are not what the caller found.
+    # A run without a listener: the caller reports only its own plans and bounds.
     quiet = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb, start)
     return ColGen().schedule(instance, quiet)

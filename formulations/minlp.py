@@ -1,19 +1,20 @@
-"""The scheduler ``minlp``: the compact model with its nonlinear relations as they are, solved globally by SCIP.
+"""The scheduler ``minlp``: the compact model with its nonlinear relations, solved globally by SCIP.
 
-The model is that of ``formulations.compact``: iGniter's equations as printed, batches and shares whole. Pyomo writes it
-to a file (.nl) that SCIP reads through PySCIPOpt.
+The model is that of ``formulations.compact``: iGniter's equations as printed, with integer batches and shares. Pyomo
+writes it to a file (.nl) that SCIP reads through PySCIPOpt.
 
-The relations leave a relative room of 1e-6. Stated without it as ``(k_act - k5) (p r + k4) = k1 b^2 + k2 b + k3`` and
-``ability k_act = 1000 b``, the pair makes SCIP 10.0 cut off plans: presolve tries out a batch, propagation leaves
-``k_act`` an interval about as wide as its tolerance of 1e-9, and no ability is left where sides reach 32,000. Rows of
-size 1, one-sided where the model allows it, keep these plans; so does a wider tolerance in SCIP's propagation.
+Every nonlinear relation has a relative tolerance of 1e-6. Without it, SCIP 10.0 cuts off feasible plans: the relations
+``(k_act - k5) (p r + k4) = k1 b^2 + k2 b + k3`` and ``ability k_act = 1000 b`` hold together. Presolve probes a batch,
+and propagation leaves ``k_act`` an interval about as wide as SCIP's tolerance of 1e-9. Where the sides reach 32,000,
+no value of ``ability`` is left. Rows scaled to size 1, one-sided where the model allows it, keep these plans. A wider
+tolerance in SCIP's propagation does so too.
 
-A plan is made of *who is where with which batch* alone, with the least shares (or the best, under ``capacity``) by the
-one-GPU kernel, and repaired where that says no.
+Only the placement and the batches are read from SCIP's solution. The one-GPU kernel sets the least shares (under
+``capacity`` the best shares), and a placement that it rejects is repaired.
 
-SCIP computes in floating point, so its bound is not certified. Where it ends its search, column generation tries to
-confirm the result in the time that is left. ``optimal`` and ``infeasible`` are claimed only where the certified bound
-says the same. Column generation hands over no plan.
+SCIP computes in floating point, so its bound is not certified. If SCIP finishes its search, column generation tries to
+confirm the result in the remaining time. The status is ``optimal`` or ``infeasible`` only if the certified bound
+confirms it. No plan is taken from column generation.
 """
 
 import math
@@ -32,19 +33,19 @@ from instances import Instance, Objective
 from instances.suites import suite
 
 CONFIRM_S, CONFIRM_PART = 10.0, 0.25
-"""Seconds kept for the repair and the confirmation, and the part of the time left that they are at most."""
+"""Time reserved for the repair and the confirmation: seconds, and the largest fraction of the remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Minlp:
-    """The true problem as a mixed-integer nonlinear program.
+    """Mixed-integer nonlinear program (MINLP) of the whole problem, solved globally by SCIP; the results are confirmed.
 
     Attributes
     ----------
     continuous_shares
-        Let shares be any fraction of a unit: a relaxation, of interest for its bound.
+        Let shares be fractional: a relaxation, used for its bound.
     as_printed
-        State the nonlinear relations as equations without room, which SCIP 10.0 is known to answer wrongly.
+        State the nonlinear relations as equations without tolerance. SCIP 10.0 is known to answer these wrongly.
     """
 
     name: ClassVar[str] = "minlp"
@@ -62,13 +63,13 @@ class Minlp:
                 self.schedule(instance, Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Solve the model globally; plans are reported as they are found."""
+        """Solve the model globally and report each better plan."""
         search = Search.of(instance, run)
         if isinstance(search, Outcome):
             return search
         limit, gpus = search.better_than, search.gpus()
         if not any(gpus):
-            # A better plan could afford no GPU at all.
+            # A better plan would have to cost less than one GPU.
             return search.outcome(search.bound(limit, math.inf, certified=True))
         if reason := search.too_large(gpus):
             return search.outcome(None, reason)
@@ -96,17 +97,17 @@ class Minlp:
 
 
 def _confirmed(search: Search, bound: Bound | None, infeasible: bool) -> Outcome:
-    """Return the outcome of a search that SCIP ended, with a claim if column generation confirms it."""
+    """Return the outcome of a search that SCIP finished, with a claim if column generation confirms it."""
     if search.plan is None:
         if not infeasible:
-            return search.outcome(bound, "the solution of SCIP does not hold, and could not be repaired")
+            return search.outcome(bound, "SCIP's solution is not feasible and could not be repaired")
         checked = confirm_infeasible(search.instance, search.run)
         reason = (
-            checked.reason if checked.confirmed else f"SCIP finds no plan, which nothing confirms: {checked.reason}"
+            checked.reason if checked.confirmed else f"SCIP finds no plan, but this is not confirmed: {checked.reason}"
         )
         return search.outcome(None, reason, infeasible=checked.confirmed)
     checked = confirm_optimal(search.instance, search.plan, search.value, search.run)
     if checked.confirmed:
         return replace(search.outcome(checked.bound), status=Status.OPTIMAL)
     claim = f"{bound.value:.6g}" if bound is not None else "optimality"
-    return search.outcome(bound, f"SCIP proves {claim}, which nothing confirms: {checked.reason}", trusted=False)
+    return search.outcome(bound, f"SCIP proves {claim}, but this is not confirmed: {checked.reason}", trusted=False)

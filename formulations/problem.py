@@ -1,4 +1,4 @@
-"""Problem of an exact search: the GPU types of the pool, and groups of workloads on one GPU."""
+"""Input of an exact search: the GPU types of the pool and the configurations of every workload on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from instances.view import View
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One GPU type of the pool.
+    """One GPU type of the pool and the configurations of the workloads on it.
 
     Attributes
     ----------
     view
-        The instance from the GPU type.
+        The instance as seen from the GPU type.
     count
-        GPUs there are; as many as workloads if there is no limit.
+        Number of GPUs; the number of workloads if the pool has no limit.
     choices
-        Of every workload, in the order of the instance.
+        Configurations of every workload, in the order of the instance.
     """
 
     view: View
@@ -29,7 +29,7 @@ class Offer:
     choices: Sequence[SizedChoices]
 
     def least_fraction(self, workload: int) -> float:
-        """Least part of a GPU that the workload needs; infinite where no such GPU serves it."""
+        """Return the least fraction of a GPU that the workload needs; infinity if no such GPU serves it."""
         units = self.choices[workload].units
         return int(units.min()) / self.view.tables.share_units if len(units) else float("inf")
 
@@ -43,26 +43,26 @@ class Group:
 
 
 TOO_FEW = "the pool has too few GPUs to serve all workloads"
-"""Why there is no plan where every workload alone would fit."""
+"""Reason for infeasibility when each workload alone fits on some GPU."""
 
 WHOLE = "each whole on one GPU"
-"""What is added where plans that split workloads were not looked for."""
+"""Addition to that reason when the search covers no plans that split workloads."""
 
 
 class Problem:
-    """An instance as choices.
+    """An instance with the configurations of its workloads.
 
     Parameters
     ----------
     instance
-        What is to be solved.
+        The instance to solve.
     rates
-        What each workload may be planned for.
+        Rates that each workload may be planned for.
 
     Attributes
     ----------
     offers
-        The GPU types that the pool has any GPU of.
+        GPU types of which the pool has at least one GPU.
     """
 
     def __init__(self, instance: Instance, rates: Sequence[Rates]) -> None:
@@ -77,15 +77,15 @@ class Problem:
         self._placed: dict[Group, PlacedGpu | None] = {}
 
     def least_fraction(self, workload: int) -> float:
-        """Least part of any GPU that the workload needs; infinite where none serves it."""
+        """Return the least fraction of any GPU that the workload needs; infinity if no GPU serves it."""
         return min((offer.least_fraction(workload) for offer in self.offers), default=float("inf"))
 
     def largest_first(self) -> list[int]:
-        """Workload positions by the part of a GPU that they need."""
+        """Return the workload positions by decreasing fraction of a GPU that they need."""
         return sorted(range(len(self.rates)), key=lambda w: -self.least_fraction(w))
 
     def unservable(self) -> str:
-        """Say which workload no GPU serves on its own; empty if there is none."""
+        """Name the first workload that no GPU serves even alone; return an empty string if there is none."""
         for w, asked in enumerate(self.instance.workloads):
             if self.least_fraction(w) == float("inf"):
                 asks = f"{self.rates[w].rate_rps.min():g} req/s of {asked.model} within {asked.slo_ms:g} ms"
@@ -93,15 +93,15 @@ class Problem:
         return ""
 
     def fits(self, group: Group) -> PlacedGpu | None:
-        """Return the group at its least shares, or ``None`` if the one-GPU kernel says that it does not fit."""
+        """Return a GPU with the group at its least shares, or ``None`` if the one-GPU kernel finds it infeasible."""
         if group not in self._placed:
             self._placed[group] = fit_gpu(self.offers[group.offer].view, group.residents)
         return self._placed[group]
 
     def plan(self, groups: Sequence[Group]) -> Plan:
-        """Return the plan of groups that fit."""
+        """Return the plan of feasible groups."""
         return Plan(self.instance.name, tuple(gpu for gpu in map(self.fits, groups) if gpu is not None))
 
     def serves_all(self, groups: Sequence[Group]) -> bool:
-        """Whether no workload is left out of ``groups``."""
+        """Return whether ``groups`` contain every workload."""
         return sum(len(group.residents) for group in groups) == len(self.rates)

@@ -1,27 +1,27 @@
-"""The scheduler ``pwl``: the compact model with its nonlinear relations made piecewise linear, solved by HiGHS.
+"""The scheduler ``pwl``: the compact model with piecewise linear relations, solved by HiGHS.
 
-The model is that of ``formulations.compact``, read there:
+The model is that of ``formulations.compact``:
 
-- a workload on GPU j is ``v = 1``; its time is ``t_gpu (1 - slowdown) >= t_sch + k_act (1 + alpha_cache others_l2)``
-  within its budget; shares and memory of a GPU add up to at most what it has;
-- ``k_act(b, r)`` and ``ability(b, r) = 1000 b / k_act``, which L2 demand and power are linear in, become linear on the
-  triangles of a grid over batch and share; the products with ``others_l2`` and ``slowdown`` become their convex
+- The binary ``v = 1`` places a workload on GPU j. Its time ``t_gpu (1 - slowdown) >= t_sch + k_act (1 + alpha_cache
+  others_l2)`` stays within its budget. Shares and memory stay within the GPU's.
+- L2 demand and power are linear in ``k_act(b, r)`` and ``ability(b, r) = 1000 b / k_act``. These two become linear on
+  the triangles of a grid over batch and share. The products with ``others_l2`` and ``slowdown`` become their convex
   envelopes.
 
-Interpolation makes it neither a relaxation nor a restriction: its bound is one of the model only, and may well be
-above the cost or below the throughput of the best plan. It is returned as not certified and never makes a plan optimal.
-Nor need its plan hold, so only who is where with which batch is taken from it, and repaired where the one-GPU kernel
-says no. With ``certified`` every triangle is moved by its largest error at the whole batches and shares in it; then no
-plan is cut off and the bound is one of the true problem.
+The interpolated model is neither a relaxation nor a restriction. Its bound may exceed the cost, or fall below the
+throughput, of the best plan. The bound is therefore returned as not certified and never makes a plan optimal. Its plan
+may be infeasible. Only the placement and the batches are read from it, and a placement that the one-GPU kernel rejects
+is repaired. With ``certified`` every triangle is shifted by its largest error at the integer batches and shares in it.
+Then no plan is cut off and the bound holds for the true problem.
 
-The statistics tell how far the model is off: ``pwl_error_max_NAME`` and ``pwl_error_mean_NAME`` are the largest and
-the mean relative error of a relation, ``k_act`` and ``ability`` over all batches and shares, the products
-(``cache_ms``, ``dram_ms``, ``lost_ms``) over their ranges and relative to the largest product.
+The statistics ``pwl_error_max_NAME`` and ``pwl_error_mean_NAME`` are the largest and the mean relative error of a
+relation. For ``k_act`` and ``ability`` they cover all batches and shares. For the products (``cache_ms``, ``dram_ms``,
+``lost_ms``) they cover their ranges, relative to the largest product.
 
-It does not solve ``capacity``: its objective would be an interpolated throughput, whose error the search would
-maximise.
+``pwl`` does not solve ``capacity``: the objective would be an interpolated throughput, and the search would maximise
+the interpolation error.
 
-The search starts from first fit (or the plan handed over) and asks the model for better plans only.
+The search starts from first fit (or the given start plan) and accepts only better plans from the model.
 """
 
 import math
@@ -40,19 +40,19 @@ from instances import Instance, Objective
 from instances.suites import suite
 
 RESERVE_S, RESERVE_PART = 0.5, 0.1
-"""Seconds kept for the solver's overrun and for the repair, and the part of the time left that they are at most."""
+"""Time reserved for the solver's overrun and the repair: seconds, and the largest fraction of the remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pwl:
-    """Piecewise linearisation of the compact model.
+    """Mixed-integer linear program of the whole problem: piecewise linear relations, solved by HiGHS.
 
     Attributes
     ----------
     pieces
-        Cells along each axis of a grid, at least 1; a cell of batch and share is two triangles.
+        Cells along each axis of the grid, at least 1; a cell of batch and share has two triangles.
     certified
-        Move every triangle by its largest error, so that the bound holds for the true problem.
+        Shift every triangle by its largest error, so that the bound holds for the true problem.
     """
 
     name: ClassVar[str] = "pwl"
@@ -75,13 +75,13 @@ class Pwl:
                 self.schedule(instance, Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Solve the linearised model and repair what it finds."""
+        """Solve the linearised model and repair its plan."""
         search = Search.of(instance, run)
         if isinstance(search, Outcome):
             return search
         limit, gpus = search.better_than, search.gpus()
         if not any(gpus):
-            # A better plan could afford no GPU at all.
+            # A better plan would have to cost less than one GPU.
             return search.outcome(search.bound(limit, math.inf, certified=True))
         if reason := search.too_large(gpus):
             return search.outcome(None, reason)
@@ -100,12 +100,12 @@ class Pwl:
         if search.plan is None:
             reason = "the linearised model has no plan" if answer.infeasible else "out of time"
             if answer.solved:
-                reason = "the plan of the linearised model does not hold, and could not be repaired"
+                reason = "the plan of the linearised model is not feasible and could not be repaired"
         return search.outcome(bound, reason, trusted=self.certified, infeasible=answer.infeasible and self.certified)
 
     @staticmethod
     def _take(search: Search, model: "CompactModel") -> None:
-        """Make a plan of the model's solution."""
+        """Turn the model's solution into a plan, repairing it if necessary."""
         groups = model.groups(lambda variable: float(variable.value))
         search.statistics["gpus_repaired"] = float(sum(search.problem.fits(group) is None for group in groups))
         repaired = repair(search.problem, groups)

@@ -1,4 +1,4 @@
-"""The rates that workloads may be planned for under each objective."""
+"""Rates that workloads may be planned for under each objective."""
 
 from dataclasses import dataclass
 
@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 
 SCALE_STEP = 0.005
-"""Scales that are tried are multiples of this."""
+"""Grid of the scales: every scale tried is a multiple of this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The rates a workload may be planned for, and what each is worth.
+    """Rates that a workload may be planned for, and the value of each.
 
     Attributes
     ----------
     rate_rps
         Shape (rates,).
     step
-        A choice may replace another of the same or a lower step. ``goodput``: multiples of 5 % of the workload's own
-        rate; otherwise all alike.
+        Rank by value: a configuration may replace another of the same or a lower step. Under ``goodput`` the steps are
+        multiples of 5 % of the workload's own rate; otherwise all rates have the same step.
     """
 
     rate_rps: NDArray[np.float64]
@@ -29,7 +29,7 @@ class Rates:
 
 
 def rates_of(instance: Instance, workload: int) -> Rates:
-    """Return the rates that workload number ``workload`` may be planned for under the instance's own objective."""
+    """Return the rates that workload number ``workload`` may be planned for under the instance's objective."""
     own = instance.workloads[workload].rate_rps
     if instance.objective is Objective.GOODPUT:
         step = np.arange(1, round(1.0 / GOODPUT_STEP) + 1, dtype=np.int64)
@@ -38,10 +38,10 @@ def rates_of(instance: Instance, workload: int) -> Rates:
 
 
 def rates_at(instance: Instance, scale: float) -> list[Rates]:
-    """Return what each workload may be planned for at ``scale``: its rate, and the higher ones that may suit it better.
+    """Return the rates of every workload at ``scale``: its scaled rate, and higher ones with a larger latency budget.
 
-    A budget only shrinks as the rate grows, but for the rule ``assembly``: there a batch also fills faster, and its
-    budget is largest where the two times meet, ``SLO - 1000 (b - 1) / r = 1000 b / r``.
+    The latency budget shrinks as the rate grows, except under the rule ``assembly``. There a batch also fills faster,
+    and the budget is largest where the two times are equal, ``SLO - 1000 (b - 1) / r = 1000 b / r``.
     """
     top = max(model.max_batch for pool in instance.gpus for model in pool.type.models.values())
     offered = []

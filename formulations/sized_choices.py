@@ -1,8 +1,8 @@
-"""Choices of each workload on a GPU type: batch, share and rate, without dominated ones.
+"""Configurations of each workload on a GPU type: batch, share and rate, after dominance.
 
-Everything here rests on two premises of the GPU type's tables (``why_not_exact`` names the one that fails): the least
-shares of a GPU's residents exist (``premises_hold``), and a time test is four linear conditions
-(``linear_conditions_hold``). Both are properties of the catalogue, not of the instance.
+The module relies on two properties of the GPU type's tables. The residents of a feasible GPU have least shares
+(``premises_hold``), and a time test is four linear conditions (``linear_conditions_hold``). Both depend on the GPU
+type only, not on the instance. ``why_not_exact`` names the property that fails.
 """
 
 from collections.abc import Sequence
@@ -18,25 +18,26 @@ from instances.tables import Tables
 from instances.view import View
 
 MARGIN = 1e-12
-"""Relative slack asked of every comparison that drops a choice: far above rounding, far below any real difference."""
+"""Relative slack of every comparison that drops a configuration: far above rounding, far below any real difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizedChoices:
-    """What one workload may choose on one GPU type, share included; every array has one row per choice.
+    """Configurations of one workload on one GPU type; every array has one row per configuration.
 
     Attributes
     ----------
     batch, units, rate_rps, step
-        The choice: batch, share, rate and what the rate is worth.
+        Batch, share, rate and the rate's step (``Rates.step``).
     memory_mib
         Resident memory.
     demand
-        What it shows its neighbours: L2 (percent), DRAM (percent) and power (W), shape (choices, 3).
+        Demand that its neighbours see: L2 (percent), DRAM (percent) and power (W), shape (configurations, 3).
     conditions
-        Shape (choices, 2, 5). Beside others the choice is within its budget iff both rows hold: the first four numbers
-        times (N, C, D, P), the number of residents (itself included) and the *others'* demands, sum to at most the
-        fifth. Row 0 is at full clock, row 1 is throttled. Alone it always fits.
+        Linear conditions for co-location, shape (configurations, 2, 5). Beside others the workload stays within its
+        budget iff both rows hold. A row holds if its first four numbers times (N, C, D, P) sum to at most the fifth. N
+        is the number of residents (itself included); C, D and P are the demands of the *others*. Row 0 is at full
+        clock, row 1 is throttled. Alone on a GPU, the configuration is always feasible.
     """
 
     batch: Ints
@@ -51,39 +52,39 @@ class SizedChoices:
         return len(self.batch)
 
     def only(self, keep: Ints | Flags) -> "SizedChoices":
-        """Return the choices that ``keep`` selects, in its order."""
+        """Return the configurations that ``keep`` selects, in its order."""
         return SizedChoices(*(getattr(self, field.name)[keep] for field in fields(self)))
 
 
 def why_not_exact(tables: Tables) -> str:
-    """Say which premise of this module the tables break; empty if none."""
+    """Name the property of this module that the tables violate; return an empty string if there is none."""
     if not premises_hold(tables):
-        return "least shares need not exist: a demand falls with the share, or interference helps somebody"
+        return "least shares need not exist: a demand falls as the share grows, or interference shortens a latency"
     if not linear_conditions_hold(tables):
         return "the scheduling delay is not the larger of zero and a line, so time tests are not linear"
     return ""
 
 
 def choices_on(view: View, rates: Sequence[Rates]) -> list[SizedChoices]:
-    """Return the choices of every workload on one GPU type that some best plan may need.
+    """Return the configurations of every workload on one GPU type that some optimal plan may need.
 
-    A workload that not even a GPU of its own serves has none.
+    The list of a workload that no such GPU serves alone is empty.
 
     Parameters
     ----------
     view
-        The instance from the GPU type.
+        The instance as seen from the GPU type.
     rates
-        What each workload may be planned for, in the order of the instance.
+        Rates that each workload may be planned for, in the order of the instance.
     """
     servable = [servable_choices(view, w, offered) for w, offered in enumerate(rates)]
     return [undominated(choices) for choices in needed(servable, view.tables)]
 
 
 def servable_choices(view: View, workload: int, rates: Rates) -> SizedChoices:
-    """Return all choices that are within budget and memory on a GPU of their own, by batch, step and share.
+    """Return all configurations that are feasible alone on a GPU, by batch, step and share.
 
-    Of rates that are worth no more than another with at least its budget, none is returned.
+    A rate is left out if another rate has at least its step and at least its latency budget.
     """
     tables, model = view.tables, int(view.model[workload])
     batch = np.arange(1, int(tables.max_batch[model]) + 1)
@@ -108,7 +109,7 @@ def servable_choices(view: View, workload: int, rates: Rates) -> SizedChoices:
 
 
 def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
-    """Whether no other rate of the same batch is worth as much with as large a budget; shape (batches, rates)."""
+    """Mark the rates that no other rate of the same batch dominates in step and budget; shape (batches, rates)."""
     best = np.zeros(budget_ms.shape, dtype=bool)
     largest = np.full(len(budget_ms), -np.inf)
     order = np.lexsort((np.arange(len(step)), -step))
@@ -122,12 +123,13 @@ def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
 def _conditions(
     tables: Tables, model: int, active_ms: Floats, company: Floats, power_w: Floats, budget_ms: Floats
 ) -> Floats:
-    """Return the linear conditions for ``t_gpu <= tau`` beside at least one other resident, shape (choices, 2, 5).
+    """Return the linear conditions for ``t_gpu <= tau`` beside others, shape (configurations, 2, 5).
 
     ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)} and
-    of g in {1, 1 + throttle (P_total - cap)}. From two residents on Delta(N) is not negative: two conditions remain.
-    In company the 1 is the factor ``tables.company``. Where growth is clipped (``tables.pairwise``) there is neither
-    delay nor throttling, and what the clip adds, the time alone within ``tau``, is true of every choice.
+    of g in {1, 1 + throttle (P_total - cap)}. For N >= 2, Delta(N) is not negative, so two conditions remain. Beside
+    others, the factor ``tables.company`` replaces the 1. Where growth is clipped (``tables.pairwise``) there is neither
+    delay nor throttling. The clip adds the condition that the time alone is within ``tau``, which every configuration
+    meets.
     """
     kernels = float(tables.kernels[model])
     row = np.zeros((len(active_ms), 2, 5))
@@ -142,18 +144,18 @@ def _conditions(
 
 
 def needed(servable: Sequence[SizedChoices], tables: Tables) -> list[SizedChoices]:
-    """Drop the shares that are never anybody's least feasible share.
+    """Drop the shares that are never the least feasible share of a workload.
 
-    At the least shares of a feasible GPU, the next smaller share of any resident breaks its budget. So a share is
-    needed only if the next smaller one breaks it under some company that fits into what the larger share leaves free;
-    the company's number and demands are each bounded by a knapsack over the other workloads.
+    At the least shares of a feasible GPU, the next smaller share of any resident violates its budget. A share is
+    therefore needed only if the next smaller one violates the budget beside some set of others that fits into the
+    remaining shares. The number and the demands of the others are each bounded by a knapsack over the other workloads.
 
     Parameters
     ----------
     servable
         Complete lists from ``servable_choices``, one per workload.
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     """
     worst = most_company(servable, tables.share_units)
     kept = []
@@ -161,7 +163,7 @@ def needed(servable: Sequence[SizedChoices], tables: Tables) -> list[SizedChoice
         smaller = np.arange(len(choices)) - 1
         chained = np.zeros(len(choices), dtype=bool)
         chained[1:] = (choices.batch[1:] == choices.batch[:-1]) & (choices.step[1:] == choices.step[:-1])
-        company = worst[:, w, tables.share_units - choices.units].T  # (choices, 4): others' number, C, D, P
+        company = worst[:, w, tables.share_units - choices.units].T  # (configurations, 4): others' number, C, D, P
         lhs = np.einsum("kcj,kj->kc", choices.conditions[smaller, :, :4], company)
         slack = choices.conditions[smaller, :, 4] - choices.conditions[smaller, :, 0] - lhs
         enough = (slack >= MARGIN * np.abs(choices.conditions[smaller, :, 4])).all(axis=1) | (company[:, 0] == 0)
@@ -170,13 +172,13 @@ def needed(servable: Sequence[SizedChoices], tables: Tables) -> list[SizedChoice
 
 
 def most_company(workloads: Sequence[SizedChoices], share_units: int) -> Floats:
-    """Bound the company that shares of one GPU leave room for: largest number, L2, DRAM and power demand, each alone.
+    """Bound what the others can have in the shares left on one GPU: number, L2, DRAM and power demand, each separately.
 
     Returns
     -------
     numpy.ndarray
-        Shape (4, workloads + 1, share_units + 1): entry [q, w, s] is the most of quantity q that workloads other than w
-        can have in s units together. The last w leaves nobody out.
+        Shape (4, workloads + 1, share_units + 1). Entry [q, w, s] is the most of quantity q that workloads other than w
+        can have in s units together. The last w excludes no workload.
     """
     count = len(workloads)
     most = np.zeros((4, count + 1, share_units + 1))
@@ -194,20 +196,20 @@ def most_company(workloads: Sequence[SizedChoices], share_units: int) -> Floats:
 
 
 def undominated(choices: SizedChoices, count_steps: bool = True) -> SizedChoices:
-    """Drop the choices that another may replace in any feasible GPU.
+    """Drop dominated configurations: another one may replace them on any feasible GPU.
 
-    The other uses no more units and memory, has no larger demand, is worth no less, and both its conditions follow from
-    this choice's.
+    The dominating configuration needs no more units and memory and has no larger demand. Its step is no lower, and both
+    its conditions follow from those of the dominated one.
 
     Parameters
     ----------
     choices
-        Of one workload.
+        Configurations of one workload.
     count_steps
-        ``False``: what the rate is worth does not matter.
+        Whether the steps of the rates are compared.
     """
     worth = choices.step if count_steps else np.zeros_like(choices.step)
-    # A dominator comes before whom it dominates.
+    # A dominating configuration precedes those that it dominates.
     order = np.lexsort((*choices.demand.T[::-1], choices.memory_mib, -worth, choices.units))
     ordered = choices.only(order)
     kept = _undominated(ordered.units, worth[order], ordered.memory_mib, ordered.demand, ordered.conditions)
@@ -237,15 +239,15 @@ def _undominated(units: Ints, worth: Ints, memory: Floats, demand: Floats, condi
 
 @njit(cache=True)
 def _implied(condition: Floats, premise: Floats) -> bool:
-    """Whether ``condition`` follows from ``premise`` for N >= 2 and nonnegative C, D, P.
+    """Return whether ``condition`` follows from ``premise`` for N >= 2 and nonnegative C, D, P.
 
-    With N counted from 2 on all variables are nonnegative; then it follows iff some multiple of the premise has
-    coefficients at least as large and a limit at most as large.
+    With N - 2 in place of N, all variables are nonnegative. Then the condition follows iff some multiple of the premise
+    has coefficients at least as large and a limit at most as large.
     """
     limit = condition[4] - 2.0 * condition[0]
     given = premise[4] - 2.0 * premise[0]
     if given < 0.0:
-        return True  # never holds in company
+        return True  # the premise never holds beside others
     factor = 0.0
     for j in range(4):
         if condition[j] > 0.0:

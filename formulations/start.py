@@ -1,4 +1,4 @@
-"""Start of an exact search: the plan that was given, or first fit with the one-GPU kernel."""
+"""Initial plan of an exact search: the given plan, or first fit with the one-GPU kernel."""
 
 import time
 from collections.abc import Sequence
@@ -12,28 +12,28 @@ from instances import Plan
 from instances.one_gpu import Resident
 
 BATCHES_TRIED = 3
-"""First fit tries the pairs of batch and rate of a workload that need the fewest units, this many of each step."""
+"""Number of (batch, rate) pairs of a workload that first fit tries per step: those of the fewest units."""
 
 RATE_TOLERANCE = 1e-9
-"""Relative difference at which two rates are the same."""
+"""Relative difference below which two rates count as equal."""
 
 
 def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Group]:
-    """Place workloads one by one on the first GPU that has room; whoever fits nowhere is left out.
+    """Place workloads one by one on the first GPU that has room; leave out those that fit nowhere.
 
-    The highest rate is tried everywhere, on a new GPU too, before a lower one. A new GPU is of the type on which the
-    workload's share costs least.
+    The highest rate is tried on every GPU, a new one included, before a lower rate. A new GPU is of the type on which
+    the workload's share costs least.
 
     Parameters
     ----------
     problem
-        What there is to choose from.
+        The GPU types and the configurations.
     order
         Workload positions.
     price
-        Of a GPU of each offer.
+        Price of a GPU of each offer.
     deadline
-        ``time.monotonic()`` value at which whoever is not placed yet is left out.
+        ``time.monotonic()`` value after which no further workload is placed.
     """
     offers = problem.offers
     groups: list[Group] = []
@@ -58,7 +58,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
 
 
 def _to_try(choices: SizedChoices) -> dict[int, list[tuple[int, float]]]:
-    """Pairs of batch and rate by step, those of the fewest units first."""
+    """Return the pairs of batch and rate by step, those of the fewest units first."""
     found: dict[int, list[tuple[int, float]]] = {}
     for k in np.argsort(choices.units, kind="stable"):
         pairs = found.setdefault(int(choices.step[k]), [])
@@ -71,7 +71,7 @@ def _to_try(choices: SizedChoices) -> dict[int, list[tuple[int, float]]]:
 def _join(
     problem: Problem, groups: Sequence[Group], workload: int, pairs: Sequence[Sequence[tuple[int, float]]]
 ) -> tuple[int, Group] | None:
-    """Return the first group that has room for the workload at one of its pairs (by offer), and what it becomes."""
+    """Return the index of the first GPU that has room for the workload at one of its pairs, and the enlarged group."""
     for g, group in enumerate(groups):
         for batch, rate in pairs[group.offer]:
             grown = Group(group.offer, (*group.residents, Resident(workload, batch, rate)))
@@ -81,10 +81,10 @@ def _join(
 
 
 def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Group]:
-    """Return the GPUs of ``plan`` as groups: those that are of class ``spatial`` and fit.
+    """Return the GPUs of ``plan`` as groups; GPUs that are infeasible or not of class ``spatial`` are left out.
 
-    A rate that is not among ``rates`` becomes the next lower one that is; where there is none the slot is left out. So
-    is a workload that an earlier GPU has already, and so are GPUs beyond what the pool has.
+    A rate that is not among ``rates`` is rounded down to the next one; without a lower rate the slot is left out.
+    Also left out are workloads that an earlier GPU serves, and GPUs beyond the size of the pool.
     """
     found: list[Group] = []
     seen: set[int] = set()

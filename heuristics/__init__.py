@@ -1,1 +1,1 @@
-"""The papers' schedulers, one file each."""
+"""Schedulers of the papers and reference heuristics, one file each."""

@@ -1,4 +1,4 @@
-"""Bin packing as MediatorDNN compares with it: mean utilisation as close to capacity as can be (Sec. IV-A)."""
+"""Bin packing as MediatorDNN's baseline: mean utilisation as close to capacity as possible (Sec. IV-A)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,10 +9,10 @@ from heuristics.utilisation import Utilisation
 
 @dataclass(frozen=True, slots=True)
 class BinPacking(Grouping):
-    """Fill each GPU with the busiest that still fits: best fit on the mean, blind to contention and variation."""
+    """Bin packing by mean utilisation: each GPU takes the busiest that fits; contention and variation do not count."""
 
     name: ClassVar[str] = "bin-packing"
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
-        """Group positions."""
+        """Return the groups of positions."""
         return fill_by_mean(profile, lambda group, left: list(left), fits)

@@ -13,7 +13,7 @@ from instances.view import View
 
 
 class UnservableError(Exception):
-    """A workload that no part, batch and full GPU can serve."""
+    """Workload that cannot be served at any number of parts and any batch, even on full GPUs."""
 
 
 @njit(cache=True)
@@ -25,17 +25,16 @@ def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Flo
 
 
 def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
-    """Return ``b_appr``: the batch that just meets the rate when half the SLO is used up (iGniter equation 17).
+    """Return ``b_appr``: the batch that just meets the rate within half the SLO (iGniter equation 17).
 
-    Where uploads do not overlap execution, the term of the upload falls away. The batch is capped at the largest one
-    that the catalogue supports.
+    If uploads do not overlap execution, the upload term is zero. The batch is capped at the catalogue's largest.
 
     Parameters
     ----------
     view
-        The instance from one GPU type.
+        The instance as seen from one GPU type.
     workload, rate_rps
-        Positions and rates, one shape.
+        Positions and rates, of equal shape.
     """
     tables, model = view.tables, view.model[workload]
     hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
@@ -48,7 +47,7 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
 def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
     """Return ``r_lower`` in units: the least share that serves each workload alone (iGniter equation 18).
 
-    One more than the GPU has where even the full GPU is too slow.
+    The result is ``share_units + 1`` if even the full GPU is too slow.
     """
     budget = view.budget_ms(workload, batch, rate_rps)
     units: Ints = _least_shares_alone(view.tables, view.model[workload], batch, budget)
@@ -57,10 +56,10 @@ def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats)
 
 @dataclass(frozen=True, slots=True)
 class DemandItems:
-    """What is to be packed; arrays have one row per item and one column per rate it may be served at.
+    """Items to pack; arrays have one row per item and one column per rate.
 
-    An item is a workload or, where no GPU can serve one whole, one of its equal parts. Column 0 is the full rate of the
-    item; under ``goodput`` the next columns are the lower steps of its rate, otherwise there is one column only.
+    An item is a workload, or one of its equal parts if no GPU can serve it whole. Column 0 is the full rate of the
+    item. Under ``goodput`` the next columns are the lower steps of its rate; otherwise there is one column.
 
     Attributes
     ----------
@@ -78,7 +77,7 @@ class DemandItems:
 
     @classmethod
     def of(cls, view: View) -> "DemandItems":
-        """Cut the workloads of ``view`` into items, in the order of the instance.
+        """Split the workloads of ``view`` into items, in the order of the instance.
 
         Raises
         ------
@@ -108,7 +107,7 @@ class DemandItems:
 
 
 def _parts(view: View, workload: Ints) -> Ints:
-    """Number of equal parts each workload needs so that one full GPU serves a part; 1 for nearly all."""
+    """Return the number of equal parts of each workload such that one full GPU serves a part; usually 1."""
     full = view.tables.share_units
     trickle = view.rate_rps * 1e-6
     hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
@@ -138,18 +137,18 @@ def _parts(view: View, workload: Ints) -> Ints:
 def placed_gpus(
     view: View, items: DemandItems, column: Ints, resident: Ints, units: Ints, residents: Ints
 ) -> tuple[PlacedGpu, ...]:
-    """Turn the arrays that packing kernels write into GPUs; empty ones are left out.
+    """Convert the arrays of packing kernels to GPUs; empty GPUs are left out.
 
     Parameters
     ----------
     view, items
-        What was packed.
+        The instance and the packed items.
     column
         Rate column of each item, shape (items,).
     resident, units
         Item and share of each resident, shape (GPUs, residents at most).
     residents
-        How many each GPU has, shape (GPUs,).
+        Number of residents of each GPU, shape (GPUs,).
     """
     workloads = view.instance.workloads
     return tuple(

@@ -1,4 +1,4 @@
-"""Elastic partitioning of gpulet: the most efficient share, best fit, then turns (ATC'22, Alg. 1; arXiv'21, Alg. 1)."""
+"""Elastic partitioning of gpulet: most efficient share, best fit, then turns (ATC'22, Alg. 1; arXiv'21, Alg. 1)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,32 +21,32 @@ PROFILED_PCT = (20, 40, 50, 60, 80, 100)
 
 
 class Variant(StrEnum):
-    """Which paper's algorithm."""
+    """Paper whose algorithm is used."""
 
     ATC22 = "atc22"
     ARXIV = "arxiv"
 
 
 class RemainingGpulets(StrEnum):
-    """Which gpulets "remain" in the while condition of the ATC paper (line 4)."""
+    """Gpulets that "remain" in the while condition of the ATC paper (line 4)."""
 
     ANY = "any"
     FREE_GPULETS = "free-gpulets"
 
 
 def max_efficient_partition(view: View, terms: GpuletTerms, workload: int) -> int:
-    """Return ``p_eff`` in units: the knee of the rate served over the share (gpulet, arXiv'21 and ATC'22, Sec. 4.3).
+    """Return ``p_eff`` in units: the knee of the served rate over the share (gpulet, arXiv'21 and ATC'22, Sec. 4.3).
 
-    The knee is where the circle through three neighbouring points is smallest, both axes in parts of their largest
-    value. Looked at are the permitted shares or, where every unit is permitted, those that the papers profile: from one
-    unit to the next the curve is all steps of the batch.
+    The knee is where the circle through three neighbouring points is smallest, with both axes relative to their largest
+    value. The points are the permitted shares. If every unit is permitted, they are the shares that the papers profile,
+    because from one unit to the next the curve follows the steps of the batch.
 
     Parameters
     ----------
     view
-        The instance from one GPU type.
+        The instance as seen from one GPU type.
     terms
-        What is asked for.
+        Demands of the workloads.
     workload
         Position in the instance.
     """
@@ -64,7 +64,7 @@ def max_efficient_partition(view: View, terms: GpuletTerms, workload: int) -> in
 
 @njit(cache=True)
 def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, rate_rps: float) -> int:
-    """Return ``p_req`` in units: the least share that serves ``rate_rps`` alone, the whole GPU if none does."""
+    """Return ``p_req`` in units: the least share that serves ``rate_rps`` alone, or the whole GPU if none does."""
     for units in tables.permitted:
         if terms.alone_rps[workload, units] >= rate_rps:
             return units
@@ -73,18 +73,18 @@ def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, ra
 
 @njit(cache=True)
 def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
-    """Return the free gpulet that fits ``p_ideal`` best, -1 if there is none.
+    """Return the free gpulet that fits ``p_ideal`` best, -1 if no gpulet is free.
 
-    That is the smallest of at least that size or, where all are smaller, the largest.
+    That is the smallest of at least that size, or the largest if all are smaller.
 
     Parameters
     ----------
     gpulets
-        Free are those without slots.
+        Gpulets; those without slots are free.
     ideal
-        In units.
+        Share in units.
     tried
-        Gpulets that are out of the question, shape (gpulets,).
+        Gpulets to exclude, shape (gpulets,).
     """
     best = -1
     for i in range(len(gpulets.units)):
@@ -101,9 +101,10 @@ def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
 def temporal_merge(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats
 ) -> bool:
-    """Serve all that is left of a workload by turns, in an allocated gpulet or together in the chosen free one ``i``.
+    """Serve the rest of a workload by turns, in an allocated gpulet or with its slots moved to the free gpulet ``i``.
 
-    The larger of the two is taken; smaller allocated gpulets are tried first. ``i`` is -1 if there is no free one.
+    The larger of the two gpulets is taken; smaller allocated gpulets are tried first. Without a free gpulet ``i`` is
+    -1.
     """
     for units in tables.permitted:
         for a in range(len(gpulets.units)):
@@ -120,7 +121,7 @@ def temporal_merge(
 def _move(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, a: int, i: int, workload: int, rest_rps: Floats
 ) -> bool:
-    """Move everyone from gpulet ``a`` to the free gpulet ``i``, and a workload with them, if they get along there."""
+    """Move the slots of gpulet ``a`` and a workload to the free gpulet ``i``, if a feasible duty cycle exists there."""
     before_a, before_i = snapshot(gpulets, a), snapshot(gpulets, i)
     for s in range(gpulets.slots[a]):
         put(gpulets, i, gpulets.workload[a, s], gpulets.rate_rps[a, s])
@@ -146,18 +147,18 @@ def _partition(
     any_turns: bool,
     rest_rps: Floats,
 ) -> None:
-    """Serve every workload; what is not served is left in ``rest_rps``.
+    """Serve every workload; the unserved rates remain in ``rest_rps``.
 
     Parameters
     ----------
     tables, terms, gpulets
-        Of the GPU type, what is asked for, and the GPUs, which are cut.
+        Tables of the GPU type, demands of the workloads, and the GPUs, which are split.
     order
-        Workloads in the order in which they are served.
+        Order in which the workloads are served.
     efficient
         ``p_eff`` in units, shape (workloads,).
     whole_rps
-        Rate of which ``p_req`` is computed, shape (workloads,); 0 where it is the rest of the workload.
+        Rate that ``p_req`` is computed for, shape (workloads,); 0 for the unserved rate.
     any_turns
         Whether turns are tried when no free gpulet serves the workload.
     rest_rps
@@ -166,7 +167,7 @@ def _partition(
     progress = True
     while progress:
         progress = False
-        for m in order:  # atc22 line 3, arxiv line 5; again for those whom later neighbours have cost something
+        for m in order:  # atc22 line 3, arxiv line 5; repeated for workloads that lost rate to later neighbours
             while rest_rps[m] > 0.0:  # atc22 line 4, arxiv line 8
                 # atc22 line 7, arxiv line 10
                 asked_rps = whole_rps[m] if whole_rps[m] > 0.0 else rest_rps[m]
@@ -214,12 +215,12 @@ def _allocate(
 class ElasticPartitioning:
     """Elastic partitioning (gpulet ATC'22, Algorithm 1; gpulet arXiv'21, Algorithm 1).
 
-    Each workload is given gpulets until its rate is served: of the most efficient share, or of the least that serves
-    the rest; the smallest gpulet left over that is as large, else a new GPU split in two. What does not need a gpulet
-    of its own takes turns with others where that is possible.
+    Each workload receives gpulets until its rate is served. Their size is the most efficient share, or the least share
+    that serves the remaining rate if that is smaller. A gpulet is the smallest free one that is large enough, or part
+    of a new GPU split in two. A remainder that needs no gpulet of its own takes turns with others where possible.
 
-    Where the papers are silent: what a newcomer costs its neighbour is served elsewhere; where all gpulets left are too
-    small the largest is taken; where none is left, turns are still tried, for a part of the rate too.
+    The papers leave three cases open. A rate that a new neighbour costs a workload is served elsewhere. If all free
+    gpulets are too small, the largest is taken. If none is free, turns are still tried, for a part of the rate too.
     ``docs/deviations.md`` lists these choices.
 
     Attributes
@@ -228,13 +229,13 @@ class ElasticPartitioning:
         ``atc22``: workloads by rate times SLO, ascending, and ``p_req`` of the rate that is left; ``arxiv``: by rate,
         descending, and ``p_req`` of the whole rate.
     interference
-        Whether neighbours count. Without, plans break latency budgets and the judge says so.
+        Whether interference is considered. Without it, plans violate latency budgets, and the judge reports this.
     second_pass
-        Whether a failure is followed by a second pass with whole GPUs for the most efficient share. Two gpulets that
-        disturb each other often serve less than the undivided GPU. The papers have no second pass.
+        Whether a failure is followed by a second pass in which the whole GPU is the most efficient share. Two gpulets
+        with strong interference often serve less than the undivided GPU. The papers have no second pass.
     turns
-        ``any``: a gpulet remains as long as one can take more, so that turns are tried where none is free.
-        ``free-gpulets``: only free gpulets remain, and without them the workload fails.
+        ``any``: a gpulet remains while one can take more, so turns are tried if no gpulet is free. ``free-gpulets``:
+        only free gpulets remain, and without them the workload fails.
     """
 
     name: ClassVar[str] = "elastic-partitioning"
@@ -250,11 +251,11 @@ class ElasticPartitioning:
         warm_cutting(self.cut)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves everything."""
+        """Return a plan that serves all workloads."""
         return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
-        """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
+        """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         terms = terms_of(view, self.interference)
         # atc22 line 2, arxiv line 3
         key = view.rate_rps * view.slo_ms if self.variant is Variant.ATC22 else -view.rate_rps

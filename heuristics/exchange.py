@@ -1,4 +1,4 @@
-"""Moves, swaps and new batches between two GPUs, kept where they do not lower what all GPUs can do together."""
+"""Local search for throughput: moves, swaps and new batches between two GPUs."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -16,17 +16,17 @@ from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 
 NODE_LIMIT = 300
-"""Nodes for spending the spare shares of one GPU in one move; the plan itself is given many more."""
+"""Node limit for distributing the spare shares of one GPU in one move; the plan itself has a much higher limit."""
 
 FINAL_NODE_LIMIT = 200_000
 
 MOVES = 20
-"""Tried in a round."""
+"""Number of moves tried in a round."""
 
 
 @njit(cache=True)
 def _capacity_rps(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, node_limit: int) -> float:
-    """Most throughput of residents on one GPU, their shares in ``units``; -1 if they do not fit."""
+    """Return the largest throughput of residents on one GPU, with shares in ``units``; -1 if they do not fit."""
     count = len(rows)
     if count == 0:
         return 0.0
@@ -39,22 +39,22 @@ def _capacity_rps(tables: Tables, options: ItemOptions, rows: Ints, units: Ints,
 
 @dataclass
 class Exchange:
-    """A search for throughput on a given pool, everything being served throughout.
+    """Search for throughput on a given pool; every workload stays served.
 
-    A round is ``MOVES`` tries. Each takes a random workload and a random GPU: where that is its own it gets another
-    batch there, otherwise it moves there or changes places with one that is there, batches kept or drawn anew. The
-    spare shares of the GPUs concerned are spent for the most throughput.
+    A round has ``MOVES`` tries. Each draws a workload and a GPU at random. If the workload is on that GPU, its batch
+    changes. Otherwise it moves there or swaps with a resident; batches are kept or drawn anew. The spare shares of the
+    affected GPUs are distributed for the largest throughput. A change is kept unless throughput falls.
 
     Attributes
     ----------
     placement
-        Everything placed; not changed.
+        Complete placement to start from; not changed.
     random
-        Who is moved.
+        Random generator of the moves.
     deadline
-        ``time.monotonic()`` at which it stops.
+        ``time.monotonic()`` value at which the search stops.
     rounds
-        Rounds left.
+        Remaining rounds.
     """
 
     placement: Placement
@@ -76,7 +76,7 @@ class Exchange:
                 self._units.append(units)
 
     def run(self) -> Iterator[tuple[PlacedGpu, ...]]:
-        """Yield the GPUs at the start, and again after every round that raised their throughput."""
+        """Yield the GPUs at the start and after every round that raised their throughput."""
         yield self._gpus()
         while self.rounds > 0 and time.monotonic() < self.deadline:
             self.rounds -= 1
@@ -111,7 +111,7 @@ class Exchange:
         return int(self.random.random() * count)
 
     def _row_on(self, source: int, row: int, target: int) -> int:
-        """Return the same option on another GPU, or one of another batch."""
+        """Return the row of the same option on another GPU type, or of another batch."""
         if self._type[source] == self._type[target] and self.random.random() < 0.5:
             return row
         return self._any_row(source, row, target)
@@ -123,7 +123,7 @@ class Exchange:
         return first + self._draw(end - first) if first < end else -1
 
     def _keep_if_no_worse(self, changes: Sequence[tuple[int, Ints]]) -> bool:
-        """Make the changes unless throughput falls; return whether it rises."""
+        """Apply the changes unless throughput falls; return whether it rises."""
         before, after, spent = 0.0, 0.0, []
         for gpu, rows in changes:
             o = self._type[gpu]
@@ -141,7 +141,7 @@ class Exchange:
         return after > before
 
     def _spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
-        """Return the throughput of residents on a GPU of type ``o``, and the shares at which they have it."""
+        """Return the throughput of residents on a GPU of type ``o``, and the shares that attain it."""
         units = np.zeros(len(rows), dtype=np.int64)
         tables, options = self.placement.market.views[o].tables, self.placement.market.options[o]
         return _capacity_rps(tables, options, rows, units, node_limit), units
@@ -156,7 +156,7 @@ class Exchange:
 
 
 def warm_exchange() -> None:
-    """Run the kernel once, so that it is loaded before the clock starts."""
+    """Run the kernel once, so that it is loaded before time is measured."""
     market = tiny_market()
     _capacity_rps(
         market.views[0].tables, market.options[0], np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), 1

@@ -1,4 +1,4 @@
-"""First-fit decreasing: iGniter's baselines FFD+ (blind to interference) and FFD++ (with ``alloc_gpus``)."""
+"""First-fit decreasing: iGniter's baselines FFD+ (ignores interference) and FFD++ (with ``alloc_gpus``)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -45,7 +45,7 @@ def _first_fit(
                     continue
                 there_units[:count] = units[g, :count]
                 there_units[count] = lower[w, c]
-                if aware and count > 0:  # a GPU is opened at r_lower unchecked, as iGniter does
+                if aware and count > 0:  # as in iGniter, a new GPU starts at r_lower without a check
                     for s in range(count):
                         i = resident[g, s]
                         there_model[s], there_batch[s] = model[i], batch[i, column[i]]
@@ -90,9 +90,9 @@ def _pack_aware(view: View, items: DemandItems, available: int) -> Packing:
 
 @dataclass(frozen=True, slots=True)
 class FfdPlus:
-    """FFD+: every workload at ``r_lower`` on the first GPU with that much left (iGniter, Sec. 5.1).
+    """FFD+: every workload at ``r_lower`` on the first GPU with enough free share (iGniter, Sec. 5.1).
 
-    Interference is ignored, so its plans break latency budgets and the judge says so.
+    Interference is ignored, so its plans violate latency budgets, and the judge reports this.
     """
 
     name: ClassVar[str] = "ffd+"
@@ -115,7 +115,7 @@ class FfdPlusPlus:
     Attributes
     ----------
     spend_spare
-        Whether the spare shares are spent on throughput under ``capacity``.
+        Whether the spare shares are distributed for throughput under ``capacity``.
     """
 
     name: ClassVar[str] = "ffd++"

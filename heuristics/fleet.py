@@ -1,4 +1,4 @@
-"""The GPUs of one type while a plan is searched: who runs where, put in and taken out by compiled kernels."""
+"""GPUs of one type during a search: insertion and removal of residents by compiled kernels."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from instances.view import View
 
 
 class Fleet(NamedTuple):
-    """GPUs of one type, their residents at the least shares that keep every promise.
+    """GPUs of one type, with their residents at the least shares that meet every latency budget.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Fleet(NamedTuple):
     residents, allocated
         Number of residents and units in use, shape (GPUs,).
     memory_mib
-        In use, shape (GPUs,).
+        Memory in use, shape (GPUs,).
     """
 
     row: Ints
@@ -34,7 +34,7 @@ class Fleet(NamedTuple):
 
     @classmethod
     def empty(cls, gpus: int, share_units: int) -> "Fleet":
-        """Return ``gpus`` GPUs that run nothing."""
+        """Return ``gpus`` empty GPUs."""
         return cls(
             np.zeros((gpus, share_units + 1), dtype=np.int64),
             np.zeros((gpus, share_units + 1), dtype=np.int64),
@@ -44,14 +44,14 @@ class Fleet(NamedTuple):
         )
 
     def copied(self) -> "Fleet":
-        """Return a copy that shares nothing."""
+        """Return a deep copy."""
         return Fleet(
             self.row.copy(), self.units.copy(), self.residents.copy(), self.allocated.copy(), self.memory_mib.copy()
         )
 
 
 def placed_gpu(view: View, items: Items, options: ItemOptions, rows: Ints, units: Ints) -> PlacedGpu:
-    """Return a GPU as a plan has it, from the option rows and shares of its residents."""
+    """Return the GPU of a plan from the option rows and shares of its residents."""
     return spatial_gpu(
         view.gpu.name,
         [
@@ -110,31 +110,31 @@ def insert(
     blink: float,
     random: np.random.Generator,
 ) -> Ints:
-    """Place items one by one, each at the highest rate at which some GPU that is in use can take it.
+    """Place items one by one, each at the highest rate at which some GPU in use has room.
 
-    Of the GPUs and batches possible it takes those at which the shares of the GPU grow least.
+    Among the possible GPUs and batches, the one whose GPU's shares grow least is chosen.
 
     Parameters
     ----------
     tables, options, fleet
-        Of one GPU type; the fleet is changed.
+        Tables, options and GPUs of one type; the fleet is changed.
     waiting
-        Items in the order in which they are placed.
+        Items in the order of placement.
     openable
-        How many empty GPUs may be opened for items that fit on no GPU in use.
+        Number of empty GPUs that may be opened for items that fit on no GPU in use.
     least_step
-        Of the rates: options of lower steps are not looked at.
+        Lowest rate step that is considered.
     haphazard
-        Take any possible place, all equally likely, instead of the best.
+        Choose uniformly among all possible places instead of the best.
     blink
-        Probability of overlooking a place.
+        Probability of skipping a place.
     random
-        For ``haphazard`` and ``blink``.
+        Random generator for ``haphazard`` and ``blink``.
 
     Returns
     -------
     numpy.ndarray
-        The items that found no place, in the same order.
+        Items that found no place, in the same order.
     """
     most = tables.share_units
     trial = np.empty(most + 1, dtype=np.int64)
@@ -148,7 +148,7 @@ def insert(
         row, end = options.first[item], options.first[item + 1]
         while row < end:
             if options.step[row] < least_step or (best_row >= 0 and options.step[row] != options.step[best_row]):
-                break  # the lower rates come later
+                break  # the following options have lower rates
             memory = tables.memory_mib[options.model[row], options.batch[row]]
             for g in range(len(fleet.residents)):
                 count = fleet.residents[g]
@@ -175,7 +175,7 @@ def insert(
                 if empty < len(fleet.residents):
                     best_gpu, best_row, openable = empty, row, openable - 1
                     while best_row > options.first[item] and options.step[best_row - 1] == options.step[row]:
-                        best_row -= 1  # the one of the fewest units
+                        best_row -= 1  # the option with the fewest units
             row += 1
         if best_row < 0:
             left_out[left] = item
@@ -192,23 +192,23 @@ def insert(
 def take_out(
     tables: Tables, options: ItemOptions, fleet: Fleet, emptied: int, thinned: int, random: np.random.Generator
 ) -> Ints:
-    """Take residents out of random GPUs in use, and give those who stay their least shares again.
+    """Remove residents from random GPUs in use, and set the others to their least shares.
 
     Parameters
     ----------
     tables, options, fleet
-        Of one GPU type; the fleet is changed.
+        Tables, options and GPUs of one type; the fleet is changed.
     emptied
-        GPUs to empty.
+        Number of GPUs to empty.
     thinned
-        Further GPUs that lose each resident with probability 1/2.
+        Number of further GPUs that lose each resident with probability 1/2.
     random
-        Who it is.
+        Random generator of the selection.
 
     Returns
     -------
     numpy.ndarray
-        The items taken out.
+        Items removed.
     """
     used = np.flatnonzero(fleet.residents)
     out = np.empty(fleet.residents.sum(), dtype=np.int64)
@@ -227,7 +227,7 @@ def take_out(
                 out[taken] = options.item[fleet.row[g, s]]
                 taken += 1
         if not fill(tables, options, fleet, g, kept, stay):
-            # Only where the premises of the least shares do not hold
+            # Reached only if the premises of least shares do not hold
             for s in range(stay):
                 out[taken] = options.item[kept[s]]
                 taken += 1

@@ -1,4 +1,4 @@
-"""gpu-lets+: iGniter's version of gpulet as a baseline (iGniter, Sec. 5.1): most efficient shares, two to a GPU."""
+"""gpu-lets+: iGniter's version of gpulet as a baseline (iGniter, Sec. 5.1), with at most two residents per GPU."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -16,28 +16,28 @@ from instances.tables import Tables
 from instances.view import View
 
 PROFILED_PCT = (10, 20, 40, 50, 60, 80, 100)
-"""Shares at which throughput is profiled; curvature exists at the five in between, the paper's five choices."""
+"""Shares at which throughput is profiled; curvature exists at the five inner ones, the paper's five choices."""
 
 TRICKLE_RPS = 1e-3
-"""A rate so low that only latency limits the budget."""
+"""Rate so low that only latency limits the budget."""
 
 ROUNDING = 1e-9
-"""Relative room left to what an exact rate would need."""
+"""Relative tolerance on a required rate."""
 
 MOST_RESIDENTS = 2
-"""The pair model knows no more."""
+"""Largest number of residents that the pair model covers."""
 
 
 def most_efficient_share(view: View, model: int) -> int:
     """Return ``p_eff`` of a model in units: the knee of its throughput at batch 1 over the profiled shares.
 
-    The knee is where the circle through a point and its two neighbours is smallest, both axes in parts of their
+    The knee is where the circle through a point and its two neighbours is smallest, with both axes relative to their
     largest value. (The paper's five choices are the profiled shares that have two neighbours.)
 
     Parameters
     ----------
     view
-        The instance from one GPU type.
+        The instance as seen from one GPU type.
     model
         Row in its tables.
     """
@@ -57,7 +57,7 @@ def most_efficient_share(view: View, model: int) -> int:
 
 @njit(cache=True)
 def _times_beside_ms(tables: Tables, model: int, units: int, other: int, other_batch: int, other_units: int) -> Floats:
-    """GPU time of every batch beside one other resident."""
+    """Return the GPU time of every batch beside one other resident."""
     times_ms = np.full(tables.max_batch[model] + 1, np.inf)
     for batch in range(1, len(times_ms)):
         times_ms[batch] = gpu_time_ms(
@@ -75,7 +75,7 @@ def _times_beside_ms(tables: Tables, model: int, units: int, other: int, other_b
 
 @dataclass(slots=True)
 class _Gpu:
-    """A GPU in use: its residents as (workload, units, batch, rate), and the units of the gpulet that is left."""
+    """GPU in use: its residents as (workload, units, batch, rate), and the units of the free gpulet."""
 
     residents: list[tuple[int, int, int, float]]
     left: int
@@ -83,7 +83,7 @@ class _Gpu:
 
 @dataclass
 class _Fleet:
-    """GPUs of one type on which workloads are placed one by one."""
+    """GPUs of one type, filled with one workload after another."""
 
     view: View
     available: float
@@ -91,7 +91,7 @@ class _Fleet:
     efficient: dict[int, int] = field(default_factory=dict)
 
     def place(self, workload: int) -> float:
-        """Give a workload gpulets until it is served; return the rate for which there is none."""
+        """Give a workload gpulets until it is served; return the rate that remains unserved."""
         view, model = self.view, int(self.view.model[workload])
         if model not in self.efficient:
             self.efficient[model] = most_efficient_share(view, model)
@@ -104,7 +104,7 @@ class _Fleet:
         return 0.0
 
     def _best_fit(self, workload: int, model: int, rate_rps: float) -> float:
-        """Take the smallest gpulet of at least ``p_eff`` that serves something; return how much."""
+        """Take the smallest gpulet of at least ``p_eff`` that serves requests; return the rate."""
         wanted = self.efficient[model]
         open_gpus = (gpu for gpu in self.gpus if gpu.left >= wanted and len(gpu.residents) < MOST_RESIDENTS)
         for gpu in sorted(open_gpus, key=lambda gpu: gpu.left):
@@ -123,7 +123,7 @@ class _Fleet:
         return served
 
     def _serve(self, gpu: _Gpu, workload: int, model: int, units: int, rate_rps: float) -> float:
-        """Put the workload on ``gpu`` at the batch that just meets the rate, or the one that meets most of it."""
+        """Place the workload on ``gpu`` at the batch that just meets the rate, or at the one that serves most of it."""
         view, tables = self.view, self.view.tables
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
         alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, batch, units]
@@ -136,32 +136,32 @@ class _Fleet:
             row = int(view.model[other])
             beside_ms = _times_beside_ms(tables, model, units, row, other_batch, other_units)[1:]
             memory_mib = memory_mib + tables.memory_mib[row, other_batch]
-        # The neighbour counts for latency only: throughput is the profiled one
+        # The neighbour affects latency only; the throughput is the profiled one
         separate = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
         budget_ms = view.budget_ms(workload, batch, np.full_like(served, TRICKLE_RPS) if separate else served)
         possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
         if not possible.any():
             return 0.0
         served = np.where(possible, served, 0.0)
-        chosen = int(np.argmax(served))  # the smallest batch of those that serve the most
+        chosen = int(np.argmax(served))  # the smallest batch among those that serve most
         gpu.residents.append((workload, units, int(batch[chosen]), float(served[chosen])))
         return float(served[chosen])
 
 
 @dataclass(frozen=True, slots=True)
 class GpuLetsPlus:
-    """gpulet's greedy rule as iGniter compares with it (iGniter, Sec. 5.1; gpulet arXiv'21, Alg. 1).
+    """gpu-lets+: gpulet's greedy rule as iGniter's baseline (iGniter, Sec. 5.1; gpulet arXiv'21, Alg. 1).
 
-    Workloads come by descending rate. Each gets gpulets of its most efficient share until its rate is served: the
-    smallest gpulet that is left over and large enough, else a new GPU split in two. The batch just meets the rate. The
-    pair model is asked about the newcomer's latency only; the resident's, and both throughputs, are taken as profiled.
-    So its plans break latency budgets and the judge says so.
+    Workloads are placed by descending rate. Each receives gpulets of its most efficient share until its rate is served:
+    the smallest free gpulet that is large enough, or half of a new GPU split in two. The batch just meets the rate. The
+    pair model predicts the newcomer's latency only. The resident's latency and both throughputs are taken from the
+    profile, so its plans violate latency budgets, and the judge reports this.
 
-    Times are those of gpulet's own model where the catalogue has the figures for it, otherwise the instance's: the
-    judge goes by the instance's. On iGniter's twelve workloads it takes the published 8 GPUs, with W9 at 40 % and W7,
-    W8 and W12, which the paper found violated, served in parts. (W4 has 40 % at batch 2, not the 60 % of the paper.) By
-    iGniter's model it would take 9: ResNet-50 at 40 % and batch 9 took 14.75 ms, within half of W5's SLO of 30 ms, and
-    takes 15.49 ms by that model, so that W5 would need one more gpulet for its last 8 req/s.
+    Times are those of gpulet's own model if the catalogue has its figures, otherwise the instance's. The judge uses the
+    instance's. On iGniter's twelve workloads the rule takes the published 8 GPUs. W9 has 40 %, and W7, W8 and W12,
+    which the paper found violated, are served in part. (W4 has 40 % at batch 2, not the 60 % of the paper.) With
+    iGniter's model it would take 9: ResNet-50 at 40 % and batch 9 took 14.75 ms, within half of W5's SLO of 30 ms. In
+    that model it takes 15.49 ms, so that W5 would need one more gpulet for its last 8 req/s.
     """
 
     name: ClassVar[str] = "gpu-lets+"
@@ -175,7 +175,7 @@ class GpuLetsPlus:
         self.schedule(Instance("warm", Objective.COST, SloRule.HALF_SLO, "igniter", (pool,), tiny), Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Place everything on the GPU type that takes it for the least money."""
+        """Return the cheapest plan on a single GPU type that serves all workloads."""
         found: list[tuple[float, tuple[PlacedGpu, ...]]] = []
         reasons = []
         for pool in instance.gpus:
@@ -198,7 +198,7 @@ class GpuLetsPlus:
 
 
 def _pair_view(instance: Instance, gpu: GpuType) -> View:
-    """Return the instance as gpulet's own model sees it or, where the catalogue has no figures for that, as it is."""
+    """Return the instance under gpulet's model, or unchanged if the catalogue has no figures for that model."""
     try:
         return View.of(replace(instance, performance_model=GpuletModel.name), gpu)
     except InputError:

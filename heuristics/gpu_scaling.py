@@ -1,4 +1,4 @@
-"""GPU scaling: one GPU more until everything is served (gpulet ATC'22, Algorithm 2)."""
+"""GPU scaling: GPUs are added one at a time until all workloads are served (gpulet ATC'22, Algorithm 2)."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -26,15 +26,16 @@ _RULES: dict[str, Cut] = {
 
 @dataclass(frozen=True, slots=True)
 class GpuScaling:
-    """Algorithm 2: the rule on as many GPUs as the last period used, then on one more, and so on to the limit.
+    """GPU scaling (gpulet ATC'22, Algorithm 2): a rule with as many GPUs as before, then with one more at a time.
 
-    The last period is the plan that it is handed; the limit is the pool. Without a last period there is nothing to grow
-    from: it begins with what the rule takes of the whole pool, and goes on with one GPU less as long as that is enough.
+    The number of GPUs starts from the given start plan (the last period) and is limited by the pool. Without a start
+    plan it starts from the GPUs that the rule uses on the whole pool, and falls by one while all workloads are still
+    served.
 
     Attributes
     ----------
     of
-        The rule: ``elastic-partitioning``, ``sbp``, ``greedy-best-fit``, ``guided-self-tuning`` or ``ideal``.
+        Name of the rule: ``elastic-partitioning``, ``sbp``, ``greedy-best-fit``, ``guided-self-tuning`` or ``ideal``.
     """
 
     name: ClassVar[str] = "gpu-scaling"
@@ -51,7 +52,7 @@ class GpuScaling:
         warm_cutting(_RULES[self.of])
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan on the fewest GPUs tried that serve everything."""
+        """Return a plan on the smallest tried number of GPUs that serves all workloads."""
         rule, used = _RULES[self.of], run.start.gpus_used if run.start is not None else 0
 
         def grown(view: View, limit: int) -> Gpulets | None:
@@ -77,7 +78,7 @@ def _in_use(gpulets: Gpulets) -> int:
 
 
 def least_gpus(view: View) -> int:
-    """Return how many GPUs are needed even if every share serves as much as the most efficient one, undisturbed."""
+    """Return a lower bound on the number of GPUs: every share counts as the most efficient one without interference."""
     shares = view.tables.permitted
     per_unit = (terms_of(view, interference=False).alone_rps[:, shares] / shares).max(axis=1, initial=0.0)
     if np.any(per_unit <= 0.0):

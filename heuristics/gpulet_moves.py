@@ -1,4 +1,4 @@
-"""Changes to GPUs that are cut into gpulets: split, fill, make room, take back; by compiled kernels."""
+"""Changes to GPUs that are split into gpulets: split, fill, make room, undo; by compiled kernels."""
 
 import numpy as np
 from numba import njit
@@ -8,10 +8,10 @@ from instances.arrays import Floats
 from instances.tables import Tables
 
 BISECTIONS = 12
-"""Steps in which a largest rate is found."""
+"""Bisection steps in the search for a largest rate."""
 
 LEAST_PART = 0.01
-"""Smallest part of a rest for which it gets one more slot."""
+"""Smallest part of an unserved rate for which a slot is added."""
 
 
 @njit(cache=True)
@@ -30,7 +30,7 @@ def snapshot(gpulets: Gpulets, i: int) -> Gpulets:
 
 @njit(cache=True)
 def restore(gpulets: Gpulets, i: int, before: Gpulets) -> None:
-    """Make the GPU of ``i`` what it was ``before``."""
+    """Restore the GPU of ``i`` from ``before``."""
     g = i - i % 2
     gpulets.units[g : g + 2] = before.units
     gpulets.slots[g : g + 2] = before.slots
@@ -42,7 +42,7 @@ def restore(gpulets: Gpulets, i: int, before: Gpulets) -> None:
 
 @njit(cache=True)
 def split(tables: Tables, gpulets: Gpulets, i: int, units: int) -> None:
-    """Cut an undivided GPU into a gpulet of ``units`` and the largest permitted one that is left."""
+    """Split an undivided GPU into a gpulet of ``units`` and the largest permitted remainder."""
     rest = 0
     for permitted in tables.permitted:
         if permitted <= tables.share_units - units:
@@ -52,7 +52,7 @@ def split(tables: Tables, gpulets: Gpulets, i: int, units: int) -> None:
 
 @njit(cache=True)
 def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
-    """Make the GPU of ``i`` whole again if it runs nothing."""
+    """Merge the gpulets of the GPU of ``i`` if it is empty."""
     g = i - i % 2
     if gpulets.slots[g] == 0 and gpulets.slots[g + 1] == 0:
         gpulets.units[g], gpulets.units[g + 1] = tables.share_units, 0
@@ -60,7 +60,7 @@ def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
 
 @njit(cache=True)
 def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
-    """Add to the slot that a workload has in gpulet ``i``, or a slot if there is room for one; nothing is settled."""
+    """Add a rate to the workload's slot in gpulet ``i``, or add a slot if there is room; batches are not settled."""
     for s in range(gpulets.slots[i]):
         if gpulets.workload[i, s] == workload:
             gpulets.rate_rps[i, s] += rate_rps
@@ -75,16 +75,16 @@ def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
 
 @njit(cache=True)
 def make_room(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
-    """Settle the GPU of ``i``, if need be at the cost of the neighbour's largest slot.
+    """Settle the GPU of ``i``, if necessary by reducing the neighbour's largest slot.
 
     Returns
     -------
     settled : bool
-        Whether that was possible; if not, the GPU is in no state to be kept.
+        Whether that was possible; if not, the state of the GPU is invalid.
     workload : int
-        Whose slot it is, -1 if none.
+        Workload of the reduced slot, -1 if none.
     lost_rps : float
-        What that slot serves less.
+        Rate that the slot loses.
     """
     if settle(tables, terms, gpulets, i):
         return True, -1, 0.0
@@ -109,19 +109,19 @@ def make_room(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> t
 def give(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rate_rps: float, rest_rps: Floats
 ) -> bool:
-    """Let gpulet ``i`` serve ``rate_rps`` of a workload, by turns if it serves others; if it cannot, change nothing.
+    """Let gpulet ``i`` serve ``rate_rps`` of a workload, by turns if it has other slots; if it cannot, change nothing.
 
-    A neighbour may have to serve less. That is accepted if it is less than what a free gpulet can serve or, where
-    others are in it, than half of what is gained, so that it comes to an end; both in parts of what a whole GPU serves.
+    A neighbour may lose rate. The loss must be less than what a free gpulet ``i`` can serve, or less than half of the
+    gain if ``i`` has slots; this guarantees termination. Both are relative to what a whole GPU serves.
 
     Parameters
     ----------
     tables, terms, gpulets
-        Of the GPU type, what is asked for, and the state that is changed.
+        Tables of the GPU type, demands of the workloads, and the state, which is changed.
     i, workload, rate_rps
-        Who is to serve what.
+        Gpulet, workload, and rate to serve.
     rest_rps
-        What is not served yet of each workload; changed along.
+        Unserved rate of each workload; updated.
     """
     if rate_rps > (1.0 - load(terms, gpulets, i)) * terms.alone_rps[workload, gpulets.units[i]] * (1.0 + SLACK):
         return False
@@ -147,7 +147,7 @@ def give(
 
 @njit(cache=True)
 def give_most(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
-    """Let gpulet ``i`` serve as much as it can of what is not served yet of a workload, without cost to others."""
+    """Let gpulet ``i`` serve as much of a workload's unserved rate as it can without loss to others."""
     spare_rps = (1.0 - load(terms, gpulets, i)) * terms.alone_rps[workload, gpulets.units[i]]
     low, high = LEAST_PART * rest_rps[workload], min(rest_rps[workload], spare_rps)
     if low > high:

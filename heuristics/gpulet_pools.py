@@ -1,4 +1,4 @@
-"""Scheduler around a rule that cuts GPUs into gpulets: GPU types, pools and objectives."""
+"""Scheduler around a rule that splits GPUs into gpulets: GPU types, pools and objectives."""
 
 from collections.abc import Callable
 
@@ -13,25 +13,25 @@ from instances.view import View
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
 
 SCALE_STEP = 0.005
-"""Scales are multiples of this."""
+"""Grid of the scales: every scale is a multiple of this."""
 
 DOUBLINGS = 3
-"""Of the GPUs that are tried where there is no limit."""
+"""Number of times the GPUs are doubled if the pool has no limit."""
 
 Cut = Callable[[View, int], Gpulets | None]
-"""A rule: (view, GPUs available) to gpulets that serve every workload, or ``None``."""
+"""Type of a rule: (view, available GPUs) to gpulets that serve every workload, or ``None``."""
 
 
 def terms_of(view: View, interference: bool) -> GpuletTerms:
-    """Return what the instance of ``view`` asks for."""
+    """Return the demands of the instance of ``view``."""
     terms = GpuletTerms(view.model, view.slo_ms, view.instance.latency_buffer, interference, np.zeros((0, 0)))
     return terms._replace(alone_rps=alone_rps(view.tables, terms))
 
 
 def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
-    """Cut the GPUs of each type alone and keep the best plan: the cheapest, under ``scale`` the one of the largest.
+    """Apply the rule to each GPU type alone; return the cheapest plan, or under ``scale`` that of the largest scale.
 
-    Rates are served as asked and not exceeded, under ``capacity`` too.
+    Rates are served as given and not exceeded, under ``capacity`` too.
     """
     if instance.objective is Objective.SCALE:
         return _largest_scale(instance, run, cut)
@@ -41,7 +41,7 @@ def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
         view = View.of(instance, pool.type)
         gpulets = _cut_enough(view, pool, cut)
         if gpulets is None:
-            reasons.append(f"not everything fits on {_offer(pool)}")
+            reasons.append(f"not all workloads fit on {_offer(pool)}")
             continue
         gpus = placed_gpus(view, gpulets)
         found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
@@ -55,7 +55,7 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
     largest, best, reasons = 0, None, []
     for pool in instance.gpus:
         if pool.count is None:
-            reasons.append(f"scale has no limit: the pool has as many {pool.type.name} as needed")
+            reasons.append(f"scale is unbounded: the pool sets no number of {pool.type.name} GPUs")
             continue
         steps = 0
         while run.remaining_s > 0.0 and instance.workloads:
@@ -68,7 +68,7 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
                 largest, best = steps, Plan(instance.name, placed_gpus(view, gpulets))
                 run.report(plan=best)
         if not steps:
-            reasons.append(f"nothing fits on {_offer(pool)} at {SCALE_STEP:g} of the rates")
+            reasons.append(f"the workloads do not fit on {_offer(pool)} even at {SCALE_STEP:g} of the rates")
     if best is None:
         return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
     return Outcome(Status.FEASIBLE, best)
@@ -79,7 +79,7 @@ def _offer(pool: GpuPool) -> str:
 
 
 def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
-    """Cut the GPUs of the pool or, where there is no limit, as many as it takes: first those that whole GPUs would."""
+    """Apply the rule to the GPUs of the pool; without a limit, first to as many as undivided GPUs would need."""
     if pool.count is not None:
         return cut(view, pool.count)
     full_rps = terms_of(view, interference=True).alone_rps[:, view.tables.share_units]
@@ -91,9 +91,9 @@ def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
 
 
 def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
-    """Return the GPUs in use as a plan has them.
+    """Return the GPUs in use as GPUs of a plan.
 
-    A gpulet with one slot needs no cycle: batches that are collected within one meet every other analytic rule too.
+    A gpulet with one slot needs no duty cycle: batches collected within one also meet every other analytic rule.
     """
     workloads = view.instance.workloads
     keeps_cycle = view.instance.slo_rule is SloRule.P99
@@ -119,7 +119,7 @@ def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
 
 
 def warm_cutting(cut: Cut) -> None:
-    """Run a rule once on a tiny instance, so that its kernels are loaded before the clock starts."""
+    """Run a rule once on a tiny instance, so that its kernels are loaded before time is measured."""
     tiny = tuple(Workload(f"w{n}", "alexnet", 20.0, 100.0) for n in range(2))
     pool = GpuPool(gpu_type("v100"), 1)
     cut_pools(Instance("warm", Objective.COST, SloRule.DUTY_CYCLE, "igniter", (pool,), tiny), Run(), cut)

@@ -1,4 +1,4 @@
-"""Gpulets while they are cut and filled: GPUs split in two, slots that take turns; by compiled kernels."""
+"""State of gpulets during a search: GPUs split in two, slots that take turns; by compiled kernels."""
 
 from typing import NamedTuple
 
@@ -10,36 +10,36 @@ from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
 SLACK = 1e-9
-"""Part of every limit that is left free, so that no later rounding breaks it."""
+"""Fraction of every limit that stays free, so that rounding does not violate it."""
 
 MOST_SLOTS = 8
-"""Slots of a gpulet, at most."""
+"""Largest number of slots of a gpulet."""
 
 SETTLING_ROUNDS = 8
-"""Times two neighbours adapt their batches to each other before they are taken not to get along."""
+"""Rounds in which two neighbours adapt their batches to each other before they count as infeasible."""
 
 Neighbour = tuple[int, float, float, float]
-"""Who else is on the GPU: 1 or 0 gpulets, and the largest L2, DRAM and power demand of its slots."""
+"""Other gpulet of a GPU: 1 or 0 gpulets, and the largest L2, DRAM and power demand of its slots."""
 
 
 ALONE: Neighbour = (0, 0.0, 0.0, 0.0)
 
 
 class GpuletTerms(NamedTuple):
-    """What is asked for; arrays of shape (workloads,).
+    """Demands of the workloads; arrays of shape (workloads,).
 
     Attributes
     ----------
     model
         Row of each workload in the tables.
     slo_ms
-        Of each workload.
+        Latency SLO of each workload.
     latency_buffer
         Factor on every predicted latency.
     interference
-        Whether neighbours count.
+        Whether interference is considered.
     alone_rps
-        What each workload's own gpulet serves on an otherwise empty GPU, shape (workloads, share units + 1).
+        Rate that each workload's own gpulet serves on an otherwise empty GPU, shape (workloads, share units + 1).
     """
 
     model: Ints
@@ -50,16 +50,16 @@ class GpuletTerms(NamedTuple):
 
 
 class Gpulets(NamedTuple):
-    """Gpulets 2g and 2g + 1 are those of GPU g; arrays of shape (gpulets,) and (gpulets, slots at most).
+    """State of all gpulets; 2g and 2g + 1 belong to GPU g. Shapes are (gpulets,) and (gpulets, most slots).
 
     Attributes
     ----------
     units
-        Share; an undivided GPU has all of it in its first gpulet and none in its second.
+        Share; the first gpulet of an undivided GPU has all units, the second has none.
     slots
-        How many take turns.
+        Number of slots.
     workload, batch, rate_rps
-        Of each slot.
+        Workload, batch and rate of each slot.
     cycle_ms
         Duty cycle.
     """
@@ -73,7 +73,7 @@ class Gpulets(NamedTuple):
 
     @classmethod
     def undivided(cls, gpus: int, share_units: int) -> "Gpulets":
-        """Return ``gpus`` whole GPUs that run nothing."""
+        """Return ``gpus`` empty undivided GPUs."""
         shape = (2 * gpus, MOST_SLOTS)
         units = np.zeros(2 * gpus, dtype=np.int64)
         units[::2] = share_units
@@ -89,7 +89,7 @@ class Gpulets(NamedTuple):
 
 @njit(cache=True)
 def neighbour_of(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> Neighbour:
-    """Return what the other gpulet of the GPU of gpulet ``i`` shows it."""
+    """Return the interference from the other gpulet of the GPU of gpulet ``i``."""
     other = i ^ 1
     l2 = dram = power = 0.0
     if not terms.interference or gpulets.slots[other] == 0:
@@ -104,7 +104,7 @@ def neighbour_of(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -
 
 @njit(cache=True)
 def inference_ms(tables: Tables, terms: GpuletTerms, workload: int, batch: int, units: int, beside: Neighbour) -> float:
-    """Return ``t_inf`` of a batch beside a neighbour, times the latency buffer; infinite if it is never possible."""
+    """Return ``t_inf`` of a batch beside a neighbour, times the latency buffer; infinite if it is infeasible."""
     m = terms.model[workload]
     if batch > tables.max_batch[m] or tables.memory_mib[m, batch] > tables.memory_limit_mib:
         return np.inf
@@ -118,7 +118,7 @@ def inference_ms(tables: Tables, terms: GpuletTerms, workload: int, batch: int, 
 
 @njit(cache=True)
 def capacity_rps(tables: Tables, terms: GpuletTerms, workload: int, units: int, beside: Neighbour) -> float:
-    """Return the most that a gpulet of its own serves: every cycle as long as its batch, ``2 t_inf <= SLO``."""
+    """Return the largest rate of a gpulet with one slot: every cycle lasts as long as its batch, ``2 t_inf <= SLO``."""
     most = 0.0
     for batch in range(1, tables.max_batch[terms.model[workload]] + 1):
         t_inf = inference_ms(tables, terms, workload, batch, units, beside)
@@ -129,7 +129,7 @@ def capacity_rps(tables: Tables, terms: GpuletTerms, workload: int, units: int, 
 
 @njit(cache=True)
 def alone_rps(tables: Tables, terms: GpuletTerms) -> Floats:
-    """Return ``GpuletTerms.alone_rps``, whatever ``terms`` has there."""
+    """Compute ``GpuletTerms.alone_rps``; its value in ``terms`` is not used."""
     most = np.zeros((len(terms.model), tables.share_units + 1))
     for w in range(len(terms.model)):
         for units in tables.permitted:
@@ -139,7 +139,7 @@ def alone_rps(tables: Tables, terms: GpuletTerms) -> Floats:
 
 @njit(cache=True)
 def load(terms: GpuletTerms, gpulets: Gpulets, i: int) -> float:
-    """Return the part of its time that gpulet ``i`` is busy at least: beyond 1 its slots cannot take turns."""
+    """Return the least busy fraction of gpulet ``i``: above 1 its slots cannot take turns."""
     busy = 0.0
     for s in range(gpulets.slots[i]):
         busy += gpulets.rate_rps[i, s] / terms.alone_rps[gpulets.workload[i, s], gpulets.units[i]]
@@ -157,24 +157,25 @@ def duty_cycle_ms(
     beside: Neighbour,
     batch: Ints,
 ) -> float:
-    """Return a duty cycle in which slots can take turns, and write their batches; 0 if there is none.
+    """Return a duty cycle in which the slots can take turns, and write their batches; 0 if none exists.
 
-    In a cycle of D ms a slot collects ``b = ceil(r D / 1000)`` requests. All batches have to fit into the cycle, and
-    each has to be done an SLO after its first request came: ``sum t_inf <= D``, ``D + t_inf <= SLO``. Between two
-    cycles at which some batch grows the longest is the best; of those it takes the one that is least busy.
+    In a cycle of D ms a slot collects ``b = ceil(r D / 1000)`` requests. All batches must fit into the cycle, and each
+    must end within the SLO of its first request: ``sum t_inf <= D``, ``D + t_inf <= SLO``. Between two cycles at which
+    some batch grows, the longest cycle is best. Among these candidates the cycle with the smallest busy fraction is
+    taken.
 
     Parameters
     ----------
     tables, terms
-        Of the GPU type, and what is asked for.
+        Tables of the GPU type, and demands of the workloads.
     workload, rate_rps
-        Of the slots; the first ``count`` entries are read.
+        Workloads and rates of the slots; the first ``count`` entries are used.
     count, units
         Number of slots, and share of the gpulet.
     beside
-        Who else is on the GPU.
+        Interference from the other gpulet.
     batch
-        Overwritten.
+        Output: batch of each slot.
     """
     shortest_slo = np.inf
     for s in range(count):
@@ -200,7 +201,7 @@ def duty_cycle_ms(
 
 @njit(cache=True)
 def cycles(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
-    """Whether the slots of gpulet ``i`` can take turns on an otherwise empty GPU."""
+    """Return whether the slots of gpulet ``i`` can take turns on an otherwise empty GPU."""
     batch = np.empty(MOST_SLOTS, dtype=np.int64)
     slots = (gpulets.workload[i], gpulets.rate_rps[i], gpulets.slots[i])
     return duty_cycle_ms(tables, terms, *slots, gpulets.units[i], ALONE, batch) > 0.0
@@ -208,12 +209,12 @@ def cycles(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool
 
 @njit(cache=True)
 def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
-    """Find batches and duty cycles for both gpulets of the GPU of ``i`` at the rates they serve.
+    """Determine batches and duty cycles of both gpulets of the GPU of ``i`` at their rates.
 
     Returns
     -------
     bool
-        Whether they get along; if not, batches and cycles are of no use.
+        Whether both gpulets are feasible; if not, batches and cycles are invalid.
     """
     memory_mib = 0.0
     trial = np.empty(MOST_SLOTS, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Greedy best fit: gpulet's spatial baseline, the least share that serves each workload (gpulet ATC'22, Sec. 2.3)."""
+"""Greedy best fit: gpulet's spatial baseline with the least share for each workload (gpulet ATC'22, Sec. 2.3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,23 +21,23 @@ from instances.view import View
 def fit_spatially(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, order: Ints, floor_units: Ints, rest_rps: Floats
 ) -> None:
-    """Give every workload gpulets of its own until it is served; what is not served is left in ``rest_rps``.
+    """Give every workload gpulets of its own until it is served; the unserved rates remain in ``rest_rps``.
 
     Parameters
     ----------
     tables, terms, gpulets
-        Of the GPU type, what is asked for, and the GPUs, which are cut.
+        Tables of the GPU type, demands of the workloads, and the GPUs, which are split.
     order
-        In which the workloads come.
+        Order in which the workloads are placed.
     floor_units
-        Share below which a workload does not go even if less serves its rest, shape (workloads,).
+        Least share of each workload, even if less serves its remaining rate, shape (workloads,).
     rest_rps
         Rates to serve, shape (workloads,).
     """
     progress = True
     while progress:
         progress = False
-        for m in order:  # again for those whom later neighbours have cost something
+        for m in order:  # repeated for workloads that lost rate to later neighbours
             while rest_rps[m] > 0.0:
                 if not _place(tables, terms, gpulets, m, floor_units[m], rest_rps):
                     return
@@ -46,7 +46,7 @@ def fit_spatially(
 
 @njit(cache=True)
 def _place(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, m: int, floor: int, rest_rps: Floats) -> bool:
-    """Give workload ``m`` the best fitting gpulet that serves some of it; return whether there is one."""
+    """Give workload ``m`` the best-fitting gpulet that serves some of its rate; return whether there is one."""
     ideal = max(floor, min_required_partition(tables, terms, m, rest_rps[m]))
     tried = np.zeros(len(gpulets.units), dtype=np.bool_)
     while True:
@@ -64,15 +64,15 @@ def _place(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, m: int, floor: 
 
 @dataclass(frozen=True, slots=True)
 class GreedyBestFit:
-    """The least share that serves the rate, on the gpulet that fits it best; nobody takes turns.
+    """Greedy best fit: the least share that serves the rate, on the gpulet that fits it best, without turns.
 
-    What a whole GPU cannot serve fills whole GPUs first. Workloads come by the share they need, descending: the paper
-    does not say.
+    A workload first fills whole GPUs if one is not enough. Workloads are placed by decreasing share; the paper does not
+    state an order.
 
     Attributes
     ----------
     interference
-        Whether neighbours count; the paper's baseline is blind to them, and the judge says so.
+        Whether interference is considered. The paper's baseline ignores it, and the judge reports violations.
     """
 
     name: ClassVar[str] = "greedy-best-fit"
@@ -86,11 +86,11 @@ class GreedyBestFit:
         warm_cutting(self.cut)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves everything."""
+        """Return a plan that serves all workloads."""
         return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
-        """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
+        """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         terms = terms_of(view, self.interference)
         full_rps = terms.alone_rps[:, view.tables.share_units]
         if np.any(full_rps <= 0.0):

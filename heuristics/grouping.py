@@ -18,13 +18,13 @@ from instances.least_shares import raise_to_feasible
 from instances.view import View
 
 CAPACITY = 1.0
-"""What the utilisations of a group may add up to: the whole GPU (MediatorDNN's ``HRC``)."""
+"""Upper limit on the sum of the utilisations of a group: the whole GPU (MediatorDNN's ``HRC``)."""
 
 Fits = Callable[[list[int]], bool]
-"""Whether these positions fit on one GPU for other reasons than how busy they are: shares, memory."""
+"""Type of a test whether these positions fit on one GPU by shares and memory, regardless of utilisation."""
 
 Group = Callable[[Utilisation, Fits], list[list[int]]]
-"""A rule: profile and test to groups of positions; every position is in exactly one."""
+"""Type of a rule: from a profile and a test to groups of positions; every position is in exactly one group."""
 
 
 def fill_groups(
@@ -37,9 +37,9 @@ def fill_groups(
     opens
         Positions in the order in which they open groups.
     ranked
-        Candidates in the order in which they are tried, given the group and the candidates.
+        Function that orders the candidates, given the group and the candidates.
     fits
-        Whether a group fits on one GPU. A group of one always stands.
+        Whether a group fits on one GPU. A group of one is always accepted.
     """
     left = list(opens)
     groups = []
@@ -48,7 +48,7 @@ def fill_groups(
         candidates = list(left)
         while candidates:  # line 9
             for i in ranked(group, candidates):  # lines 10-14
-                candidates.remove(i)  # who does not fit now fits beside more even less
+                candidates.remove(i)  # a candidate that does not fit now fits even less beside more members
                 if fits([*group, i]):  # line 15
                     group.append(i)  # line 16
                     left.remove(i)
@@ -60,7 +60,7 @@ def fill_groups(
 def fill_by_mean(
     profile: Utilisation, ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
 ) -> list[list[int]]:
-    """Fill groups as far as mean utilisations allow; of those left, the busiest opens the next (Sec. IV-A)."""
+    """Fill groups up to the limit on mean utilisation; the busiest remaining position opens the next (Sec. IV-A)."""
 
     def within(group: list[int]) -> bool:
         return bool(profile.mean[group].sum() <= CAPACITY) and fits(group)
@@ -71,12 +71,12 @@ def fill_by_mean(
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A scheduler that is a rule for groups.
+    """Scheduler based on a rule that forms groups.
 
     Attributes
     ----------
     spend_spare
-        Whether spare shares are spent on throughput under ``capacity``.
+        Whether spare shares are distributed for throughput under ``capacity``.
     """
 
     objectives: ClassVar[frozenset[Objective]] = frozenset(
@@ -90,16 +90,16 @@ class Grouping:
         warm_grouping(self.groups)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan in which every group is a GPU."""
+        """Return a plan with one GPU for every group."""
         return schedule_groups(instance, self.groups, self.spend_spare)
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
-        """Group positions; ``fits`` says whether a group may be."""
+        """Return the groups of positions; ``fits`` tests whether a group is permitted."""
         raise NotImplementedError
 
 
 def schedule_groups(instance: Instance, group: Group, spend_spare: bool) -> Outcome:
-    """Make every group of the workloads or the jobs of ``instance`` a GPU."""
+    """Place every group of the workloads or jobs of ``instance`` on a GPU."""
     if instance.objective is not Objective.COLOCATION:
         return pack_pools(instance, pack_by(group), spend_spare)
     found: list[tuple[float, Plan]] = []
@@ -110,7 +110,7 @@ def schedule_groups(instance: Instance, group: Group, spend_spare: bool) -> Outc
             gpus = tuple(_shared_gpu(view, [instance.jobs[i] for i in each]) for each in groups)
             found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
     if not found:
-        return Outcome(Status.UNKNOWN, reason="no GPU type has as many GPUs as there are groups")
+        return Outcome(Status.UNKNOWN, reason="no GPU type of the pool has enough GPUs for all groups")
     return Outcome(Status.FEASIBLE, min(found, key=lambda each: each[0])[1])
 
 
@@ -120,20 +120,20 @@ def _memory_test(view: View, jobs: Sequence[Job]) -> Fits:
 
 
 def _shared_gpu(view: View, jobs: Sequence[Job]) -> PlacedGpu:
-    """Return a GPU all of which is open to every job: a gpulet of the whole GPU each, at its largest batch and rate."""
+    """Return a GPU shared by all jobs: each has a gpulet of the whole GPU, at its largest batch and rate."""
     gpulets = []
     for job in jobs:
         batch, model = largest_batch(view.gpu, job), list(view.gpu.models).index(job.model)
         alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, view.tables.share_units]
-        rate_rps = min(job.rate_rps, 1000.0 * batch / float(alone_ms))  # a job without gaps asks for infinitely many
+        rate_rps = min(job.rate_rps, 1000.0 * batch / float(alone_ms))  # the rate of a job without gaps is infinite
         gpulets.append(Gpulet(view.tables.share_units, (Slot(job.id, batch, rate_rps),)))
     return PlacedGpu(view.gpu.name, tuple(gpulets))
 
 
 def pack_by(rule: Group) -> Pack:
-    """Return the packing rule that gives each group a GPU and its members the least shares that keep every promise.
+    """Return the packing rule that gives each group a GPU, and its members the least shares within their budgets.
 
-    Where the pool is too small the groups that serve the most requests are taken.
+    If the pool is too small, the groups that serve the most requests are placed.
     """
 
     def pack(view: View, items: DemandItems, available: int) -> Packing:
@@ -172,7 +172,7 @@ def pack_by(rule: Group) -> Pack:
 
 
 def warm_grouping(group: Group) -> None:
-    """Run a rule once on tiny instances, so that its kernels are loaded before the clock starts."""
+    """Run a rule once on tiny instances, so that its kernels are loaded before time is measured."""
     warm_packing(pack_by(group))
     job = Job("j", "alexnet", (1,), (1.0,), (1000.0,), (1.0,))
     pool = GpuPool(gpu_type("v100"))

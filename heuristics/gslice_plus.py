@@ -1,4 +1,4 @@
-"""GSLICE+: iGniter's version of GSLICE as a baseline (iGniter, Sec. 5.1): every workload tunes itself, alone."""
+"""GSLICE+: iGniter's version of GSLICE as a baseline (iGniter, Sec. 5.1), with separate tuning of every workload."""
 
 from dataclasses import dataclass, replace
 from math import ceil
@@ -18,17 +18,17 @@ from instances.view import View
 class GslicePlus:
     """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; patched as by iGniter).
 
-    In every round each workload looks at its own average latency and throughput beside the others and sets first its
+    In every round each workload observes its own average latency and throughput beside the others. It adjusts first its
     batch, then its share, as if they were inversely proportional to latency and proportional to throughput. Nothing
-    changes within the band. Nobody looks at the neighbours: shares may come to more than 100 %, latency budgets break,
-    and the judge says so.
+    changes within the band. Neighbours are ignored: shares may exceed 100 % and latency budgets are violated, and the
+    judge reports this.
 
     Attributes
     ----------
     rounds
-        Of tuning (iGniter, Sec. 5.3: the plan after five adjustments).
+        Number of tuning rounds (iGniter, Sec. 5.3: the plan after five adjustments).
     band
-        Part of the target within which a workload leaves things as they are.
+        Tolerance around the target, as a fraction of it, within which a workload changes nothing.
     """
 
     name: ClassVar[str] = "gslice+"
@@ -45,7 +45,7 @@ class GslicePlus:
             raise ValueError(f"band is {self.band:g}; expected at least 0")
 
     def warm(self) -> None:
-        """Tune a tiny plan: that loads the compiled kernels."""
+        """Tune a tiny plan, which loads the compiled kernels."""
         tiny = tuple(Workload(f"w{n}", "alexnet", 20.0, 100.0) for n in range(2))
         pool = GpuPool(gpu_type("v100"), 1)
         for objective in self.objectives:
@@ -68,7 +68,7 @@ class GslicePlus:
         return gpu
 
     def _adjusted(self, view: View, gpulet: Gpulet, latency_ms: float, throughput_rps: float) -> Gpulet:
-        """Return a gpulet with the batch and the share that its own observations ask for."""
+        """Return the gpulet with batch and share adjusted to its own observations."""
         (slot,) = gpulet.slots
         w = view.instance.workload_index[slot.workload]
         target_ms = view.slo_ms[w] / 2.0
@@ -86,7 +86,7 @@ class GslicePlus:
 
 
 def observed(view: View, gpu: PlacedGpu) -> tuple[list[float], list[float]]:
-    """Return the latency and the throughput of each gpulet of ``gpu`` beside the others, by the performance model."""
+    """Return the latency and throughput of each gpulet of ``gpu`` beside the others, by the performance model."""
     slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
     model = view.model[[view.instance.workload_index[slot.workload] for slot in slots]]
     batch = np.array([slot.batch for slot in slots], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Guided self-tuning: GSLICE as gpulet compares with it, tuned beforehand on the profile (arXiv'21, Sec. 6.1)."""
+"""Guided self-tuning: GSLICE as gpulet's baseline, tuned in advance on the profile (arXiv'21, Sec. 6.1)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,11 +16,11 @@ from instances.view import View
 
 @dataclass(frozen=True, slots=True)
 class GuidedSelfTuning:
-    """The share at which each model is most efficient, more where its rate needs more; nobody takes turns.
+    """Guided self-tuning: each model's most efficient share, or more if its rate needs more, without turns.
 
-    The original searches share and batch at run time. The paper hands it the profiled latencies and the most efficient
-    share of each model; so here tuning is a look at the table. Workloads come as they are given, neighbours do not
-    count, and the judge says so.
+    The original GSLICE searches share and batch at run time. The paper gives it the profiled latencies and the most
+    efficient share of each model, so tuning is a table look-up here. Workloads are placed in the given order.
+    Interference is ignored, and the judge reports violations.
     """
 
     name: ClassVar[str] = "guided-self-tuning"
@@ -32,11 +32,11 @@ class GuidedSelfTuning:
         warm_cutting(self.cut)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves everything."""
+        """Return a plan that serves all workloads."""
         return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
-        """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
+        """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         terms = terms_of(view, interference=False)
         order = np.arange(len(view.rate_rps), dtype=np.int64)
         efficient = np.array([max_efficient_partition(view, terms, w) for w in order.tolist()], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Horus as MediatorDNN compares with it: contention and mean utilisation, no variation (MediatorDNN, Sec. IV-A)."""
+"""Horus as MediatorDNN's baseline: contention and mean utilisation without variation (MediatorDNN, Sec. IV-A)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,12 +10,12 @@ from heuristics.utilisation import Utilisation
 
 @dataclass(frozen=True, slots=True)
 class Horus(Grouping):
-    """MediatorDNN's loop with ConScore alone, mean utilisations within the GPU, the busiest opening groups.
+    """Horus: MediatorDNN's loop with ConScore alone and mean utilisations within the GPU; the busiest opens a group.
 
     Attributes
     ----------
     standardise
-        Standardise each metric over the jobs before distances are taken; see ``Mediator``.
+        Standardise each metric over the jobs before distances are computed; see ``Mediator``.
     """
 
     name: ClassVar[str] = "horus"
@@ -23,6 +23,6 @@ class Horus(Grouping):
     standardise: bool = False
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
-        """Group positions."""
+        """Return the groups of positions."""
         score = con_score(profile.metrics, self.standardise)
         return fill_by_mean(profile, lambda group, left: ranked_by(score, group, left), fits)

@@ -1,4 +1,4 @@
-"""Ideal: every way to halve the GPUs, and in each a search through the assignments (ATC'22, Sec. 3.2 and 5.4)."""
+"""Ideal scheduler: all layouts of the GPUs, each with a search over assignments (ATC'22, Sec. 3.2 and 5.4)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ from instances.tables import Tables
 from instances.view import View
 
 LAYOUT_TENTHS = (10, 2, 4, 5)
-"""First gpulet of a GPU in tenths; the second has the rest."""
+"""First gpulet of a GPU in tenths; the second has the remainder."""
 
 
 @njit(cache=True)
 def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
-    """Serve all that is left, trying every gpulet for the workload with the most left; ``tries[0]`` counts down."""
+    """Serve the remaining rates, trying every gpulet for the workload with the largest; ``tries[0]`` counts down."""
     m, most = -1, 0.0
     needed = 0.0
     for w in range(len(rest_rps)):
@@ -65,7 +65,7 @@ def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floa
 
 @njit(cache=True)
 def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
-    """Whether an earlier gpulet of the same size is as free, with as free a neighbour of the same size."""
+    """Return whether an earlier gpulet has the same size and free rest, with an equal neighbour (symmetry breaking)."""
     if gpulets.slots[i] > 0 or gpulets.slots[i ^ 1] > 0:
         return False
     for j in range(i):
@@ -81,19 +81,20 @@ def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ideal:
-    """What partitioning in two can do: all layouts of all GPUs, each with a search through the assignments.
+    """Exhaustive search over layouts: each GPU whole or split in two, each layout with a search over assignments.
 
-    A GPU is whole or cut 2:8, 4:6 or 5:5. It begins with the plans of elastic partitioning, second pass included; only
-    where those fail are all combinations of layouts searched, those of fewest cuts first. In each, the workload with
-    the most left is tried on every gpulet: alone as much of it as the gpulet serves, or in turns with whoever is there.
+    A GPU is whole or split 2:8, 4:6 or 5:5. The search starts with the plans of elastic partitioning, second pass
+    included. Only if those fail, all combinations of layouts are searched, those with the fewest splits first. In each,
+    the workload with the largest unserved rate is tried on every gpulet: alone with as much of it as the gpulet serves,
+    or in turns with its slots.
 
     Attributes
     ----------
     interference
-        Whether neighbours count.
+        Whether interference is considered.
     tries
-        Gpulets tried for a workload, over all layouts; 0 for elastic partitioning alone. A work limit counts
-        them, too, and takes the place of this.
+        Limit on the gpulets tried for a workload, over all layouts; 0 for elastic partitioning alone. A work limit also
+        counts gpulets tried and replaces this limit.
     """
 
     name: ClassVar[str] = "ideal"
@@ -114,11 +115,11 @@ class Ideal:
         warm_cutting(self._searched)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves everything."""
+        """Return a plan that serves all workloads."""
         return cut_pools(instance, run, replace(self, tries=run.work_left(0, self.tries)).cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
-        """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
+        """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         for variant in Variant:
             found = ElasticPartitioning(variant, self.interference, second_pass=True).cut(view, gpus)
             if found is not None:
@@ -137,7 +138,7 @@ class Ideal:
 
 
 def layouts(view: View, gpus: int) -> Iterator[Gpulets]:
-    """Yield ``gpus`` empty GPUs in every combination of the layouts that the shares of the GPU type permit."""
+    """Yield ``gpus`` empty GPUs in every combination of the layouts that the GPU type's shares permit."""
     most, permitted = view.tables.share_units, set(view.tables.permitted.tolist())
     firsts = [round(most * tenths / 10) for tenths in LAYOUT_TENTHS]
     possible = [units for units in firsts if units in permitted]

@@ -1,4 +1,4 @@
-"""iGniter: place each workload where it causes the least growth of shares (iGniter, Algorithms 1 and 2)."""
+"""iGniter: each workload is placed where the shares grow least (iGniter, Algorithms 1 and 2)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ def _place(
     chosen_units = np.empty(most + 1, dtype=np.int64)
 
     opened = (
-        0  # the printed g <- 1 leaves GPU 1 empty when the first workload needs all of it; the published plans do not
+        0  # the printed g <- 1 leaves GPU 1 empty if the first workload needs all of it; the published plans do not
     )
     for w in order:  # line 4
         for c in range(rates):
@@ -64,8 +64,8 @@ def _place(
                     target, least_growth = g, growth
                     chosen_units[: count + 1] = there_units[: count + 1]
                     if growth == lower[w, c]:
-                        break  # nobody grew: no later GPU is strictly better
-            # Lines 13-14: opened at r_lower, its time unchecked
+                        break  # no share grew: no later GPU is strictly better
+            # Lines 13-14: a new GPU starts at r_lower without a time check
             if target < 0 and opened < available and memory <= tables.memory_limit_mib:
                 target = opened
                 opened += 1
@@ -97,18 +97,18 @@ def _pack(view: View, items: DemandItems, available: int, memory: bool = True) -
 
 @dataclass(frozen=True, slots=True)
 class IGniter:
-    """iGniter's placement and allocation, Algorithms 1 and 2.
+    """iGniter's placement and allocation (Algorithms 1 and 2).
 
-    Under ``cost`` it is the paper's algorithm. The paper names no other objective: under ``capacity`` the same plan is
-    made on the given GPUs and the shares left on each are spent on throughput, under ``goodput`` a workload that fits
-    nowhere at its full rate is tried at 95 %, 90 %, ... of it.
+    Under ``cost`` it is the paper's algorithm. The paper has no other objective. Under ``capacity`` the same plan is
+    made on the given GPUs, and the spare shares of each are distributed for throughput. Under ``goodput`` a workload
+    that fits nowhere at its full rate is tried at 95 %, 90 %, ... of it.
 
     Attributes
     ----------
     spend_spare
-        Whether the spare shares are spent under ``capacity``.
+        Whether the spare shares are distributed under ``capacity``.
     memory
-        Whether the models on a GPU have to fit into its memory. The paper does not look at memory; the judge does.
+        Whether models must fit into GPU memory. The paper does not consider memory; the judge does.
     """
 
     name: ClassVar[str] = "igniter"

@@ -1,4 +1,4 @@
-"""Local search: what a practitioner would write in a week, and what the papers' greedy rules should have to beat."""
+"""Local search: a simple reference that the papers' greedy rules should beat."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,20 +16,20 @@ from instances.costs import next_cost
 from instances.view import View
 
 SCALE_STEP = 0.005
-"""Scales are multiples of this."""
+"""Grid of the scales: every scale is a multiple of this."""
 
 ROUNDING = 1e-6
-"""Two costs or volumes that differ by less, relatively, are the same."""
+"""Relative difference below which two costs or volumes count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSearch:
-    """Greedy placement, then moves as long as there is time.
+    """Local search: greedy placement, then ruin and recreate while time remains.
 
-    It starts from the plan that it is handed, or from one in which each workload, largest first, takes the GPU and the
-    batch at which shares grow least. In every round a few GPUs are emptied and what was on them is placed again,
-    batches and shares anew (``heuristics.repacking``); the result is kept unless more waits than before. What is asked
-    of it depends on the objective:
+    The search starts from the given start plan, or from a greedy one: each workload, largest first, takes the GPU and
+    the batch at which shares grow least. Every round empties a few GPUs and places their residents again, with new
+    batches and shares (``heuristics.repacking``). The result is kept unless more remains unplaced. The goal depends on
+    the objective:
 
     - ``cost``: serve everything for less than the best plan so far;
     - ``goodput``: serve more requests;
@@ -42,8 +42,8 @@ class LocalSearch:
     Attributes
     ----------
     rounds
-        After which it stops, if the deadline has not come before; 0 for the first plan alone. A work limit counts
-        rounds, too, and takes the place of this.
+        Limit on the rounds before the deadline; 0 for the first plan alone. A work limit also counts rounds and
+        replaces this limit.
     """
 
     name: ClassVar[str] = "local-search"
@@ -75,7 +75,7 @@ class LocalSearch:
 
 @dataclass
 class _Search:
-    """One run: what is solved, on which terms, the rounds left, and the best plan so far."""
+    """One run: the instance, its limits, the remaining rounds, and the incumbent."""
 
     instance: Instance
     run: Run
@@ -103,7 +103,7 @@ class _Search:
         return self._outcome(search)
 
     def _cheaper(self, search: Repacking) -> None:
-        """Serve everything for less and less."""
+        """Serve all workloads at decreasing cost limits."""
         least_cost = _least_cost(search.placement.market)
         while not len(search.placement.waiting):
             self._accept(search.placement.gpus())
@@ -116,10 +116,10 @@ class _Search:
             search.run()
 
     def scale(self) -> Outcome:
-        """Search for the largest scale on the grid: greedy by bisection, then step by step with all the rounds left."""
+        """Search for the largest scale on the grid: greedy bisection, then step by step with all remaining rounds."""
         unlimited = [pool.type.name for pool in self.instance.gpus if pool.count is None]
         if unlimited:
-            reason = f"scale has no limit: the pool has as many {unlimited[0]} as needed"
+            reason = f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs"
             return Outcome(Status.UNKNOWN, reason=reason)
         if not self.instance.workloads:
             return Outcome(Status.FEASIBLE, Plan(self.instance.name, ()))
@@ -156,7 +156,7 @@ class _Search:
         return Repacking(self._first_placement(instance, start), self.random, self.run.deadline, self.rounds)
 
     def _first_placement(self, instance: Instance, start: Plan | None) -> Placement:
-        """Take over the start, then place what waits, largest first."""
+        """Place the start plan, then the remaining items, largest first."""
         views = [View.of(instance, pool.type) for pool in instance.gpus]
         market = PlacementMarket.of(views, whole_items(views) if start is None else items_of(start, views))
         placement = Placement.empty(market)
@@ -178,7 +178,7 @@ class _Search:
 
 
 def _least_cost(market: PlacementMarket) -> float:
-    """Return what GPUs that were full of nothing but least shares would cost, in whole GPUs."""
+    """Return a lower bound on the cost: the least shares fill whole GPUs without gaps."""
     least = np.full(len(market.items.workload), np.inf)
     for view, options in zip(market.views, market.options, strict=True):
         part = view.gpu.price_per_hour * options.units / view.tables.share_units
@@ -187,7 +187,7 @@ def _least_cost(market: PlacementMarket) -> float:
 
 
 def _could_fit(market: PlacementMarket) -> bool:
-    """Whether the least shares alone are no more than all GPUs of the pool."""
+    """Return whether the sum of the least shares fits into the pool."""
     gpus = sum(pool.count or 0 for pool in market.instance.gpus)
     return float(market.size.sum()) <= gpus * (1.0 + ROUNDING)
 

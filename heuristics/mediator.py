@@ -1,4 +1,4 @@
-"""MediatorDNN: co-locate what contends little and varies alike (MediatorDNN, Algorithms 1-3)."""
+"""MediatorDNN: co-location of jobs with little contention and similar variation (MediatorDNN, Algorithms 1-3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,15 +11,15 @@ from instances.arrays import Floats
 
 
 def con_score(metrics: Floats, standardise: bool = False) -> Floats:
-    """Return ConScore of every pair: how far apart their low-level profiles are (MediatorDNN, Algorithm 1).
+    """Return ConScore of every pair: the distance between their low-level profiles (MediatorDNN, Algorithm 1).
 
     Parameters
     ----------
     metrics
         Profile vectors, shape (jobs, metrics).
     standardise
-        Standardise each metric over the jobs first, so that the distance is not that of the metric with the largest
-        numbers. The paper takes the metrics as they are.
+        Standardise each metric over the jobs first, so that the metric with the largest numbers does not dominate the
+        distance. The paper uses the metrics unchanged.
 
     Returns
     -------
@@ -35,14 +35,14 @@ def con_score(metrics: Floats, standardise: bool = False) -> Floats:
 
 
 def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
-    """Return RUVScore of every pair: how alike the deviations of their utilisation are (MediatorDNN, Algorithm 2).
+    """Return RUVScore of every pair: the similarity of their utilisation's deviations (MediatorDNN, Algorithm 2).
 
     Parameters
     ----------
     deviation
         ``RUSD``, shape (jobs,).
     signed
-        Take ``RUSD_i - RUSD_j`` as in equation 4, whose largest value is that of the least alike; otherwise
+        Take ``RUSD_i - RUSD_j`` as in equation 4, which is largest for the least similar pair. Otherwise take
         ``-|RUSD_i - RUSD_j|``, which pairs the jobs of Fig. 4 as the paper does.
 
     Returns
@@ -57,7 +57,7 @@ def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
 def _standardised(scores: Floats) -> Floats:
     """Standardise each row over the other jobs (equations 2 and 5): mean over N - 1, deviation over N, as printed.
 
-    0 where all the others are alike.
+    The result is 0 if all the others are equal.
     """
     count = len(scores)
     others = ~np.eye(count, dtype=bool)
@@ -69,19 +69,19 @@ def _standardised(scores: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Mediator(Grouping):
-    """MediatorDNN, for the paper's best-effort jobs and for workloads with SLOs.
+    """MediatorDNN's grouping of best-effort jobs, or of workloads with SLOs, by contention and variation.
 
-    The candidate whose utilisation varies most opens a group. Those left are tried by the sum of their ColoScores with
-    the group, ConScore plus RUVScore, while mean utilisations plus the deviation of the portfolio stay within the GPU.
-    For workloads a group also has to find shares at which every promise is kept.
+    The candidate whose utilisation varies most opens a group. The others are tried in the order of their total
+    ColoScore with the group, ConScore plus RUVScore. A group's mean utilisations plus the deviation of the portfolio
+    must stay within the GPU. For workloads, a group must also have shares at which every latency budget is met.
 
     Attributes
     ----------
     standardise
-        Standardise each metric over the jobs before distances are taken. The paper takes them as they are.
+        Standardise each metric over the jobs before distances are computed. The paper does not.
     signed
-        RUVScore by the sign of equation 4. That contradicts the text and Fig. 4, which want the jobs whose deviations
-        are closest.
+        Compute RUVScore with the sign of equation 4. This contradicts the text and Fig. 4, which group the jobs with
+        the closest deviations.
     """
 
     name: ClassVar[str] = "mediator"
@@ -90,7 +90,7 @@ class Mediator(Grouping):
     signed: bool = False
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
-        """Group positions by Algorithm 3."""
+        """Return the groups of positions by Algorithm 3."""
         # Lines 1-2
         score = ruv_score(profile.deviation, self.signed) + con_score(profile.metrics, self.standardise)
 

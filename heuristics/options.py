@@ -1,4 +1,4 @@
-"""Every way in which a workload, or a part of one, may be served on a GPU type: what searches choose from."""
+"""Options of a search: the configurations of workloads, or of parts of them, on a GPU type."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,26 +14,26 @@ from instances.tables import Tables
 from instances.view import View
 
 BATCHES_TRIED = 3
-"""Of each rate of an item, the batches that need the fewest units; more only where throughput is asked for."""
+"""Batches tried per rate of an item: those of the fewest units; more only if the objective is throughput."""
 
 HOPELESS_PARTS = 1e6
-"""A workload that cannot be served in so many parts cannot be served at all."""
+"""Number of parts at which a workload that cannot be served counts as unservable."""
 
 RATE_TOLERANCE = 1e-9
-"""Relative difference at which two rates are the same."""
+"""Relative difference below which two rates count as equal."""
 
 
 class Items(NamedTuple):
-    """What is to be placed: whole workloads, or parts of them; arrays of shape (items,).
+    """Items to place: whole workloads, or parts of them; arrays of shape (items,).
 
     Attributes
     ----------
     workload
         Position in the instance.
     rate_rps
-        Rate to serve; under ``goodput`` the most that may be served.
+        Rate to serve; under ``goodput`` the largest rate.
     batch
-        Of the plan that was handed over: among the options whatever it needs; 0 where there is none.
+        Batch in the given start plan, always among the options; 0 without one.
     """
 
     workload: Ints
@@ -42,7 +42,7 @@ class Items(NamedTuple):
 
 
 class ItemOptions(NamedTuple):
-    """The options of every item on one GPU type; arrays of shape (options,) but for ``first``.
+    """Options of every item on one GPU type; arrays of shape (options,) except ``first``.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class ItemOptions(NamedTuple):
         The options of item i are ``first[i]:first[i + 1]``, shape (items + 1,): by rate, highest first, then by
         ``units``.
     item
-        Whose option it is.
+        Item of the option.
     step
         Under ``goodput`` the rate in steps of ``GOODPUT_STEP``, otherwise 1.
     model, batch
         Row in the tables, and batch size.
     rate_rps, budget_ms
-        Rate served, and the largest GPU time at which that keeps the SLO.
+        Rate served, and the largest GPU time that meets the SLO at this rate.
     units
         Least share that serves it alone, throttling included.
     """
@@ -73,7 +73,7 @@ class ItemOptions(NamedTuple):
 
 @njit(cache=True)
 def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
-    """Return the least share of each on a GPU of its own, its power counted; one more than there is if none fits."""
+    """Return the least share of each alone on a GPU, including its own power; ``share_units + 1`` if none is enough."""
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
         units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
@@ -94,12 +94,12 @@ class _Rows(NamedTuple):
 
 
 def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
-    """Return the batches worth trying for every pair of workload and rate, and the one that is ``wanted``."""
+    """Return the batches worth trying for every pair of workload and rate, and the batch in ``wanted``."""
     every_batch = view.instance.objective is Objective.CAPACITY
     model = view.model[workload]
     top = view.tables.max_batch[model]
     if not every_batch:
-        # One that takes longer than the SLO to fill is never full: it only makes every batch slower.
+        # A batch that takes longer than the SLO to fill is never full; it only makes every batch slower.
         useful = np.ceil(view.slo_ms[workload] * rate_rps / 1000.0).astype(np.int64)
         top = np.clip(np.maximum(useful, wanted), 1, top)
     pair = np.repeat(np.arange(len(workload)), top)
@@ -115,17 +115,17 @@ def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
 
 
 def whole_items(views: Sequence[View]) -> Items:
-    """Return one item per workload or, where no GPU serves one whole, as few equal parts as can be served.
+    """Return one item per workload, or the fewest equal parts that can be served if no GPU serves it whole.
 
     Parameters
     ----------
     views
-        The instance from each of its GPU types.
+        The instance as seen from each of its GPU types.
 
     Raises
     ------
     UnservableError
-        If a workload cannot be served at any rate; never under ``goodput``, where it is left out.
+        If a workload cannot be served at any rate; under ``goodput`` such a workload is left out instead.
     """
     workload = np.arange(len(views[0].rate_rps), dtype=np.int64)
     if views[0].instance.objective is Objective.GOODPUT:
@@ -136,7 +136,7 @@ def whole_items(views: Sequence[View]) -> Items:
 
 
 def _parts(views: Sequence[View], workload: int) -> int:
-    """Return in how many equal parts a workload has to be served."""
+    """Return the number of equal parts in which a workload must be served."""
     rate = float(views[0].rate_rps[workload])
 
     def servable(count: float) -> bool:
@@ -161,10 +161,10 @@ def _parts(views: Sequence[View], workload: int) -> int:
 
 
 def items_of(plan: Plan, views: Sequence[View]) -> Items:
-    """Return the slots of ``plan`` as items: what it splits stays split as it is.
+    """Return the slots of ``plan`` as items, so that its splits are kept.
 
-    Workloads that it does not serve at their whole rate, or that no GPU serves as it has them, are items as in
-    ``whole_items``; under ``goodput`` all are.
+    Workloads that the plan does not serve at their full rate, or with slots that no GPU can serve, become items as in
+    ``whole_items``. Under ``goodput`` all workloads do.
     """
     whole = whole_items(views)
     index = views[0].instance.workload_index
@@ -191,7 +191,7 @@ def items_of(plan: Plan, views: Sequence[View]) -> Items:
 
 
 def options_of(view: View, items: Items) -> ItemOptions:
-    """Return how each of ``items`` may be served on the GPU type of ``view``."""
+    """Return the options of ``items`` on the GPU type of ``view``."""
     steps = np.ones(1, dtype=np.int64)
     if view.instance.objective is Objective.GOODPUT:
         steps = np.arange(round(1.0 / GOODPUT_STEP), 0, -1)

@@ -14,26 +14,27 @@ from instances.spare_shares import throughput_rps
 from instances.view import View
 
 Packing = tuple[Ints, Ints, Ints, Ints]
-"""What a packing kernel returns: column of each item (-1 where it was left out), and per GPU the residents' items,
-their share units and their number; see ``heuristics.demand_items.placed_gpus``."""
+"""Result of a packing kernel: column of each item (-1 if it was left out), and per GPU the residents' items, their
+share units and their number; see ``heuristics.demand_items.placed_gpus``."""
 
 Pack = Callable[[View, DemandItems, int], Packing]
-"""A packing rule: (view, items, GPUs available) to a packing."""
+"""Type of a packing rule: (view, items, available GPUs) to a packing."""
 
 
 def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
-    """Pack onto each GPU type alone and keep the best plan (iGniter, Sec. 4.1, last paragraph).
+    """Pack onto each GPU type alone and return the best plan (iGniter, Sec. 4.1, last paragraph).
 
-    ``cost`` keeps the cheapest type whose pool is large enough, ``capacity`` and ``goodput`` the one with the most.
+    Under ``cost`` that is the cheapest type with a large enough pool, under ``capacity`` and ``goodput`` the one with
+    the largest value.
 
     Parameters
     ----------
     instance
-        What is to be served.
+        The instance to solve.
     pack
         The packing rule.
     spend_spare
-        Hand out the shares that are left on each GPU (``capacity`` only).
+        Distribute the spare shares of each GPU (``capacity`` only).
     """
     best: tuple[float, tuple[PlacedGpu, ...]] | None = None
     reasons = []
@@ -67,7 +68,7 @@ def _available(pool: GpuPool, items: int) -> int:
 
 
 def _worth(view: View, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:
-    """Larger is better."""
+    """Return the value of a plan for comparison; larger is better."""
     if view.instance.objective is Objective.COST:
         return -pool.type.price_per_hour * len(gpus)
     if view.instance.objective is Objective.CAPACITY:
@@ -76,7 +77,7 @@ def _worth(view: View, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:
 
 
 def _throughput_rps(view: View, gpu: PlacedGpu) -> float:
-    """What the slots of one GPU can do together."""
+    """Return the largest throughput of the slots of one GPU."""
     placed = [(gpulet.share_units, slot) for gpulet in gpu.gpulets for slot in gpulet.slots]
     total: float = throughput_rps(
         view.tables,
@@ -88,7 +89,7 @@ def _throughput_rps(view: View, gpu: PlacedGpu) -> float:
 
 
 def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
-    """Return the same residents with the spare shares spent, or ``gpu`` itself where its residents do not fit."""
+    """Return the same residents with the spare shares distributed, or ``gpu`` unchanged if its residents do not fit."""
     residents = [
         Resident(view.instance.workload_index[slot.workload], slot.batch, slot.rate_rps)
         for gpulet in gpu.gpulets
@@ -98,7 +99,7 @@ def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
 
 
 def warm_packing(pack: Pack) -> None:
-    """Run a packing rule once on a tiny instance, so that its kernel is loaded before the clock starts."""
+    """Run a packing rule once on a tiny instance, so that its kernel is loaded before time is measured."""
     gpu = gpu_type("v100")
     tiny = (Workload("w", "alexnet", 20.0, 100.0),)
     for objective in (Objective.CAPACITY, Objective.GOODPUT):

@@ -1,4 +1,4 @@
-"""A plan under construction on a pool of several GPU types: what the reference searches change."""
+"""Partial plan on a pool of several GPU types: the state of the reference searches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from instances.catalogue import gpu_type
 from instances.view import View
 
 ROUNDING = 1e-9
-"""Relative room for sums of prices."""
+"""Relative tolerance on sums of prices."""
 
 
 @dataclass(frozen=True)
 class PlacementMarket:
-    """What there is to place, and the GPU types on which it may be.
+    """Items to place, and their options on each GPU type.
 
     Attributes
     ----------
     views
-        The instance from each GPU type.
+        The instance as seen from each GPU type.
     items
-        What is to be placed.
+        Items to place.
     options
-        How, for each GPU type.
+        Options of the items, for each GPU type.
     """
 
     views: tuple[View, ...]
@@ -38,19 +38,19 @@ class PlacementMarket:
 
     @classmethod
     def of(cls, views: Sequence[View], items: Items) -> "PlacementMarket":
-        """Work out the options of ``items``."""
+        """Compute the options of ``items``."""
         return cls(tuple(views), items, tuple(options_of(view, items) for view in views))
 
     @property
     def instance(self) -> Instance:
-        """What is scheduled."""
+        """The instance."""
         return self.views[0].instance
 
     @cached_property
     def size(self) -> Floats:
-        """Least part of a GPU that serves each item at its full rate, shape (items,); infinite where none does.
+        """Least fraction of a GPU that serves each item at its full rate, shape (items,); infinite if none does.
 
-        Under ``goodput`` of an item that only fits in part: at the best ratio of rate to share.
+        Under ``goodput``, an item that can be served only in part counts at its best ratio of rate to share.
         """
         least = np.full(len(self.items.workload), np.inf)
         for view, options in zip(self.views, self.options, strict=True):
@@ -59,7 +59,7 @@ class PlacementMarket:
         return least
 
     def cheapest_first(self) -> list[int]:
-        """Return the GPU types, first the one that would serve everything for the least money."""
+        """Return the GPU types by the cost of serving all items on that type alone, cheapest first."""
         load = []
         for view, options in zip(self.views, self.options, strict=True):
             least = np.full(len(self.items.workload), np.inf)
@@ -70,16 +70,16 @@ class PlacementMarket:
 
 @dataclass
 class Placement:
-    """Who runs where at the moment.
+    """Placed items on the GPUs of each type, and the unplaced items.
 
     Attributes
     ----------
     market
-        What there is to place.
+        Items and options.
     fleets
         The GPUs of each type.
     waiting
-        The items that have no place.
+        Unplaced items.
     """
 
     market: PlacementMarket
@@ -88,7 +88,7 @@ class Placement:
 
     @classmethod
     def empty(cls, market: PlacementMarket) -> "Placement":
-        """Return a placement of nothing: everything waits."""
+        """Return the empty placement: all items wait."""
         fleets = []
         for pool, view in zip(market.instance.gpus, market.views, strict=True):
             items = len(market.items.workload)
@@ -97,7 +97,7 @@ class Placement:
         return cls(market, fleets, np.arange(len(market.items.workload), dtype=np.int64))
 
     def copied(self) -> "Placement":
-        """Return a copy that shares nothing that changes."""
+        """Return a deep copy of the state that changes."""
         return Placement(self.market, [fleet.copied() for fleet in self.fleets], self.waiting)
 
     @property
@@ -114,9 +114,10 @@ class Placement:
         blink: float = 0.0,
         cost_limit: float = inf,
     ) -> None:
-        """Place what waits, in the order in which it waits, by the rule of ``heuristics.fleet.insert``.
+        """Place the waiting items in their order by the rule of ``heuristics.fleet.insert``.
 
-        Full rates come before parts of them, GPUs in use before others, and the GPU types in the order of ``types``.
+        Full rates are tried before lower ones, GPUs in use before new ones, and the GPU types in the order of
+        ``types``.
         """
         full_step = max((int(options.step.max(initial=1)) for options in self.market.options), default=1)
         one_type = len(types) == 1
@@ -127,7 +128,7 @@ class Placement:
                     self._insert(o, openable, least_step, haphazard, blink, random)
 
     def _affordable(self, o: int, cost_limit: float) -> int:
-        """Return how many more GPUs of type ``o`` there may be."""
+        """Return the number of further GPUs of type ``o`` within the cost limit."""
         price = self.market.views[o].gpu.price_per_hour
         unused = int(np.count_nonzero(self.fleets[o].residents == 0))
         if price <= 0.0 or cost_limit == inf:
@@ -150,15 +151,15 @@ class Placement:
         )
 
     def take_out(self, o: int, random: np.random.Generator, emptied: int = 1, thinned: int = 0) -> None:
-        """Let residents of GPUs of type ``o`` wait, by the rule of ``heuristics.fleet.take_out``."""
+        """Remove residents from GPUs of type ``o`` by the rule of ``heuristics.fleet.take_out``; they wait."""
         view, options = self.market.views[o], self.market.options[o]
         out = take_out(view.tables, options, self.fleets[o], emptied, thinned, random)
         self.waiting = np.concatenate([self.waiting, out])
 
     def take_over(self, start: Plan) -> None:
-        """Fill empty GPUs as ``start`` has them, as far as its GPUs keep their promises; the rest waits.
+        """Fill empty GPUs as in ``start``, as far as its GPUs meet their latency budgets; the other items wait.
 
-        A slot is taken over at the batch and rate it has. Gpulets whose slots take turns wait too.
+        A slot keeps its batch and rate. Gpulets whose slots take turns are not taken over.
         """
         free = [0] * len(self.fleets)
         placed: set[int] = set()
@@ -174,7 +175,7 @@ class Placement:
         self.waiting = np.array([i for i in self.waiting.tolist() if i not in placed], dtype=np.int64)
 
     def _rows(self, gpu: PlacedGpu, o: int, placed: set[int]) -> Iterator[int]:
-        """Yield the option row of every slot of ``gpu`` that is an option of an item without a place."""
+        """Yield the option row of every slot of ``gpu`` that is an option of an unplaced item."""
         items, options = self.market.items, self.market.options[o]
         here: set[int] = set()
         for slot in (slot for gpulet in gpu.gpulets if gpulet.duty_cycle_ms is None for slot in gpulet.slots):
@@ -198,7 +199,7 @@ class Placement:
         )
 
     def close_emptiest(self, cost_limit: float) -> None:
-        """Empty GPUs until those in use cost no more than ``cost_limit``, the least served for its price first."""
+        """Empty GPUs until the others cost at most ``cost_limit``, the least served for its price first."""
         while self.cost_per_hour > cost_limit:
             used = []
             for o, (fleet, options) in enumerate(zip(self.fleets, self.market.options, strict=True)):
@@ -213,7 +214,7 @@ class Placement:
             fill(self.market.views[o].tables, self.market.options[o], fleet, g, fleet.row[g], 0)
 
     def shortage(self) -> str:
-        """Return in one line what has no place."""
+        """Return one line about the unplaced items."""
         pool = ", ".join(
             f"{'any number of' if pool.count is None else pool.count} {pool.type.name}"
             for pool in self.market.instance.gpus
@@ -222,14 +223,14 @@ class Placement:
 
 
 def tiny_market() -> PlacementMarket:
-    """Return one workload on one V100, to load kernels with."""
+    """Return a market of one workload on one V100, for loading kernels."""
     pool, tiny = GpuPool(gpu_type("v100"), 1), Workload("w", "alexnet", 20.0, 100.0)
     view = View.of(Instance("warm", Objective.COST, SloRule.HALF_SLO, "igniter", (pool,), (tiny,)), pool.type)
     return PlacementMarket.of([view], whole_items([view]))
 
 
 def warm_placement() -> None:
-    """Run the kernels once on a tiny instance, so that they are loaded before the clock starts."""
+    """Run the kernels once on a tiny instance, so that they are loaded before time is measured."""
     random = np.random.default_rng(0)
     placement = Placement.empty(tiny_market())
     placement.insert([0], random)

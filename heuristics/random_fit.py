@@ -1,4 +1,4 @@
-"""Random fit: every workload on a random GPU that can take it. A reference point that any idea should beat."""
+"""Random fit: every workload on a random GPU with room; a reference point that every scheduler should beat."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,22 +14,22 @@ from instances import Instance, Objective, Plan
 from instances.view import View
 
 FIRST_NOISE = 4.0
-"""By which sizes are blurred when the second draw puts large before small; the third blurs by half of that, ..."""
+"""Noise on the sizes that order the second draw from large to small; draw n has this over n - 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomFit:
-    """Feasible, and otherwise by chance.
+    """Random feasible placement: a reference point.
 
-    Workloads come in random order. Each goes to a GPU in use that can take it at its full rate, all such GPUs and
-    batches equally likely; if there is none, to a new one. Shares are the least feasible. If that leaves something out
-    where everything is to be served, it is drawn anew, large before small, more so with every draw. The same seed gives
-    the same plan.
+    Workloads are placed in random order. Each goes to a GPU in use that has room at its full rate; all such GPUs and
+    batches are equally likely. If there is none, it goes to a new GPU. Shares are the least feasible ones. If a
+    required workload is left out, the draw is repeated, ordered from large to small, with less noise in every draw. The
+    same seed gives the same plan.
 
     Attributes
     ----------
     draws
-        After which it gives up; at least 1. A work limit counts draws, too, and takes the place of this.
+        Limit on the draws, at least 1. A work limit also counts draws and replaces this limit.
     """
 
     name: ClassVar[str] = "random"

@@ -1,4 +1,4 @@
-"""Ruin and recreate: empty a few GPUs, place what was on them again, keep what leaves no more waiting."""
+"""Ruin and recreate: empty a few GPUs, place their residents again, and keep the result unless it is worse."""
 
 import time
 from collections.abc import Callable
@@ -11,34 +11,34 @@ from heuristics.placement import Placement
 from instances import Objective
 
 EMPTIED = 2
-"""GPUs emptied in a round, at most."""
+"""Largest number of GPUs emptied in a round."""
 
 THINNED = 3
-"""GPUs that lose about half of their residents in a round, at most."""
+"""Largest number of GPUs that lose about half of their residents in a round."""
 
 BLINK = 0.05
-"""Probability with which a possible place is overlooked, so that the same ruin is not always repaired alike."""
+"""Probability of skipping a possible place, so that equal ruins are not always repaired in the same way."""
 
 NOISE = 0.5
-"""Standard deviation of the logarithm by which sizes are blurred when what waits is put in order."""
+"""Standard deviation of the logarithmic noise on the sizes that order the waiting items."""
 
 
 @dataclass
 class Repacking:
-    """A search that makes what waits as little as it can (Schrimpf et al., J. Comput. Phys. 159, 2000).
+    """Ruin-and-recreate search that minimises the waiting items (Schrimpf et al., J. Comput. Phys. 159, 2000).
 
     Attributes
     ----------
     placement
-        Where it stands.
+        Current placement.
     random
-        Who is moved.
+        Random generator of the moves.
     deadline
-        ``time.monotonic()`` at which it stops.
+        ``time.monotonic()`` value at which the search stops.
     rounds
-        Rounds left.
+        Remaining rounds.
     cost_limit
-        The GPUs in use may not cost more per hour.
+        Largest price per hour of the GPUs in use.
     """
 
     placement: Placement
@@ -48,12 +48,12 @@ class Repacking:
     cost_limit: float = inf
 
     def run(self, improved: Callable[[], None] = lambda: None) -> None:
-        """Search until nothing waits or the time or the rounds are over.
+        """Search until no item waits, or the time or the rounds are used up.
 
         Parameters
         ----------
         improved
-            Called whenever less waits than ever before.
+            Called whenever the amount that waits reaches a new minimum.
         """
         least = waiting(self.placement)
         while least > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
@@ -81,7 +81,7 @@ class Repacking:
 
 
 def waiting(placement: Placement) -> float:
-    """Return how much waits: requests per second not served under ``goodput``, otherwise parts of GPUs."""
+    """Return the waiting amount: unserved requests per second under ``goodput``, otherwise fractions of GPUs."""
     market = placement.market
     if market.instance.objective is not Objective.GOODPUT:
         return float(market.size[placement.waiting].sum())
@@ -89,21 +89,21 @@ def waiting(placement: Placement) -> float:
     for fleet, options in zip(placement.fleets, market.options, strict=True):
         row = fleet.row[np.arange(fleet.row.shape[1]) < fleet.residents[:, None]]
         unserved[options.item[row]] -= options.rate_rps[row]
-    # Differences of equal rates may leave a trace
+    # Differences of equal rates may leave a rounding error
     return float(np.maximum(unserved, 0.0).sum())
 
 
 def order_waiting(placement: Placement, random: np.random.Generator, noise: float) -> None:
-    """Put what waits in order: large before small, under ``goodput`` most requests per share first.
+    """Order the waiting items: large before small, under ``goodput`` by decreasing requests per share.
 
     Parameters
     ----------
     placement
-        Whose waiting items are put in order.
+        Placement whose waiting items are ordered.
     random
-        Blurs the order.
+        Random generator of the noise.
     noise
-        Standard deviation of the logarithm of the blur; 0 for the exact order, ties as they stand.
+        Standard deviation of the logarithmic noise; 0 for the exact order with ties unchanged.
     """
     market, items = placement.market, placement.waiting
     first = market.size[items]

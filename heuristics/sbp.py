@@ -1,4 +1,4 @@
-"""Squishy bin packing of Nexus: GPUs, whole or halved, by turns (Shen et al., SOSP'19; gpulet ATC'22, Sec. 2.2, 3)."""
+"""Squishy bin packing of Nexus: GPUs in turns, whole or halved (Shen et al., SOSP'19; gpulet ATC'22, Sec. 2.2, 3)."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from instances.view import View
 
 
 class Rest(StrEnum):
-    """Which time to collect a batch counts when the batch of a rest is chosen."""
+    """Time to collect a batch that counts when the batch of a residual workload is chosen."""
 
     BATCH = "batch"
     WAIT = "wait"
@@ -24,7 +24,7 @@ class Rest(StrEnum):
 
 @dataclass(slots=True)
 class _GpuNode:
-    """A GPU or half of one: its duty cycle, and (workload, batch, rate) of everyone on it."""
+    """GPU or half of one: its duty cycle, and the (workload, batch, rate) of each session on it."""
 
     cycle_ms: float
     sessions: list[tuple[int, int, float]]
@@ -32,22 +32,23 @@ class _GpuNode:
 
 @dataclass(frozen=True, slots=True)
 class SquishyBinPacking:
-    """Nexus' squishy bin packing: saturated GPUs first, then what is left by turns.
+    """Squishy bin packing of Nexus: saturated GPUs first, then residual workloads that take turns.
 
-    A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its rest has the largest
-    batch that is collected and served within the SLO, and with it a duty cycle and an occupancy. A rest so small that
-    no batch is gets batches of 1 in the longest cycle within the SLO; the paper does not speak of those. Rests come by
-    occupancy, descending; each joins the GPU that is then busiest, everyone's batches shrinking to the shorter of the
-    two cycles, or opens a new one. There is no spatial sharing, so nothing interferes.
+    A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its residual rate gets
+    the largest batch that is collected and served within the SLO, which gives a duty cycle and an occupancy. If no
+    batch is feasible because the residual is too small, it gets batches of 1 in the longest cycle within the SLO; the
+    paper does not cover this case. Residuals are placed by descending occupancy. Each joins the GPU that is then
+    busiest, with all batches shrunk to the shorter of the two cycles, or opens a new GPU. GPUs are not shared
+    spatially, so there is no interference.
 
     Attributes
     ----------
     halves
-        Cut every GPU in two, and take each half for a GPU with half the memory (gpulet ATC'22, Sec. 3.2, Fig. 5). What
-        the halves do to each other is left out of account, as in the paper, and the judge says so.
+        Split every GPU in two, and treat each half as a GPU with half the memory (gpulet ATC'22, Sec. 3.2, Fig. 5).
+        Interference between the halves is ignored, as in the paper, and the judge reports violations.
     rest
-        ``batch``: the batch of a rest is collected in ``b / r``, as in the paper. ``wait``: in ``(b - 1) / r``, which
-        is what its first request waits for the last.
+        ``batch``: the batch of a residual is collected in ``b / r``, as in the paper. ``wait``: in ``(b - 1) / r``, the
+        time that its first request waits for the last.
     """
 
     name: ClassVar[str] = "sbp"
@@ -61,11 +62,11 @@ class SquishyBinPacking:
         warm_cutting(self.cut)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves everything."""
+        """Return a plan that serves all workloads."""
         return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
-        """Serve everything on ``gpus`` GPUs of one type, if that is possible."""
+        """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         parts = 2 if self.halves else 1
         units = view.tables.share_units // parts
         if units not in view.tables.permitted:
@@ -85,7 +86,7 @@ class SquishyBinPacking:
 
 
 def _times_ms(view: View, units: int) -> list[Floats]:
-    """``t_inf`` of each workload by batch on a share of ``units`` with nobody beside it; entry 0 is infinite."""
+    """Return ``t_inf`` of each workload by batch, alone on a share of ``units``; entry 0 is infinite."""
     terms = terms_of(view, interference=True)
     tops = view.tables.max_batch[view.model]
     return [
@@ -95,7 +96,7 @@ def _times_ms(view: View, units: int) -> list[Floats]:
 
 
 def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> tuple[list[_GpuNode], float]:
-    """Return the GPUs that a workload fills on its own, and the rate that is left."""
+    """Return the GPUs that a workload saturates, and its residual rate."""
     possible = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
     if not len(possible):
         return [], rate_rps
@@ -109,15 +110,15 @@ def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) 
 def residual(
     times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, collected: Rest = Rest.BATCH
 ) -> _GpuNode | None:
-    """Return the GPU that serves what is left of a workload alone: the largest batch collected and served in time.
+    """Return the GPU that serves a residual rate alone, at the largest batch collected and served within the SLO.
 
-    The duty cycle is the time to collect the batch, or what the SLO leaves of that. ``None`` if no batch is served
-    within its own cycle.
+    The duty cycle is the time to collect the batch, shortened if necessary to what the SLO permits. The result is
+    ``None`` if no batch is served within its own cycle.
     """
     waits = 1 if collected is Rest.WAIT else 0
     for batch in range(len(times_ms) - 1, 0, -1):
         t_inf = float(times_ms[batch])
-        # No batch is smaller than 1, however long that is collected.
+        # Batch 1 is tried regardless of how long it takes to collect.
         if batch == 1 or 1000.0 * (batch - waits) / rate_rps + t_inf <= slo_ms:
             cycle = min(1000.0 * batch / rate_rps, slo_ms - t_inf) * (1.0 - SLACK)
             if 0.0 < t_inf <= cycle:
@@ -126,7 +127,7 @@ def residual(
 
 
 def _merged(view: View, times_ms: list[Floats], rests: list[_GpuNode], parts: int) -> list[_GpuNode]:
-    """Return the GPUs on which rests take turns."""
+    """Return the GPUs on which residual workloads take turns."""
     nodes: list[_GpuNode] = []
     for rest in sorted(rests, key=lambda node: -_occupancy(node, times_ms)):
         best: tuple[float, int, _GpuNode] | None = None
@@ -148,7 +149,7 @@ def _occupancy(node: _GpuNode, times_ms: list[Floats]) -> float:
 
 
 def merge(view: View, times_ms: list[Floats], one: _GpuNode, other: _GpuNode, parts: int = 1) -> _GpuNode | None:
-    """Return both on one part of a GPU in the shorter of their cycles, batches shrunk to what is collected in it."""
+    """Return both on one part of a GPU in the shorter of their cycles, with batches shrunk to those collected in it."""
     cycle = min(one.cycle_ms, other.cycle_ms)
     sessions = [
         (w, max(1, math.ceil(rate * cycle / 1000.0 * (1.0 - SLACK))), rate)
@@ -161,7 +162,7 @@ def merge(view: View, times_ms: list[Floats], one: _GpuNode, other: _GpuNode, pa
 
 
 def _as_gpulets(nodes: list[_GpuNode], gpus: int, units: int, parts: int) -> Gpulets:
-    """Return ``gpus`` GPUs, cut into ``parts`` of ``units`` each, with the nodes on them."""
+    """Return ``gpus`` GPUs, split into ``parts`` of ``units`` each, that hold the nodes."""
     gpulets = Gpulets.undivided(gpus, units)
     gpulets.units[1::2] = units if parts == 2 else 0
     for i, node in zip(range(0, 2 * gpus, 2 // parts), nodes, strict=False):

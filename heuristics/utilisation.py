@@ -14,7 +14,7 @@ from instances.queueing import next_batch
 from instances.view import View
 
 WORKLOAD_WINDOWS = 60
-"""Windows simulated of a workload; of a job as many as ``instances.colocation`` has."""
+"""Windows simulated per workload; for a job the number is that of ``instances.colocation``."""
 
 
 class Utilisation(NamedTuple):
@@ -23,9 +23,9 @@ class Utilisation(NamedTuple):
     Attributes
     ----------
     mean, deviation
-        Of the part of a GPU that is busy, over windows of a second.
+        Mean and deviation of the busy fraction of a GPU, over windows of one second.
     metrics
-        What it demands of low-level resources: L2 and DRAM utilisation, power.
+        Demand for low-level resources: L2 and DRAM utilisation, power.
     """
 
     mean: Floats
@@ -35,16 +35,16 @@ class Utilisation(NamedTuple):
 
 @njit(cache=True)
 def busy_fractions(arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, windows: int) -> Floats:
-    """Serve arrivals in batches on one server and return the busy fraction of each window.
+    """Return the busy fraction of each window of one server that serves the arrivals in batches.
 
     Parameters
     ----------
     arrivals_ms
-        Nondecreasing, shape (requests,).
+        Nondecreasing arrival times, shape (requests,).
     batch, service_ms, timeout_ms
-        Of the slot; batches start by the rule of ``instances.queueing.next_batch``.
+        Settings of the slot; batches start by the rule of ``instances.queueing.next_batch``.
     windows
-        Of ``WINDOW_MS``.
+        Number of windows of ``WINDOW_MS``.
     """
     busy_ms = np.zeros(windows)
     free_ms, first = 0.0, 0
@@ -61,7 +61,7 @@ def busy_fractions(arrivals_ms: Floats, batch: int, service_ms: float, timeout_m
 
 
 def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Floats) -> Utilisation:
-    """Profile workloads alone at these batches and shares, each under a fixed sample of Poisson arrivals."""
+    """Profile workloads alone at these batches and shares, each with a fixed sample of Poisson arrivals."""
     tables, most = view.tables, view.tables.share_units
     model = view.model[workload]
     service_ms = tables.scheduling_ms[model] + tables.active_ms[model, batch, units]
@@ -69,7 +69,7 @@ def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Flo
     for i, rate in enumerate(rate_rps.tolist()):
         random = np.random.default_rng(i)
         expected = rate * WORKLOAD_WINDOWS * WINDOW_MS / 1000.0
-        # Six deviations more than expected last to the end of the last window
+        # Six standard deviations above the mean number of arrivals reach the end of the last window
         gaps = random.standard_exponential(int(expected + 6.0 * np.sqrt(expected)) + 1)
         arrivals_ms = np.cumsum(gaps) * (1000.0 / rate)
         timeout_ms = float(view.slo_ms[workload[i]]) / 2.0
@@ -80,7 +80,7 @@ def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Flo
 
 
 def of_jobs(view: View, jobs: Sequence[Job]) -> Utilisation:
-    """Profile best-effort jobs, each alone on the whole GPU (MediatorDNN, Sec. IV-B), at their largest batches."""
+    """Profile best-effort jobs, each alone on the whole GPU at its largest batch (MediatorDNN, Sec. IV-B)."""
     tables, full = view.tables, view.tables.share_units
     row = {name: n for n, name in enumerate(view.gpu.models)}
     at = [(row[job.model], min(largest_batch(view.gpu, job), max(1, round(job.mean_batch))), full) for job in jobs]
@@ -94,7 +94,7 @@ def of_jobs(view: View, jobs: Sequence[Job]) -> Utilisation:
 
 
 def largest_batch(gpu: GpuType, job: Job) -> int:
-    """Return the largest batch in which a job is served: of what comes, what has figures and fits into memory."""
+    """Return a job's largest batch: limited by its requests, the profiled figures and the memory."""
     model = gpu.models[job.model]
     largest = min(max(job.batches), model.max_batch)
     return max((b for b in range(1, largest + 1) if model.memory_mib(b) <= gpu.memory_mib), default=1)

@@ -1,1 +1,1 @@
-"""Learning schedulers."""
+"""Schedulers based on reinforcement learning."""

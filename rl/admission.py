@@ -5,37 +5,37 @@ from numba import njit
 from instances import GOODPUT_STEP
 
 STEPS = round(1.0 / GOODPUT_STEP)
-"""In the whole rate of a workload."""
+"""Number of steps in the whole rate of a workload."""
 
 
 @njit(cache=True)
 def admitted_rps(
     rate_rps: float, slo_ms: float, batch: int, inference_ms: float, headroom: float, steps: int = STEPS
 ) -> float:
-    """Return the most of ``rate_rps``, in so many equal steps, that the SLO rule ``assembly`` permits.
+    """Return the largest part of ``rate_rps``, in ``steps`` equal steps, that the SLO rule ``assembly`` permits.
 
-    A batch has to be done before the next is full, and its first request waits for all others (InSS, equation 3):
-    too much is as wrong as too little.
+    A batch must end before the next is full, and its first request waits for all others (InSS, equation 3). So a rate
+    can be too high or too low.
 
     Parameters
     ----------
     rate_rps
-        That comes, greater than 0.
+        Rate that arrives, above 0.
     slo_ms
         Latency objective.
     batch
         At least 1.
     inference_ms
-        Of a batch, transfers included.
+        Time of a batch, transfers included.
     headroom
-        The admission reckons with inference that takes so many times as long.
+        Factor on the inference time.
     steps
-        In ``rate_rps``: fewer than those of a workload's whole rate where this is a part of it.
+        Number of steps in ``rate_rps``; for a part of a workload, fewer than for its whole rate.
 
     Returns
     -------
     float
-        0 where no step is possible.
+        The admitted rate; 0 if no step is possible.
     """
     inference_ms *= headroom
     assembly_ms = slo_ms - inference_ms

@@ -1,9 +1,9 @@
-"""Episodes of training with scalars as CSV and checkpoints to go on from.
+"""Training episodes with scalars as CSV, and checkpoints from which training resumes.
 
-The folder holds ``scalars.csv``, a row per episode; ``checkpoint.pt``, written every so often, when training is stopped
-after an episode, and at the end, has everything: training that goes on from it ends bit for bit where it would have
-ended without the interruption, on the same machine and with the same number of threads. ``policy.pt``, written with
-it, has the actors alone.
+The folder holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The checkpoint is written
+at regular intervals, when training is stopped after an episode, and at the end. It has the complete state. On the same
+machine and with the same number of threads, resumed training ends bit for bit where uninterrupted training would.
+``policy.pt`` is written together with it and has the actors alone.
 """
 
 import csv
@@ -24,40 +24,40 @@ _NOT_LASTING = ("episodes", "save_every")
 
 
 class Means:
-    """Means over the steps of an episode; a scalar need not be there in every step."""
+    """Means of scalars over the steps of an episode; a scalar may be missing in some steps."""
 
     def __init__(self) -> None:
         self._told: dict[str, list[float]] = {}
 
     def add(self, scalars: Scalars) -> None:
-        """Take those of a step into account."""
+        """Add the scalars of a step."""
         for name, value in scalars.items():
             self._told.setdefault(name, []).append(value)
 
     def scalars(self) -> Scalars:
-        """Return the mean of each."""
+        """Return the mean of each scalar."""
         return {name: float(np.mean(values)) for name, values in self._told.items()}
 
 
 def lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that must be the same when training goes on: all but how long, and how often it is saved."""
+    """Return the settings that resumed training must share: all but its length and the interval of checkpoints."""
     return {name: value for name, value in settings.items() if name not in _NOT_LASTING}
 
 
 def faded(number: int, halve_every: float) -> float:
-    """Return how much of the exploration is left in the episode of a number, from 1."""
+    """Return the remaining fraction of the exploration in episode ``number``, counted from 1."""
     return 0.5 ** ((number - 1) / halve_every)
 
 
 class Resumable(Protocol):
-    """What has a state to go on from."""
+    """Object with a state that training can resume from."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it takes to go on bit for bit."""
+        """Return the state for an exact resumption."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a ``state_dict``."""
+        """Resume from a ``state_dict``."""
         ...
 
 
@@ -71,36 +71,36 @@ def run_episodes(
     save: Callable[[int, Path], None],
     tell: Callable[[int, Scalars], None],
 ) -> None:
-    """Run the episodes that are left.
+    """Run the remaining episodes.
 
     Parameters
     ----------
     folder
-        Where everything goes; made if need be.
+        Folder of all files; created if necessary.
     terms
-        What must be the same for training to go on.
+        Settings that a resumed training must share.
     parts
-        What changes in the course of it, by name.
+        Objects whose state changes during training, by name.
     episodes, save_every
-        How many in all, and from one checkpoint to the next.
+        Total number of episodes, and episodes between two checkpoints.
     episode
-        Runs the episode of a number, from 1.
+        Runs episode ``number``, counted from 1.
     save
         Writes the policy after an episode to a path.
     tell
         Called after each episode with its number and its scalars. If it raises ``KeyboardInterrupt``, training stops
-        there, with a checkpoint.
+        there and writes a checkpoint.
 
     Raises
     ------
     InputError
-        If the checkpoint in ``folder`` is of other training.
+        If the checkpoint in ``folder`` belongs to another training.
     """
     folder.mkdir(parents=True, exist_ok=True)
     told = _resume(folder / "checkpoint.pt", terms, parts)
 
     def keep(number: int) -> None:
-        # The checkpoint last: whatever is interrupted before is done again.
+        # The checkpoint is written last, so that an interruption before it repeats all steps.
         save(number, folder / "policy.pt")
         states = {name: part.state_dict() for name, part in parts.items()}
         save_weights({"terms": terms, "told": told, **states}, folder / "checkpoint.pt")
@@ -124,14 +124,14 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
     try:
         for name, value in terms.items():
             if saved["terms"].get(name) != value:
-                raise InputError(str(path), f"is of training with {name} {saved['terms'].get(name)}, not {value}")
+                raise InputError(str(path), f"is of a training with {name} {saved['terms'].get(name)}, not {value}")
         for name, part in parts.items():
             part.load_state_dict(saved[name])
         told: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
     except InputError:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(str(path), f"is no checkpoint of this training: {in_a_line(error)}") from None
+        raise InputError(str(path), f"is not a checkpoint of this training: {in_a_line(error)}") from None
     return told
 
 

@@ -1,4 +1,4 @@
-"""Cluster of the agent: the workloads of an instance on a few equal GPUs, with the figures of its states."""
+"""Cluster of the agent: the workloads of an instance on a few equal GPUs, with the inputs of its states."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from instances.tables import Tables
 from instances.view import View
 
 OBJECTIVES = frozenset({Objective.CAPACITY, Objective.GOODPUT})
-"""What the reward is in proportion to."""
+"""Objectives to which the reward is proportional."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,28 +21,28 @@ class Cluster:
     Attributes
     ----------
     view
-        The instance seen from that type.
+        The instance as seen from that type.
     tables
-        Its figures; without interference every workload runs as if it were alone.
+        Tables of the type; without interference every workload runs as if alone.
     gpus
-        K.
+        Number of GPUs, K.
     interference
-        Whether co-located workloads disturb each other (InSS) or not (InSS-ni).
+        Whether co-located workloads interfere (InSS) or not (InSS-ni).
     rms_rps
         Root mean square of the throughputs alone over all workloads, batches and shares. The paper normalises by a root
-        mean square and does not say of what; this one is one constant of the instance, so that the sum of normalised
-        throughputs is in proportion to the objective.
+        mean square but does not define its range. Here it is one constant of the instance, so that the sum of
+        normalised throughputs is proportional to the objective.
     turns_away
-        Whether the objective is ``goodput``: then requests beyond what a decision serves in time are turned away, and a
-        workload may be left out. Otherwise all are let in.
+        Whether the objective is ``goodput``. Then requests that a decision cannot serve in time are rejected, and a
+        workload may be left out. Otherwise all requests are admitted.
     memory_mib
-        Of each workload at its largest batch, shape (workloads,): what the safe actions reckon with, since the batch is
-        chosen after the place.
+        Memory of each workload at its largest batch, shape (workloads,). The safe actions use it, since the batch is
+        chosen after the GPU.
     alone_rps
-        The most each workload serves alone within its SLO at that many units or fewer, shape (workloads, share units +
-        1).
+        Largest rate that each workload serves alone within its SLO at that many units or fewer, shape (workloads, share
+        units + 1).
     alone_l2_pct, alone_dram_pct
-        What it takes at so many units when it serves its most there, the same shape.
+        Its L2 and DRAM demand at that share and rate, of the same shape.
     """
 
     view: View
@@ -58,14 +58,14 @@ class Cluster:
 
     @classmethod
     def of(cls, instance: Instance, interference: bool = True) -> "Cluster":
-        """Look at ``instance``.
+        """Return the cluster of ``instance``.
 
         Raises
         ------
         InputError
-            If the instance does not have a known number of GPUs of a single type with every share permitted, has
-            another objective than the reward, or is not about the SLO rule ``assembly`` without a latency buffer, which
-            is the steady state of the environment's queue.
+            If the instance does not have a known number of GPUs of a single type with every share permitted. Also if
+            its objective is not that of the reward, or it has another SLO rule than ``assembly`` or a latency buffer:
+            the queue of the environment has that rule as its steady state.
         """
         if len(instance.gpus) != 1 or instance.gpus[0].count is None:
             raise InputError(f"{instance.name}: gpus", "expected a known number of GPUs of one type")
@@ -97,12 +97,12 @@ class Cluster:
 
     @property
     def workloads(self) -> int:
-        """I."""
+        """Number of workloads, I."""
         return len(self.view.model)
 
     @property
     def places(self) -> int:
-        """Where a workload may go: K GPUs and, where requests may be turned away, nowhere."""
+        """Number of choices for a workload: K GPUs, and one for rejection if requests may be rejected."""
         return self.gpus + self.turns_away
 
     @property
@@ -112,12 +112,12 @@ class Cluster:
         return largest
 
     def least_units(self, rate_rps: Floats) -> Ints:
-        """Return the least units at which ``alone_rps`` is ``rate_rps`` or more; all of a GPU where it never is.
+        """Return the least units at which ``alone_rps`` is at least ``rate_rps``; all of a GPU if it never is.
 
         Parameters
         ----------
         rate_rps
-            Shape (..., workloads).
+            Rates, shape (..., workloads).
         """
         units = np.empty(rate_rps.shape, dtype=np.int64)
         for i, most_rps in enumerate(self.alone_rps):
@@ -126,7 +126,7 @@ class Cluster:
 
 
 def without_interference(tables: Tables) -> Tables:
-    """Return ``tables`` with every effect that residents of one GPU have on each other removed."""
+    """Return ``tables`` without any interference between residents of one GPU."""
     return tables._replace(
         company=np.ones_like(tables.company),
         alpha_l2=np.zeros_like(tables.alpha_l2),
@@ -152,7 +152,7 @@ def _mean_square_rps(tables: Tables, model: int) -> float:
 
 
 def _alone(view: View, tables: Tables) -> tuple[Floats, Floats, Floats]:
-    """Work out ``alone_rps``, ``alone_l2_pct`` and ``alone_dram_pct``."""
+    """Compute ``alone_rps``, ``alone_l2_pct`` and ``alone_dram_pct``."""
     shape = (len(view.model), tables.share_units + 1)
     most_rps, l2, dram = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     columns = np.arange(tables.share_units)
@@ -160,7 +160,7 @@ def _alone(view: View, tables: Tables) -> tuple[Floats, Floats, Floats]:
         batch = np.arange(1, tables.max_batch[model] + 1)[:, None]
         inference_ms = _inference_ms(tables, int(model))
         served_rps = 1000.0 * batch / inference_ms
-        # At the rate that the batch just meets, the assembly of a batch may take too long.
+        # At the rate that the batch just meets, collecting a batch may take too long.
         budget_ms = latency_budget_ms(view.instance.slo_rule, view.slo_ms[i], served_rps, batch, 0.0, 0.0)
         served_rps[inference_ms > budget_ms * (1.0 + 1e-12)] = 0.0
         best = np.argmax(served_rps, axis=0)

@@ -1,16 +1,16 @@
-"""The decision process of InSS (Sec. 3.3 and 5): many clusters at once, stepped together.
+"""Decision process of InSS (Sec. 3.3 and 5): many clusters, stepped together.
 
-Each decision step draws new arrival rates, serves the step's requests under the decision by equation (3) with the queue
-and the batch under way that earlier steps left, and pays the reward of equation (2). Where requests may be turned away
-(objective ``goodput``, which the paper does not have), each workload is let in as far as its slot serves it in time
-(``rl.admission``), and the rate let in takes the place of the throughput.
+A decision step draws new arrival rates and serves the step's requests under the decision by equation (3). Queues and
+in-flight batches carry over from earlier steps. The reward is that of equation (2). Under the objective ``goodput``,
+which the paper does not have, requests may be rejected: each workload is admitted up to the rate that its slot serves
+in time (``rl.admission``), and the admitted rate replaces the throughput.
 
-What the paper leaves open is decided here. A step lasts ``step_s``. The rates of a step are drawn uniformly between
-``lowest`` and ``highest`` times those of the instance, independently of each other and, unless ``correlation`` says
-otherwise, of those of the step before. The agent sees them before it decides (the monitor's forecast), the number of
-requests is then Poisson. ``v`` is a fraction of the step's requests. Throughput is
-normalised by one constant (``Cluster.rms_rps``). A batch under way at the end of a step ends as it
-began, whatever is decided next.
+The paper leaves several points open, which are decided as follows. A step lasts ``step_s``. The rates of a step are
+drawn uniformly between ``lowest`` and ``highest`` times those of the instance. They are independent of each other and,
+unless ``correlation`` is set, of those of the step before. The agent sees them before it decides (the monitor's
+forecast); the number of requests is then Poisson. ``v`` is a fraction of the step's requests. Throughput is normalised
+by one constant (``Cluster.rms_rps``). A batch in flight at the end of a step ends as planned, whatever the next
+decision is.
 """
 
 from dataclasses import dataclass
@@ -30,23 +30,23 @@ from rl.queue_state import serve_step
 
 @dataclass(frozen=True, slots=True)
 class DecisionProcess:
-    """The terms of the decision process.
+    """Settings of the decision process.
 
     Attributes
     ----------
     steps
-        T, decisions in an episode (Table 2).
+        Number of decisions in an episode, T (Table 2).
     step_s
-        Between decisions.
+        Seconds between decisions.
     lowest, highest
-        Arrival rates are drawn between these multiples of the instance's.
+        Multiples of the instance's rates between which arrival rates are drawn.
     correlation
-        Of a workload's rate in one step with that in the next: normal scores of the rates follow a first-order
-        autoregressive process with this coefficient. In every single step rates are uniform all the same.
+        Correlation of a workload's rates in consecutive steps: normal scores of the rates follow a first-order
+        autoregressive process with this coefficient. In every single step the rates are uniform nonetheless.
     penalty
         omega of equation (2) (Sec. 6.1).
     headroom
-        Of what is let in where requests may be turned away: see ``rl.admission``.
+        Factor on the inference time at admission, if requests may be rejected; see ``rl.admission``.
     """
 
     steps: int = 100
@@ -60,19 +60,19 @@ class DecisionProcess:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What a step brought, each of shape (clusters, workloads).
+    """Results of a step, each of shape (clusters, workloads).
 
     Attributes
     ----------
     reward
         r_{t,i} of equation (2).
     throughput_rps
-        h_i, the most that the decision serves or, where requests may be turned away, what it lets in; 0 for a workload
-        that is nowhere.
+        h_i, the largest rate that the decision serves, or the admitted rate if requests may be rejected; 0 for a
+        workload without a GPU.
     late
         v_i, the fraction of the step's requests that miss their SLO or are dropped.
     arrivals
-        Requests of the step.
+        Number of requests in the step.
     """
 
     reward: Floats
@@ -92,9 +92,9 @@ def _look(
     inference_ms: Floats,
     throughput_rps: Floats,
 ) -> None:
-    """Predict every slot of every cluster; the last two are written, of shape (clusters, workloads) as the decision.
+    """Predict every slot of every cluster; the last two arguments are outputs of shape (clusters, workloads).
 
-    A workload that is nowhere takes for ever.
+    The time of a workload without a GPU is infinite.
     """
     clusters, workloads = gpu.shape
     here = np.empty(workloads, dtype=np.int64)
@@ -120,7 +120,7 @@ def _look(
 
 
 def predicted(cluster: Cluster, gpu: Ints, units: Ints, batch: Ints) -> tuple[Floats, Floats]:
-    """Return the inference time of a batch in ms, infinite for who is nowhere, and the throughput in requests/s.
+    """Return the inference time of a batch in ms (infinite without a GPU) and the throughput in requests/s.
 
     Arguments and results have the shape (clusters, workloads); see ``Environments.step``.
     """
@@ -138,9 +138,9 @@ def let_in(
     headroom: float,
     steps: Ints | None = None,
 ) -> Floats:
-    """Return what is let in of the rates that come, all of shape (clusters, workloads); see ``rl.admission``.
+    """Return the admitted part of the arriving rates, all of shape (clusters, workloads); see ``rl.admission``.
 
-    Without ``steps`` the rates are whole ones.
+    Without ``steps`` the rates are whole rates of workloads.
     """
     admitted = np.zeros(rates_rps.shape)
     for n in range(len(rates_rps)):
@@ -168,7 +168,7 @@ def _serve(
     running_ms: Floats,
     late: Ints,
 ) -> None:
-    """Serve one step in every cluster; the last three are written, of shape (clusters, workloads)."""
+    """Serve one step in every cluster; the last three arguments are outputs of shape (clusters, workloads)."""
     for n in range(len(arrivals)):
         for i in range(len(slo_ms)):
             late[n, i], queued[n, i], running_ms[n, i] = serve_step(
@@ -188,15 +188,15 @@ class Environments:
     Attributes
     ----------
     rates_rps
-        lambda, the forecast rates of the coming step, requests/s, shape (clusters, workloads).
+        lambda, the forecast rates of the next step, requests/s, shape (clusters, workloads).
     queued
-        G, requests that wait; at most those of one SLO. The same shape.
+        G, waiting requests, at most those of one SLO; of the same shape.
     running_ms
-        Remaining execution of the batch under way. The same shape.
+        Remaining execution time of the in-flight batch; of the same shape.
     used_mib
         u_k of the last decision, shape (clusters, gpus).
     step_number
-        t, decisions taken in this episode.
+        t, the number of decisions in this episode so far.
     """
 
     def __init__(self, cluster: Cluster, count: int, process: DecisionProcess, random: np.random.Generator) -> None:
@@ -205,7 +205,7 @@ class Environments:
         self.reset()
 
     def reset(self) -> None:
-        """Begin an episode in every cluster: no queues, new rates."""
+        """Start an episode in every cluster: empty queues, new rates."""
         shape = (self.count, self.cluster.workloads)
         self.queued = np.zeros(shape, dtype=np.int64)
         self.running_ms = np.zeros(shape)
@@ -215,7 +215,7 @@ class Environments:
         self._draw(0.0)
 
     def _draw(self, correlation: float) -> None:
-        """Draw the rates of the coming step, so far correlated with the present ones."""
+        """Draw the rates of the next step with the given correlation to the present ones."""
         process = self.process
         if process.correlation > 0.0:
             fresh = self._random.standard_normal(self.queued.shape)
@@ -231,14 +231,14 @@ class Environments:
         Parameters
         ----------
         gpu
-            Where each workload runs, 0 to K - 1, or -1 for nowhere; shape (clusters, workloads).
+            GPU of each workload, 0 to K - 1, or -1 for none; shape (clusters, workloads).
         units, batch
-            Its share and batch, at least 1; ignored where it runs nowhere. The same shape.
+            Share and batch of each workload, at least 1; ignored without a GPU; of the same shape.
 
         Raises
         ------
         ValueError
-            If a decision gives away more than a GPU has, of shares or of memory.
+            If a decision exceeds the shares or the memory of a GPU.
         """
         cluster, process = self.cluster, self.process
         self.used_mib = self._memory_mib(gpu, units, batch)
@@ -257,22 +257,22 @@ class Environments:
         return Feedback(reward, throughput_rps, late_fraction, arrivals)
 
     def _memory_mib(self, gpu: Ints, units: Ints, batch: Ints) -> Floats:
-        """Return the memory that a decision takes on each GPU, shape (clusters, gpus); refuse what does not fit."""
+        """Return the memory used on each GPU, shape (clusters, gpus); raise an error if a decision does not fit."""
         cluster = self.cluster
         deployed = gpu >= 0
         if np.any(deployed & ((units < 1) | (batch < 1) | (batch > cluster.max_batch))):
             raise ValueError("a share or a batch is out of range")
         there = gpu[:, :, None] == np.arange(cluster.gpus)  # (clusters, workloads, gpus)
         if np.any(np.sum(np.where(there, units[:, :, None], 0), axis=1) > cluster.tables.share_units):
-            raise ValueError("more shares than a GPU has")
+            raise ValueError("the shares on a GPU exceed the GPU")
         memory_mib = cluster.tables.memory_mib[cluster.view.model, np.where(deployed, batch, 1)]
         used_mib: Floats = np.sum(np.where(there, memory_mib[:, :, None], 0.0), axis=1)
         if np.any(used_mib > cluster.tables.memory_limit_mib):
-            raise ValueError("more memory than a GPU has")
+            raise ValueError("the models on a GPU exceed its memory")
         return used_mib
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it takes to go on bit for bit."""
+        """Return the state for an exact resumption."""
         return {
             "queued": self.queued.tolist(),
             "running_ms": self.running_ms.tolist(),
@@ -284,7 +284,7 @@ class Environments:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a ``state_dict``."""
+        """Resume from a ``state_dict``."""
         self.queued = np.array(state["queued"], dtype=np.int64)
         self.running_ms = np.array(state["running_ms"])
         self.used_mib = np.array(state["used_mib"])
@@ -295,34 +295,34 @@ class Environments:
 
 
 def compressed(reward: Floats) -> Floats:
-    """Return rewards as the agents learn from them: those below 0 by the logarithm, ``-ln(1 - r)``.
+    """Return rewards as the agents learn from them: negative ones become ``-ln(1 - r)``.
 
-    A deviation from the paper. Throughputs of decisions without late requests differ by tenths, a penalty is up to 40:
-    critics fitted to both do not see the tenths. The best decision without late requests stays the best.
+    This deviates from the paper. Throughputs of decisions without late requests differ by tenths, while a penalty is up
+    to 40. Critics fitted to both do not resolve the tenths. The best decision without late requests stays the best.
     """
     return np.where(reward < 0.0, -np.log1p(-np.minimum(reward, 0.0)), reward)
 
 
 def whole_units(fractions: Floats, gpu: Ints, gpus: int, share_units: int) -> Ints:
-    """Round fractions of GPUs to whole share units, down, with one unit for each workload first.
+    """Round fractions of GPUs down to integer share units, after one unit for each workload.
 
     Parameters
     ----------
     fractions
-        Share of each workload of its GPU; those on one GPU sum to at most 1; shape (clusters, workloads).
+        Fraction of its GPU for each workload; fractions on one GPU sum to at most 1; shape (clusters, workloads).
     gpu
-        Where each workload runs, or -1; the same shape.
+        GPU of each workload, or -1; of the same shape.
     gpus, share_units
-        K, and the units of one GPU, at least as many as workloads run there.
+        K, and the units of one GPU: at least the number of workloads there.
     """
     there = gpu[:, :, None] == np.arange(gpus)
     residents = np.sum(there, axis=1)  # (clusters, gpus)
     beside = np.take_along_axis(residents, np.maximum(gpu, 0), axis=1)
-    # Sums may exceed 1 by rounding errors only: those do not reach the next whole number.
+    # Sums exceed 1 by rounding errors only, too little to reach the next integer.
     units = 1 + np.floor(fractions * (share_units - beside) + 1e-9).astype(np.int64)
     return np.where(gpu >= 0, units, 0)
 
 
 def whole_batches(fractions: Floats, max_batch: Ints) -> Ints:
-    """Map fractions 0 to 1 to batches 1 to ``max_batch``, to the nearest."""
+    """Map fractions from 0 to 1 to batches from 1 to ``max_batch``, rounded to the nearest."""
     return 1 + np.rint(fractions * (max_batch - 1)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Large clusters in groups as a policy knows them (InSS Sec. 5.1: GPUs in sets of four, workloads dealt evenly)."""
+"""Division of large clusters into the groups that a policy knows (InSS Sec. 5.1: sets of four GPUs, even deal)."""
 
 import math
 from collections import defaultdict
@@ -13,7 +13,7 @@ from rl.admission import STEPS
 from rl.policy import Policy
 
 Kind = tuple[str, float]
-"""Model and SLO: what a place of a policy is for."""
+"""Model and SLO that a place of a policy is for."""
 
 ROUNDING = 1e-9
 
@@ -24,14 +24,14 @@ class NoFitError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """Workloads dealt to groups.
+    """Assignment of workloads to groups.
 
     Attributes
     ----------
     position
-        Of the workload at each place of each group, -1 for none; shape (groups, policy's workloads).
+        Position of the workload at each place of each group, -1 for none; shape (groups, policy's workloads).
     rate_rps
-        That it is to be served there; all or, of a replica, a part; 0 for none. The same shape.
+        Rate to serve there: the whole rate, a part for a replica, 0 for none; of the same shape.
     """
 
     position: Ints
@@ -40,27 +40,27 @@ class Dealt:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A workload or one of its replicas."""
+    """Workload, or one of its replicas."""
 
     position: int
     rate_rps: float
 
 
 def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
-    """Divide workloads among groups of ``policy.gpus`` GPUs, each at most what the policy was trained for.
+    """Divide workloads among groups of ``policy.gpus`` GPUs, each group within what the policy was trained for.
 
-    A workload with a higher rate than the policy knows for its model is replicated (Sec. 5.4, where a threshold for
-    each model decides, too): as few equal parts as may be at any of the model's places; where requests may be turned
-    away, equal but for one of the steps by which they are let in. Workloads of one model and SLO are dealt in order of
-    their rates: the largest of each group to the place with the largest rate, and so on. Every second model is dealt
-    the other way round, so that no group gets the largest of all. Places may stay empty, which they never are in
+    A workload with a higher rate than the policy knows for its model is replicated. (Sec. 5.4 also has a threshold for
+    each model.) The replicas are equal parts, as few as fit the rates of the model's places. If requests may be
+    rejected, the parts are equal up to one admission step. Workloads of one model and SLO are dealt in order of their
+    rates: the largest of each group to the place with the largest rate, and so on. Every second model is dealt in
+    reverse, so that no group gets the largest of all models. Places may stay empty, although they never are in
     training.
 
     Raises
     ------
     NoFitError
-        If the GPUs do not make whole groups, or a workload has no place: another model or SLO, too many of a kind, or a
-        rate that the policy was not trained for.
+        If the GPUs do not form whole groups, or a workload has no place: another model or SLO, too many of a kind, or a
+        rate outside the policy's training.
     """
     groups, rest = divmod(gpus, policy.gpus)
     if rest or not groups:
@@ -97,13 +97,13 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
 
 
 def _divided(workload: Workload, most_rps: float, in_steps: bool) -> list[float]:
-    """Return the rates of the fewest replicas of at most ``most_rps``."""
+    """Return the rates of the fewest replicas of at most ``most_rps`` each."""
     if not in_steps:
         replicas = math.ceil(workload.rate_rps / most_rps)
         return [workload.rate_rps / replicas] * replicas
     most_steps = int(most_rps / workload.rate_rps * STEPS)
     if most_steps == 0:
-        raise NoFitError(f"{workload.id} asks for {workload.rate_rps:g} req/s, a step of which is above {most_rps:g}")
+        raise NoFitError(f"{workload.id} asks for {workload.rate_rps:g} req/s, and one step of it exceeds {most_rps:g}")
     replicas = math.ceil(STEPS / most_steps)
     steps, more = divmod(STEPS, replicas)
     return [workload.rate_rps * (steps + (replica < more)) / STEPS for replica in range(replicas)]

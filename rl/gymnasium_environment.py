@@ -1,4 +1,4 @@
-"""One cluster of ``rl.environment`` as a Gymnasium environment, for agents from elsewhere."""
+"""Gymnasium environment of one cluster of ``rl.environment``, for other agents."""
 
 from typing import Any
 
@@ -13,17 +13,18 @@ from rl.environment import DecisionProcess, Environments, whole_batches, whole_u
 
 
 class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
-    """The decision process of InSS, Sec. 3.3.
+    """Decision process of InSS, Sec. 3.3.
 
-    Observation, a ``Box`` of shape (2 I + K,), float32: for each workload the rate of the coming step over that of the
-    instance [0, ``process.highest``]; for each workload its queue, in seconds of that rate [0, 2 ``process.highest``
-    SLO], where a longer one, which a burst may leave, shows as that; for each GPU the memory used by the last decision
-    over all there is [0, 1].
+    The observation is a ``Box`` of shape (2 I + K,), float32. For each workload it has the rate of the next step over
+    that of the instance [0, ``process.highest``]. For each workload it has the queue in seconds of that rate [0, 2
+    ``process.highest`` SLO]; a longer queue, which a burst may leave, is clipped. For each GPU it has the fraction of
+    the memory that the last decision used [0, 1].
 
-    Action, a ``Dict``: ``gpu`` (``MultiDiscrete``, I times K, or K + 1 where requests may be turned away) where each
-    workload runs, the last one being nowhere; ``share`` (``Box`` [0, 1], shape (I,)) weights that divide each GPU among
-    those on it, equally if all are 0; ``batch`` (``Box`` [0, 1], shape (I,)) from 1 to the largest. A workload whose
-    GPU has no memory left for it at this batch, after those before it, is not deployed.
+    The action is a ``Dict``. ``gpu`` (``MultiDiscrete``, I times K) is the GPU of each workload. If requests may be
+    rejected there are K + 1 values, of which the last means no GPU. ``share`` (``Box`` [0, 1], shape (I,)) has weights
+    that divide each GPU among its workloads, equally if all are 0. ``batch`` (``Box`` [0, 1], shape (I,)) ranges from 1
+    to the largest batch. Workloads are deployed in order; one whose GPU has too little memory left at this batch is not
+    deployed.
 
     The reward is the sum of equation (2) over the workloads. An episode is truncated after ``process.steps``.
     """
@@ -50,7 +51,7 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self._environments = Environments(self._cluster, 1, self._process, self.np_random)
         return self._observation(), {}
@@ -75,7 +76,7 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         return self._observation(), float(feedback.reward.sum()), False, truncated, info
 
     def _deployed(self, gpu: NDArray[np.int64], batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ``gpu`` with -1 for those that are nowhere, or find no memory or no share unit there."""
+        """Return ``gpu`` with -1 for workloads without a GPU, or without enough memory or a share unit on theirs."""
         tables, model = self._cluster.tables, self._cluster.view.model
         used_mib = np.zeros(self._cluster.gpus)
         residents = np.zeros(self._cluster.gpus, dtype=np.int64)

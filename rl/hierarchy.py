@@ -1,21 +1,23 @@
-"""The top layer of the three (InSS Sec. 5.1): which group of GPUs takes which workload; TS decides inside the groups.
+"""Top layer of the three (InSS Sec. 5.1): it assigns workloads to groups of GPUs, and TS decides inside the groups.
 
-It is the first stage again, SAC-Discrete with an actor for each place of a group, with groups where that has GPUs.
-Place by place, the workloads for a place are dealt to the groups, one to each, the most unusual rates first; an actor
-gives every group a score by
+The top layer is SAC-Discrete like the first stage, with groups in place of GPUs and one actor per place of a group.
+Place by place, the workloads for a place are dealt to the groups, one to each, the most unusual rates first. An actor
+scores every group by
 
 =====  ===============  =============================================================================================
 size   range            meaning
 =====  ===============  =============================================================================================
 1      [-1, 1]          rate of the workload, from the lowest to the highest that the place was trained for
-P      [-1, 1]          the same of those that the group already has at its P places; 0 where nobody is yet
+P      [-1, 1]          the same for the workloads at the group's P places; 0 for empty places
 =====  ===============  =============================================================================================
 
-The same network scores every group, so that what is learnt of one holds for all and for any number of them.
+The same network scores every group, so that experience with one group holds for all, and their number may vary.
 
-The paper only names the hierarchy. Decided here: an actor's reward is what its workload changes, the worth of its group
-with it less that with a middling rate in its place (a difference reward). The two stages learn from the sum over the
-whole cluster; with sixteen groups that is a sum over a hundred and sixty choices, of which one changes little. A choice
+The paper only names the hierarchy. Two points are decided here. An actor's reward is the change that its workload
+makes: the value of its group with the workload minus the value with a middling rate in its place (a difference reward).
+The two stages learn from the sum over the whole cluster; with sixteen groups that sum is over a hundred and sixty
+choices, and one choice changes little of it. A choice is rewarded by itself: the discount is 0. The layers below the
+top layer keep their training.
 is rewarded by itself: the discount is 0. What lies below the top layer stays as it was trained.
 """
 
@@ -40,7 +42,7 @@ from rl.two_stage import TwoStage
 from rl.weights import in_a_line
 
 TOP = "top"
-"""Where a policy has the weights of the top layer, beside those of the two stages."""
+"""Key of the top layer's weights in a policy, beside those of the two stages."""
 
 PENALTY = DecisionProcess().penalty
 """omega of equation (2)."""
@@ -48,16 +50,17 @@ PENALTY = DecisionProcess().penalty
 
 @dataclass(frozen=True, slots=True)
 class Dealing:
-    """How the workloads of several clusters are dealt to their groups, place by place, and what was seen.
+    """Assignment of the workloads of several clusters to their groups, place by place, with the observed states.
 
     Attributes
     ----------
     source
-        Row of the workload that each place of each group gets, shape (clusters, groups, places).
+        Row of the workload at each place of each group, shape (clusters, groups, places).
     state, safe
-        Of each place and turn, shape (clusters, places, groups, groups (P + 1)) and (clusters, places, groups, groups).
+        State and safe actions of each place and turn, shape (clusters, places, groups, groups (P + 1)) and (clusters,
+        places, groups, groups).
     group
-        That is chosen then, shape (clusters, places, groups).
+        Group chosen in each turn, shape (clusters, places, groups).
     """
 
     source: Ints
@@ -67,27 +70,27 @@ class Dealing:
 
 
 class TopLayer:
-    """Deals workloads to groups of GPUs.
+    """Agent that assigns workloads to groups of GPUs.
 
     Parameters
     ----------
     below
-        Decides inside the groups.
+        Policy that decides inside the groups.
     groups
-        Of a cluster.
+        Number of groups of a cluster.
     settings
         Parameters of the agent.
     seed
-        Of all its randomness.
+        Seed of all randomness.
 
     Attributes
     ----------
     groups
-        As above.
+        Number of groups of a cluster.
     middle
-        The middling load of a place.
+        Middling load of a place.
     random
-        Source of all its randomness.
+        Source of all randomness.
     """
 
     def __init__(self, below: Policy, groups: int, settings: SacSettings, seed: int) -> None:
@@ -101,12 +104,12 @@ class TopLayer:
 
     @torch.no_grad()
     def deal(self, load: Floats, spread: float = 0.0) -> Dealing:
-        """Deal every row of ``load`` to the groups anew, each place by itself.
+        """Deal every row of ``load`` to the groups anew, each place independently.
 
         Parameters
         ----------
         load
-            Rates over those of the places, shape (clusters, groups, places).
+            Rates relative to those of the places, shape (clusters, groups, places).
         spread
             0 takes the likeliest groups, 1 draws them from the policy.
         """
@@ -136,50 +139,50 @@ class TopLayer:
         return Dealing(source, np.stack(states, axis=1), safe, chosen)
 
     def remember(self, dealing: Dealing, reward: Floats) -> None:
-        """Store what was done and what it brought.
+        """Store an assignment and its rewards.
 
         Parameters
         ----------
         dealing
-            What was done.
+            The assignment.
         reward
-            For the workload at each place of each group, shape (clusters, groups, places).
+            Reward for the workload at each place of each group, shape (clusters, groups, places).
         """
         by_turn = np.take_along_axis(np.swapaxes(reward, 1, 2), dealing.group, axis=2)
         state, safe = _transitions(dealing.state), _transitions(dealing.safe)
         action, rewards = _transitions(dealing.group), _transitions(by_turn)
-        # With a discount of 0 it does not matter what comes next.
+        # With a discount of 0 the next state does not matter.
         self.sac.replay.add(state=state, safe=safe, action=action, reward=rewards, next_state=state, next_safe=safe)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it takes to go on learning bit for bit."""
+        """Return the state for an exact resumption of learning."""
         return {"sac": self.sac.state_dict(), "random": self.random.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a ``state_dict``."""
+        """Resume from a ``state_dict``."""
         self.sac.load_state_dict(state["sac"])
         self.random.set_state(state["random"])
 
 
 def _transitions(part: NDArray[Any]) -> torch.Tensor:
-    """Turn shape (clusters, places, turns, ...) to (transitions, agents, ...)."""
+    """Convert shape (clusters, places, turns, ...) to (transitions, agents, ...)."""
     swapped = np.swapaxes(part, 1, 2)
     return torch.from_numpy(swapped.reshape(-1, *swapped.shape[2:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What becomes of groups, each of shape (groups,).
+    """Results of groups, each of shape (groups,).
 
     Attributes
     ----------
     worth
-        The reward of equation (2) as the layers below learn from it, with every request of a workload late that is not
-        served in time.
+        Reward of equation (2) as the layers below learn from it; if a workload is not served in time, all its requests
+        count as late.
     throughput_rps
         Sum over the workloads.
     late
-        Workloads that are not served in time.
+        Number of workloads that are not served in time.
     """
 
     worth: Floats
@@ -188,18 +191,18 @@ class Outcomes:
 
 
 def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) -> Outcomes:
-    """Return what the layers below make of the rates of each group, by the latency model.
+    """Return the results of the layers below for the rates of each group, by the latency model.
 
     Parameters
     ----------
     below
-        Decides inside the groups.
+        Agent that decides inside the groups.
     rates_rps
         Shape (groups, places).
     headroom
         See ``rl.admission``.
     drawn
-        Decisions of each group that are drawn besides the likeliest; the best of them counts.
+        Decisions of each group drawn besides the likeliest; the best of them counts.
     """
     cluster = below.cluster
     tried_rps, decision = several(below, rates_rps, drawn)
@@ -213,14 +216,14 @@ def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) ->
 
 
 def deal_in_layers(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
-    """Divide workloads as ``rl.grouping.deal`` does, but let the top layer of ``policy`` say which group takes which.
+    """Divide workloads as ``rl.grouping.deal`` does, with the groups chosen by the top layer of ``policy``.
 
     Raises
     ------
     NoFitError
         As ``deal``, and if ``policy`` has no top layer or a place of a group stays empty.
     InputError
-        If the weights of the top layer are of another network.
+        If the weights of the top layer belong to another network.
     """
     if TOP not in policy.weights:
         raise NoFitError("has no top layer")
@@ -235,12 +238,12 @@ def deal_in_layers(policy: Policy, workloads: Sequence[Workload], gpus: int) -> 
 
 @lru_cache(maxsize=32)
 def top_layer(policy: Policy, groups: int) -> TopLayer:
-    """Return the trained top layer of ``policy`` for so many groups.
+    """Return the trained top layer of ``policy`` for ``groups`` groups.
 
     Raises
     ------
     InputError
-        If its weights are of another network.
+        If its weights belong to another network.
     """
     weights = policy.weights[TOP]
     try:

@@ -1,7 +1,7 @@
-"""Linear layers with ReLUs between them as one step of automatic differentiation.
+"""Linear layers with ReLUs between them as one operation of automatic differentiation.
 
-The backward pass is written by hand: it works out only the gradients that are asked for, by matrix products of whole
-mini-batches, and keeps no intermediate tensors but the outputs of the layers.
+The backward pass is written by hand. It computes only the requested gradients, by matrix products of whole
+mini-batches, and keeps no intermediate tensors except the outputs of the layers.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ def layers(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Te
     x
         Shape (agents, batch, inputs).
     weights, biases
-        Of each layer, shape (agents, inputs, outputs) and (agents, 1, outputs).
+        Weights and biases of each layer, shape (agents, inputs, outputs) and (agents, 1, outputs).
     """
     return _Layers.apply(x, len(weights), *weights, *biases)  # type: ignore[no-untyped-call]
 
 
 class _Layers(torch.autograd.Function):
-    """The layers as one operation."""
+    """The layers as one operation of automatic differentiation."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, depth: int, *parts: Tensor) -> Tensor:
-        """Keep the input of every layer for the way back."""
+        """Store the input of every layer for the backward pass."""
         outputs = [x]
         for layer in range(depth):
             x = torch.bmm(x, parts[layer]).add_(parts[depth + layer])
@@ -42,7 +42,7 @@ class _Layers(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Walk back from the last layer to the first."""
+        """Propagate gradients from the last layer to the first."""
         (gradient,) = gradients
         depth = ctx.depth
         inputs, weights = ctx.saved_tensors[:depth], ctx.saved_tensors[depth:]
@@ -50,7 +50,7 @@ class _Layers(torch.autograd.Function):
         for layer in reversed(range(depth)):
             weight = weights[layer]
             if ctx.needs_input_grad[2 + layer]:
-                # In the order of memory of the weight itself, which may be a transposed view
+                # In the memory order of the weight itself, which may be a transposed view
                 of_parts[layer] = (
                     torch.bmm(inputs[layer].transpose(1, 2), gradient)
                     if weight.stride(2) == 1

@@ -1,4 +1,4 @@
-"""Networks of the agents, several of one shape side by side, and a step of their learning."""
+"""Networks of the agents, several of one shape side by side, and an optimiser step."""
 
 import math
 from itertools import pairwise
@@ -11,7 +11,7 @@ from rl.layers import layers
 
 
 class Stack(nn.Module):
-    """The same four-layer network for each of several agents, each with its own weights."""
+    """Identical four-layer networks, one for each of several agents, with separate weights."""
 
     def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Stack(nn.Module):
             limit = 1.0 / math.sqrt(fan_in)
             self.weights.append(torch.rand((agents, fan_in, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
             self.biases.append(torch.rand((agents, 1, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
-        # As a tuple, for its items are asked for a thousand times a second
+        # A tuple, because its items are accessed a thousand times per second
         self._layers = tuple(zip(self.weights, self.biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -38,9 +38,9 @@ class Stack(nn.Module):
 
 
 class PerAction(Stack):
-    """For actions that are all alike: one network per agent, which sees of each action what the state says of it.
+    """Network for interchangeable actions: one per agent; it scores each action from the action's part of the state.
 
-    A state is the parts of the actions after one another, each of the same length.
+    A state is the concatenation of the parts of all actions, each of the same length.
     """
 
     def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
@@ -60,18 +60,18 @@ class PerAction(Stack):
 
 
 class Critics(nn.Module):
-    """Two networks for each of several agents, or two that serve them all; both work side by side.
+    """Pairs of critics, one pair for each of several agents or one for all; both of a pair are computed side by side.
 
     Parameters
     ----------
     kind
-        Of network.
+        Kind of network.
     agents, inputs, hidden, outputs
         Shape of the problem.
     shared
-        Whether all agents have them in common.
+        Whether all agents share one pair.
     random
-        Source of the weights.
+        Random generator of the weights.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Critics(nn.Module):
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Take one step of ``optimiser`` down the gradient of ``loss``, which is worked out for its weights alone."""
+    """Take one step of ``optimiser`` along the negative gradient of ``loss``, computed for its weights alone."""
     weights = [weight for group in optimiser.param_groups for weight in group["params"]]
     for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
         weight.grad = gradient
@@ -105,6 +105,6 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
 
 @torch.no_grad()
 def follow(targets: nn.Module, networks: nn.Module, soft: float) -> None:
-    """Move the weights of ``targets`` a part ``soft`` of the way to those of ``networks``."""
+    """Move the weights of ``targets`` by the fraction ``soft`` towards those of ``networks``."""
     for target, weight in zip(targets.parameters(), networks.parameters(), strict=True):
         target.lerp_(weight, soft)

@@ -18,27 +18,27 @@ from rl.policy import Policy
 from rl.two_stage import Decision, TwoStage
 
 SPREAD = 3.0
-"""The logits of the first stage are divided by it when places are drawn: many different good ones are wanted."""
+"""Divisor of the first stage's logits when GPUs are drawn, for many different good decisions."""
 
 LATE_RPS = 1e9
-"""What a decision is worth less for every workload that has to be served and is not in time: more than any gains."""
+"""Penalty in the value of a decision for every required workload that is not served in time: above any gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a policy decides for an instance.
+    """Decisions of a policy for an instance.
 
     Attributes
     ----------
     instance, policy
-        Who decided, and what.
+        The instance, and the policy that decided.
     dealt, decision
-        Who is at which place of which group, and what is decided there.
+        Workloads at the places of the groups, and the decisions there.
     rate_rps
-        What is let in of ``dealt.rate_rps``: all, or where requests may be turned away what is served in time.
+        Admitted part of ``dealt.rate_rps``: all of it, or the part served in time if requests may be rejected.
     worth
-        Of each group, by the latency model, shape (groups,): requests let in or, where none may be turned away, the
-        throughput, far below 0 where somebody is not served in time.
+        Value of each group by the latency model, shape (groups,): the admitted rate if requests may be rejected,
+        otherwise the throughput; far below 0 if a workload is not served in time.
     """
 
     instance: Instance
@@ -50,26 +50,26 @@ class Decided:
 
     @property
     def groups(self) -> int:
-        """Groups of GPUs."""
+        """Number of groups of GPUs."""
         return len(self.dealt.position)
 
     @property
     def homeless(self) -> Ints:
-        """Positions of the workloads that have to be served and have no place."""
+        """Positions of the required workloads without a GPU."""
         return np.concatenate([self.homeless_in(group) for group in range(self.groups)])
 
     def homeless_in(self, group: int) -> Ints:
-        """Return those of a group."""
+        """Return the positions of the required workloads without a GPU in one group."""
         nowhere = (self.dealt.rate_rps[group] > 0.0) & (self.decision.gpu[group] < 0)
         return self.dealt.position[group, nowhere & (self.policy.objective != Objective.GOODPUT)]
 
     def residents(self, group: int) -> list[Ints]:
-        """Return the places of those on each GPU of a group that has somebody."""
+        """Return the places of the residents of each GPU of a group; empty GPUs are left out."""
         gpu = np.where(self.dealt.position[group] >= 0, self.decision.gpu[group], -1)
         return [np.flatnonzero(gpu == k) for k in range(self.policy.gpus) if np.any(gpu == k)]
 
     def gpu(self, group: int, places: Ints) -> PlacedGpu | None:
-        """Return a GPU as the second stage divides it, without those who are turned away altogether."""
+        """Return a GPU as divided by the second stage, without workloads of admitted rate 0; ``None`` if empty."""
         rows = [
             (
                 self.instance.workloads[self.dealt.position[group, place]].id,
@@ -83,41 +83,41 @@ class Decided:
         return spatial_gpu(self.policy.gpu, rows) if rows else None
 
     def gpus(self) -> list[PlacedGpu]:
-        """Return all GPUs as the second stage divides them."""
+        """Return all GPUs as divided by the second stage."""
         return [gpu for group in range(self.groups) for gpu in self.gpus_of(group)]
 
     def gpus_of(self, group: int) -> list[PlacedGpu]:
-        """Return those of a group."""
+        """Return the GPUs of one group as divided by the second stage."""
         gpus = (self.gpu(group, places) for places in self.residents(group))
         return [gpu for gpu in gpus if gpu is not None]
 
 
 Deal = Callable[[Policy, Sequence[Workload], int], Dealt]
-"""Divides workloads among the groups of so many GPUs."""
+"""Type of a function that divides workloads among the groups of a number of GPUs."""
 
 
 def decided(
     instance: Instance, policy: Policy, drawn: int, seed: int, kept: int = 1, deal_by: Deal = deal
 ) -> list[Decided]:
-    """Deal the workloads into groups, decide in all of them at once, and return the best decisions, best first.
+    """Divide the workloads among groups, decide in all groups at once, and return the best decisions, best first.
 
     Parameters
     ----------
     instance, policy
-        What is decided, and by which policy.
+        The instance, and the policy that decides.
     drawn
-        Decisions of each group that are drawn from the policy besides its likeliest.
+        Decisions of each group drawn from the policy besides its likeliest.
     seed
-        Of the drawing.
+        Seed of the draws.
     kept
-        Of those, how many are returned.
+        Number of decisions to return.
     deal_by
-        Which group takes which workload.
+        Function that divides the workloads among the groups.
 
     Raises
     ------
     NoFitError
-        If the policy was trained for something else.
+        If the policy was not trained for the instance.
     """
     pool = fitting_pool(instance, policy)
     dealt = deal_by(policy, instance.workloads, pool.count or 0)
@@ -133,12 +133,12 @@ def decided(
 
 
 def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
-    """Return the GPUs of an instance that ``policy`` was trained for, its workloads apart.
+    """Return the GPUs of an instance if ``policy`` was trained for them; the workloads are not checked.
 
     Raises
     ------
     NoFitError
-        If it was trained for another.
+        If the policy was trained for other GPUs or settings.
     """
     pool = instance.gpus[0]
     if len(instance.gpus) > 1 or pool.count is None or pool.type.name != policy.gpu:
@@ -153,14 +153,14 @@ def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
 
 
 def several(agent: TwoStage, rates_rps: Floats, drawn: int) -> tuple[Floats, Decision]:
-    """Return the likeliest decision of each group and ``drawn`` others, next to each other, and the rates of each."""
+    """Return the likeliest decision of each group and ``drawn`` others, side by side, and the rates of each."""
     each_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
     spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(rates_rps))
     return each_rps, agent.decide(each_rps, np.zeros(each_rps.shape, dtype=np.int64), spread, blurred=False)
 
 
 def _steps(instance: Instance, dealt: Dealt) -> Ints:
-    """Return how many of the steps of its workload's whole rate each rate has, at least 1."""
+    """Return the number of steps of the workload's whole rate in each rate, at least 1."""
     whole_rps = np.array([w.rate_rps for w in instance.workloads])[dealt.position]
     steps: Ints = np.maximum(np.rint(dealt.rate_rps / whole_rps * STEPS), 1.0).astype(np.int64)
     return steps
@@ -169,7 +169,7 @@ def _steps(instance: Instance, dealt: Dealt) -> Ints:
 def _valued(
     cluster: Cluster, decision: Decision, rates_rps: Floats, steps: Ints, headroom: float
 ) -> tuple[Floats, Floats]:
-    """Return the rates that are let in, shape (decisions, workloads), and what each decision is worth."""
+    """Return the admitted rates, shape (decisions, workloads), and the value of each decision."""
     inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
     in_time_rps = let_in(rates_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom, steps)
     if cluster.turns_away:
@@ -179,10 +179,10 @@ def _valued(
 
 
 def agent_for(policy: Policy, gpu: GpuType) -> TwoStage:
-    """Return the agent for one group of GPUs; that for a GPU type of the catalogue is made once."""
+    """Return the agent for one group of GPUs; agents for GPU types of the catalogue are cached."""
     try:
         known = gpu_type(policy.gpu) == gpu
-    except InputError:  # a type of the user's own: it comes with the instance
+    except InputError:  # the GPU type is not in the catalogue but defined by the instance
         known = False
     return _agent_of_catalogue(policy) if known else _agent(policy, gpu)
 

@@ -1,4 +1,4 @@
-"""A trained policy as a file: the weights of both actors and what they were trained for. No code is loaded from it."""
+"""Trained policy as a file: the weights of both actors and the settings of their training. Loading runs no code."""
 
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -15,35 +15,35 @@ from rl.two_stage import TwoStage
 from rl.weights import in_a_line, load_weights, save_weights
 
 _MOST = 10_000
-"""Neurons of a layer, and GPUs: weights and tables have a row for each."""
+"""Largest number of neurons of a layer, and of GPUs: weights and tables have a row for each."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """Two trained actors; equal to itself alone.
+    """Two trained actors; policies compare by identity.
 
     Attributes
     ----------
     weights
-        Of both actors.
+        Weights of both actors.
     hidden
-        Neurons in each of their hidden layers.
+        Number of neurons in each of their hidden layers.
     gpu, gpus
         Type and number of the GPUs.
     objective
-        What it was rewarded for: ``capacity`` or ``goodput``.
+        Objective of the reward: ``capacity`` or ``goodput``.
     performance_model
-        Which predicted its latencies.
+        Performance model that predicted latencies in training.
     interference
         Whether it was trained with interference.
     models, slo_ms, rate_rps
-        Of the workloads, in the order in which they are placed.
+        Model, SLO and rate of each workload, in the order of placement.
     lowest, highest
-        Multiples of the rates it was trained for.
+        Range of the training rates, as multiples of ``rate_rps``.
     headroom
-        Inference is reckoned to take so many times as long when its decisions are valued: see ``rl.admission``.
+        Factor on inference times when decisions are valued: see ``rl.admission``.
     training
-        Parameters of the training, for people.
+        Settings of the training, for information.
     """
 
     weights: dict[str, Any]
@@ -65,7 +65,7 @@ class Policy:
     def of(
         cls, agent: TwoStage, instance: Instance, hidden: int, process: DecisionProcess, training: dict[str, Any]
     ) -> "Policy":
-        """Take the policy of an agent that was trained for ``instance``."""
+        """Return the policy of an agent that was trained for ``instance``."""
         return cls(
             agent.policy(),
             hidden,
@@ -89,7 +89,7 @@ class Policy:
         Raises
         ------
         InputError
-            If the weights are of other networks.
+            If the weights belong to other networks.
         """
         settings = {"hidden": self.hidden, "buffer": 1}
         made = TwoStage(cluster, SacSettings(**settings), Td3Settings(**settings), 0)
@@ -106,17 +106,17 @@ def save_policy(policy: Policy, path: Path) -> None:
 
 
 def load_policy(path: Path) -> Policy:
-    """Read what ``save_policy`` wrote; a file that has not changed is read once.
+    """Read a file from ``save_policy``; an unchanged file is read once.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or holds something else.
+        If the file cannot be read or has other content.
     """
     try:
         changed_ns = path.stat().st_mtime_ns
     except OSError:
-        changed_ns = 0  # whatever is wrong with it is said when it is read
+        changed_ns = 0  # the error is raised when the file is read
     try:
         return _read(path, changed_ns)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""The queue of one workload over one decision step: InSS's equation (3) for every request that arrives."""
+"""Queue of one workload over one decision step: InSS's equation (3) for every request that arrives."""
 
 import math
 
@@ -15,32 +15,32 @@ def serve_step(
     inference_ms: float,
     slo_ms: float,
 ) -> tuple[int, int, float]:
-    """Serve a step's requests first come first served in full batches, and count the late ones.
+    """Serve a step's requests first come, first served in full batches, and count the late ones.
 
-    The requests of a step are evenly spaced and the last comes at its end. A request that joins a queue of w requests,
-    itself included, is done after the remaining execution of the batch under way and ``ceil(w / b)`` batches more; if
-    that batch is not full yet, it first waits for the missing requests at the step's rate (InSS, equation 3, which has
-    the wait only where w < b; a later batch that is not full waits as well). Batch n starts at
-    ``max(U + (n - 1) t, A(n b))``, where U is the start of the first and A(j) the arrival of request j: arrivals grow
-    linearly, so no batch in between decides. That makes the number of late requests a sum over the places in a batch.
+    The requests of a step are evenly spaced, and the last arrives at its end. A request that joins a queue of w
+    requests, itself included, ends after the remaining execution of the in-flight batch and ``ceil(w / b)`` more
+    batches. If its batch is not full yet, it first waits for the missing requests at the step's rate. (InSS, equation
+    3, has this wait only for w < b; a later batch that is not full waits as well.) Batch n starts at ``max(U + (n - 1)
+    t, A(n b))``, where U is the start of the first batch and A(j) the arrival of request j. Arrivals grow linearly, so
+    the maximum needs no batch in between. So the number of late requests is a sum over the positions in a batch.
 
-    Requests older than the SLO at the end of the step have missed it and are dropped; each request counts as late in
-    the step in which it arrives.
+    Requests older than the SLO at the end of the step have missed it and are dropped. Each request counts as late in
+    the step of its arrival.
 
     Parameters
     ----------
     queued
-        G, requests that wait at the start of the step; counted in the steps in which they came.
+        G, requests that wait at the start of the step; they were counted in the steps of their arrival.
     running_ms
         Remaining execution time at the start of the step.
     arrivals
         Requests of this step.
     step_ms
-        Its length.
+        Length of the step.
     batch
-        At least 1, or 0 where the workload is not deployed: all its requests are late.
+        At least 1, or 0 if the workload is not deployed: then all its requests are late.
     inference_ms
-        t of a batch.
+        t, the inference time of a batch.
     slo_ms
         Latency objective.
 
@@ -51,7 +51,7 @@ def serve_step(
     queued : int
         Requests that wait at the end of the step, at most those of one SLO.
     running_ms : float
-        Execution time that remains then.
+        Execution time that remains at the end of the step.
     """
     spacing_ms = step_ms / arrivals if arrivals > 0 else math.inf
     fresh = int(slo_ms / spacing_ms)
@@ -60,16 +60,16 @@ def serve_step(
         return arrivals, min(total, fresh), max(0.0, running_ms - step_ms)
 
     first_ms = running_ms
-    if queued < batch:  # in this order of operations the last request comes exactly at the end of the step
+    if queued < batch:  # with this order of operations the last request arrives exactly at the end of the step
         first_ms = max(running_ms, (batch - queued) * step_ms / arrivals) if arrivals > 0 else math.inf
     late = 0
     drift_ms = inference_ms - batch * spacing_ms
-    for behind in range(batch if arrivals > 0 else 0):  # requests that come later into the same batch
+    for behind in range(batch if arrivals > 0 else 0):  # number of later requests in the same batch
         first = (queued + behind) // batch + 1
         last = (total + behind) // batch
         if last < first:
             continue
-        if behind * spacing_ms + inference_ms > slo_ms:  # assembly alone takes too long
+        if behind * spacing_ms + inference_ms > slo_ms:  # collecting the batch alone takes too long
             late += last - first + 1
             continue
         # Late in batch n: U + n t - A > SLO, with A the arrival of the request

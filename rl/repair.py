@@ -1,4 +1,4 @@
-"""``ts+repair``: TS's places stay, shares and batches come from the kernels that decide one GPU."""
+"""``ts+repair``: TS chooses the GPUs; the one-GPU kernels choose shares and batches."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,17 +20,17 @@ from rl.policy import Policy
 from rl.ts import Ts
 
 _NODE_LIMIT = 20_000
-"""Of ``spend_spare_shares`` on one GPU: a millisecond or two."""
+"""Node limit of ``spend_spare_shares`` on one GPU: one or two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class TsRepair(Ts):
-    """TS's first stage alone; each GPU is divided by the one-GPU kernels instead of the second.
+    """Two-stage agent of InSS (TS) for the choice of GPUs; the one-GPU kernels choose shares and batches.
 
     Attributes
     ----------
     repaired
-        So many of the best of the decisions drawn for each group are divided anew.
+        Number of the best drawn decisions of each group whose GPUs are divided by the kernels.
     """
 
     name: ClassVar[str] = "ts+repair"
@@ -43,7 +43,7 @@ class TsRepair(Ts):
             raise ValueError(f"repaired is {self.repaired}; expected at least 1")
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
-        """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
+        """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
         view = View.of(instance, instance.gpus[0].type)
         ranked = decided(instance, policy, self.further, seed, self.repaired)
         gpus: list[PlacedGpu] = []
@@ -57,7 +57,7 @@ class TsRepair(Ts):
 
 
 def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
-    """Return what a group is worth with its GPUs divided anew, and those; the policy's own where these are better."""
+    """Return a group's value and GPUs as divided by the kernels; those of the policy if they are better."""
     own = float(decided.worth[group]), decided.gpus_of(group)
     worth, gpus = -LATE_RPS * len(decided.homeless_in(group)), []
     for places in decided.residents(group):
@@ -71,33 +71,33 @@ def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[Pla
 
 
 def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[float, PlacedGpu] | None:
-    """Divide one GPU.
+    """Divide one GPU among its residents.
 
-    Under ``goodput`` the step of somebody's rate that brings most requests for its share comes next, until none fits.
-    Under ``capacity`` everyone gets the least share that serves the whole rate, and the spare shares go where they
-    bring most throughput.
+    Under ``goodput`` the rate step with the most requests per share is added repeatedly, until none fits. Under
+    ``capacity`` every workload gets the least share that serves its whole rate, and the spare shares go where they add
+    the most throughput.
 
     Parameters
     ----------
     view
-        The instance from the GPU's type.
+        The instance as seen from the GPU's type.
     residents
-        Positions of those on the GPU.
+        Positions of the residents.
     rate_rps
-        That comes for each.
+        Rate that arrives for each resident.
     headroom
-        Inference is reckoned to take so many times as long.
+        Factor on inference times.
 
     Returns
     -------
     tuple of float and PlacedGpu, or None
-        Requests per second that are served, or throughput. ``None`` where nobody can be served or, under ``capacity``,
-        not everyone.
+        Requests per second that are served, or throughput. ``None`` if no resident can be served or, under
+        ``capacity``, not every one.
     """
     turns_away = view.instance.objective is Objective.GOODPUT
     rates_rps = rate_rps[:, None]
     if turns_away:
-        # A part of a workload has fewer steps than the whole: the highest rate then stands for those beyond.
+        # A part of a workload has fewer steps than the whole: further steps repeat its highest rate.
         steps = np.rint(rates_rps / view.rate_rps[residents][:, None] * STEPS)
         rates_rps = rates_rps * np.minimum(np.arange(1, STEPS + 1), steps) / steps
     batch, budget_ms = _thriftiest(view, residents, rates_rps, headroom)
@@ -119,7 +119,7 @@ def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tu
 
 
 def _thriftiest(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[Ints, Floats]:
-    """Return for each rate the batch that needs the least share alone, 0 where none does, and its budget."""
+    """Return for each rate the batch that needs the least share alone (0 if none is feasible), and its budget."""
     model = view.model[residents]
     batches = np.arange(1, int(view.tables.max_batch[model].max()) + 1)
     budget_ms = latency_budget_ms(
@@ -146,7 +146,7 @@ def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
                 units = least_share_alone(tables, model[i], b, budget_ms[i, level, b - 1])
                 if units > tables.share_units:
                     continue
-                # Of equal shares the one with most room for others' interference
+                # Among equal shares, the one with the most slack for interference
                 used = tables.active_ms[model[i], b, units] / budget_ms[i, level, b - 1]
                 if units < best or (units == best and used < least_ms):
                     batch[i, level], best, least_ms = b, units, used
@@ -155,7 +155,7 @@ def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
 
 @njit(cache=True)
 def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_ms: Floats, units: Ints) -> Ints:
-    """Return the position of the rate that each resident is served at, -1 for none; ``units`` are written."""
+    """Return the index of the rate at which each resident is served, -1 for none; ``units`` are written."""
     count = len(model)
     level = np.full(count, -1, dtype=np.int64)
     tried, tried_units = level.copy(), units.copy()
@@ -171,7 +171,7 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
             tried[i] = higher
             if _fit(tables, model, batch, budget_ms, tried, tried_units):
                 more_rps = rate_rps[i, higher] - (rate_rps[i, level[i]] if level[i] >= 0 else 0.0)
-                # Half a unit stands for none, so that of those who need no more share the largest step comes first.
+                # No extra share counts as half a unit, so among those increments the largest comes first.
                 worth = more_rps / max(tried_units.sum() - units.sum(), 0.5)
                 if worth > most:
                     best, best_level, most = i, higher, worth
@@ -183,7 +183,7 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
 
 @njit(cache=True)
 def _fit(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, level: Ints, units: Ints) -> bool:
-    """Whether those with a rate fit on the GPU together; ``units`` become their least shares, 0 for the others."""
+    """Return whether the residents with a rate fit together; ``units`` become their least shares, 0 for the others."""
     served = np.flatnonzero(level >= 0)
     own_batch, own_budget_ms = np.empty(len(served), dtype=np.int64), np.empty(len(served))
     for s, i in enumerate(served):

@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 class Replay:
-    """A ring of transitions.
+    """Ring buffer of transitions.
 
     Parameters
     ----------
     capacity
-        Transitions it holds; older ones are overwritten.
+        Largest number of transitions; older ones are overwritten.
     fields
-        Shape of one transition's part by name. All parts are stored as float32.
+        Shape of each part of a transition by name. All parts are stored as float32.
     """
 
     def __init__(self, capacity: int, fields: Mapping[str, tuple[int, ...]]) -> None:
@@ -42,12 +42,12 @@ class Replay:
         return {name: part[rows].to(device) for name, part in self._parts.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it holds."""
+        """Return the content."""
         parts = {name: part[: self._filled].clone() for name, part in self._parts.items()}
         return {"parts": parts, "next": self._next}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hold what another one held."""
+        """Restore the content of another buffer."""
         for name, part in state["parts"].items():
             self._parts[name][: len(part)] = part
             self._filled = len(part)

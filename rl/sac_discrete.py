@@ -5,8 +5,8 @@ Deviations from the paper:
 - The target entropy, printed as ``-log(1 + iota)`` with an undefined iota, is 0.98 log of the number of safe actions
   of a state.
 - The temperature is optimised through its logarithm, which keeps it positive.
-- Every workload's agent has its own temperature and, unless ``Training.pooled``, its own critics and mini-batch; the
-  paper says so of the actor alone.
+- Every workload's agent has its own temperature and, unless ``Training.pooled``, its own critics and mini-batch. In the
+  paper this holds for the actor only.
 - The paper's update after every step of one cluster is an update after every step of many clusters.
 """
 
@@ -25,22 +25,22 @@ from rl.replay import Replay
 
 @dataclass(frozen=True, slots=True)
 class SacSettings:
-    """Parameters; the defaults are those of Table 2 and Sec. 6.1.
+    """Parameters of SAC-Discrete; the defaults are those of Table 2 and Sec. 6.1.
 
     Attributes
     ----------
     hidden
         Neurons in each of the two hidden layers.
     buffer
-        Transitions kept of each agent.
+        Transitions stored for each agent.
     minibatch
         Transitions of each agent in an update.
     learning_rate
         l' of critics, actors and temperatures.
     temperature
-        tau at the start.
+        Initial tau.
     target_entropy
-        Part of the largest entropy that is aimed at.
+        Target entropy as a fraction of the largest.
     soft
         kappa'.
     discount
@@ -58,17 +58,17 @@ class SacSettings:
 
 
 def perturbed(score: Tensor, spread: float | Tensor, random: torch.Generator) -> Tensor:
-    """Return scores with Gumbel's noise: the largest is drawn with the probabilities of logits ``score / spread``."""
+    """Return scores with Gumbel noise: the index of the largest follows the softmax of ``score / spread``."""
     return score - spread * torch.empty_like(score).exponential_(generator=random).clamp_min(1e-30).log()
 
 
 def masked_log_probabilities(logits: Tensor, safe: Tensor) -> Tensor:
-    """Return log probabilities over the safe actions; finite, and of no weight, for the others."""
+    """Return log probabilities over the safe actions; those of other actions are finite and have no weight."""
     return functional.log_softmax(logits.masked_fill(~safe, -1e9), dim=-1)
 
 
 class SacDiscrete:
-    """Agents that each choose one of ``actions``, with their own actor, two critics and temperature.
+    """Agents that each choose one of ``actions``; each has an actor, two critics and a temperature.
 
     Parameters
     ----------
@@ -77,18 +77,18 @@ class SacDiscrete:
     settings
         Parameters.
     random
-        Source of all its randomness, on the CPU.
+        Source of all randomness, on the CPU.
     device
-        Where it computes.
+        Device of the computation.
     network
         Kind of all networks.
     shared
-        Whether all agents have the two critics in common.
+        Whether all agents share the two critics.
 
     Attributes
     ----------
     exploration
-        Part of the target entropy that is aimed at.
+        Fraction of the target entropy in use.
     """
 
     exploration = 1.0
@@ -133,13 +133,13 @@ class SacDiscrete:
         Parameters
         ----------
         agent
-            Who chooses.
+            Index of the agent that chooses.
         state
             Shape (states, state_size).
         safe
-            Which actions are allowed, shape (states, actions), at least one in each state.
+            Permitted actions, shape (states, actions), at least one in each state.
         spread
-            Logits are divided by it: 1 draws from the policy, 0 takes the likeliest; one for all or of shape
+            Divisor of the logits: 1 draws from the policy, 0 takes the likeliest; one number for all or of shape
             (states, 1).
         """
         log_p = masked_log_probabilities(self.actor.one(agent, state.to(self._device)), safe.to(self._device)).cpu()
@@ -160,7 +160,7 @@ class SacDiscrete:
             value = (log_p.exp() * (least - temperature.unsqueeze(-1) * log_p)).sum(dim=-1)
             target = reward + settings.discount * value
         error = self.critics(state).gather(-1, action.expand(2, *action.shape)).squeeze(-1) - target
-        # Summed over critics and agents: none of them shares a weight with another.
+        # The losses are summed over critics and agents, since these have separate weights.
         critic_loss = error.square().mean(dim=-1).sum()
         descend(self._critic_optimiser, critic_loss)
 
@@ -184,14 +184,14 @@ class SacDiscrete:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it takes to go on learning, the source of randomness apart."""
+        """Return the state for resuming, without the random generator."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         return deepcopy(parts | {"log_temperature": self.log_temperature.detach()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a ``state_dict``."""
+        """Resume from a ``state_dict``."""
         for name, part in self._parts().items():
-            part.load_state_dict(deepcopy(state[name]))  # optimisers would share their moments
+            part.load_state_dict(deepcopy(state[name]))  # without a copy, optimisers would share their moments
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
 

@@ -1,28 +1,28 @@
-"""The states of the two stages (InSS Sec. 5.1 and 5.2) and the safe actions of the first.
+"""States of the two stages (InSS Sec. 5.1 and 5.2), and safe actions of the first.
 
-``placement``: what the actor of workload i sees when its turn comes, shape (clusters, 4 + 4 K + I), all float32:
+``placement`` is the input of workload i's actor in its turn, shape (clusters, 4 + 4 K + I), float32:
 
 =========  ======  ===============  ==========================================================================
 symbol     places  range            meaning
 =========  ======  ===============  ==========================================================================
 lambda_i   1       [0, inf)         its forecast rate over its root-mean-square throughput
 g_i        1       [0, inf)         its queue (requests) over the same times one second
-p_i        1       (0, 1]           the least part of a GPU on which it serves lambda_i alone; 1 too where none is
-                                    enough. The paper names p_i without a definition; this one is its demand.
+p_i        1       (0, 1]           the least part of a GPU that serves lambda_i alone; 1 also if none is enough.
+                                    The paper names p_i without a definition; this one is its demand.
 W_i        1       [0, inf)         sum of lambda and g, as above, over i and the workloads after it
 u_k        K       [0, 1]           memory of the workloads already placed on GPU k over the GPU's
 L_{i,k}    K       [0, inf)         L2 demand of those, over 100 percent
 E_{i,k}    K       [0, inf)         DRAM demand of those, over 100 percent
 (ours)     K       [0, inf)         sum of p over those
-(ours)     I       [0, inf)         everyone's lambda, as above
+(ours)     I       [0, inf)         lambda of all workloads, as above
 =========  ======  ===============  ==========================================================================
 
-The paper's state does not have the last two: memory and contention do not tell how much of a GPU's shares is asked for,
-nor W_i who asks next. Shares and batches are decided later: memory is that of the largest batch, demands are those
-alone at p_i.
+The last two are not in the paper's state. Memory and contention do not show how much of a GPU's shares is demanded, nor
+does W_i show which workloads follow. Shares and batches are decided later, so memory is that of the largest batch, and
+demands are those alone at p_i.
 
-``allocation``: what the actor of GPU k sees, shape (clusters, K, 3 I + 1), float32: for every workload whether it is
-there (0 or 1); lambda, 0 where absent; g, 0 where absent; and u_k of all that were placed.
+``allocation`` is the input of GPU k's actor, shape (clusters, K, 3 I + 1), float32. For every workload it has its
+presence (0 or 1), lambda (0 if absent) and g (0 if absent). It also has u_k over all placed workloads.
 """
 
 import numpy as np
@@ -42,12 +42,12 @@ def allocation_size(workloads: int) -> int:
 
 
 class Placing:
-    """Workloads being placed one after another, in many clusters at once.
+    """Placement of workloads one after another, in many clusters at once.
 
     Parameters
     ----------
     cluster
-        What is placed, and where.
+        The workloads and the GPUs.
     rates_rps, queued
         The state of section 3.3, shape (clusters, workloads).
     """
@@ -69,7 +69,7 @@ class Placing:
             units,
             np.ones_like(units),
         )
-        self._takes = np.stack(takes, axis=2)  # of a GPU, (clusters, I, 5)
+        self._takes = np.stack(takes, axis=2)  # demand on a GPU, (clusters, I, 5)
         self._has = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])[:, None]
         self._taken = np.zeros((clusters, len(self._has), cluster.gpus))
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
@@ -84,9 +84,9 @@ class Placing:
         return state
 
     def safe(self, i: int) -> Flags:
-        """Return which places can take workload ``i``, by memory and by the number of residents.
+        """Return the choices with room for workload ``i``, by memory and by the number of residents.
 
-        Shape (clusters, places). Nowhere, where it may be left out, comes last.
+        The shape is (clusters, places). If workloads may be left out, that choice comes last.
         """
         memory, residents = (0, 4)
         safe = np.ones((len(self.gpu), self._cluster.places), dtype=np.bool_)
@@ -95,13 +95,13 @@ class Placing:
         return safe
 
     def place(self, i: int, gpu: Ints) -> None:
-        """Put workload ``i`` on a GPU of each cluster, -1 for none; shape (clusters,)."""
+        """Place workload ``i`` on a GPU of each cluster, -1 for none; shape (clusters,)."""
         self.gpu[:, i] = gpu
         there = gpu[:, None, None] == np.arange(self._cluster.gpus)
         self._taken += there * self._takes[:, i, :, None]
 
     def allocation(self) -> Singles:
-        """Return the allocation states once everything is placed, shape (clusters, K, 3 I + 1)."""
+        """Return the allocation states after all placements, shape (clusters, K, 3 I + 1)."""
         there = np.swapaxes(self.gpu[:, :, None] == np.arange(self._cluster.gpus), 1, 2)  # (clusters, K, I)
         used = (self._taken[:, 0] / self._has[0])[:, :, None]
         parts = (there, there * self._rate[:, None], there * self._queue[:, None], used)

@@ -1,20 +1,21 @@
 """TD3 that divides one GPU and chooses the batches (InSS Sec. 5.2, Alg. 1 lines 20-25, Table 2).
 
-One agent serves all GPUs of a kind, each with its own state. An action has, for every workload of the instance, its
-fraction of the GPU and its batch as a fraction between 1 and the largest; both are 0 for those that are elsewhere.
+One agent serves all GPUs of a kind, each with its own state. An action has two numbers for every workload of the
+instance: its fraction of the GPU, and its batch as a fraction between 1 and the largest. Both are 0 for workloads on
+other GPUs.
 
 Deviations from the paper:
 
-- The shares come out of a softmax over the workloads that are there and therefore sum to 1, as in the paper; the batch
-  fractions come out of a sigmoid, of which the paper says nothing.
-- Noise is added to the action; shares are then clipped at 0 and divided by their sum, so that what is stored and what
-  is done both sum to 1.
-- The critics tell the reward of each workload apart, with an output for each; the paper's ``r''`` is their sum. What a
-  workload brings later counts where it is on the same GPU in the next step.
+- The shares are a softmax over the workloads on the GPU and therefore sum to 1, as in the paper. The batch fractions
+  are a sigmoid, which the paper does not specify.
+- Noise is added to the action. Shares are then clipped at 0 and divided by their sum, so that the stored and the
+  executed shares both sum to 1.
+- The critics have one output per workload for its reward; the paper's ``r''`` is their sum. A workload's later rewards
+  count if it is on the same GPU in the next step.
 - The paper's update after every step of one cluster is an update after every step of many clusters.
-- Two things that the paper does not have: a part of the actions is drawn uniformly, and the actor pays for large inputs
-  to its softmax and sigmoid. Without either, and with rewards as they are, the batches ran into the ends of the sigmoid
-  within a few hundred updates and stayed there.
+- Two additions: a part of the actions is drawn uniformly, and the actor's loss penalises large inputs to its softmax
+  and sigmoid. Without either, and with uncompressed rewards, the batches reached the ends of the sigmoid within a few
+  hundred updates and stayed there.
 """
 
 import math
@@ -33,14 +34,14 @@ from rl.replay import Replay
 
 @dataclass(frozen=True, slots=True)
 class Td3Settings:
-    """Parameters; the defaults are those of Table 2 and Sec. 6.1.
+    """Parameters of TD3; the defaults are those of Table 2 and Sec. 6.1.
 
     Attributes
     ----------
     hidden
         Neurons in each of the two hidden layers.
     buffer, minibatch
-        Transitions kept, and those in an update; each GPU's step is one.
+        Transitions stored, and transitions in an update; each GPU's step is one transition.
     learning_rate
         l'' of critics and actor.
     soft
@@ -50,9 +51,9 @@ class Td3Settings:
     explore_noise, policy_noise, noise_clip
         sigma_1, sigma_2 and c.
     policy_every
-        nu: critic updates for each update of the actor and of the targets.
+        nu: critic updates per update of the actor and of the targets.
     random_part
-        Part of the exploring actions that are uniformly random (ours).
+        Fraction of the exploring actions that are uniformly random (ours).
     logit_penalty
         Weight of the mean square of the actor's last layer in its loss (ours).
     """
@@ -78,14 +79,14 @@ def four_layers(inputs: int, hidden: int, outputs: int, random: torch.Generator)
     for fan_in, fan_out in pairwise(sizes):
         linear = nn.Linear(fan_in, fan_out)
         with torch.no_grad():
-            for part in (linear.weight, linear.bias):  # PyTorch's default, from our own source
+            for part in (linear.weight, linear.bias):  # PyTorch's default, from our own random generator
                 part.copy_((2.0 * torch.rand(part.shape, generator=random) - 1.0) / math.sqrt(fan_in))
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
 def through(network: nn.Module, x: Tensor) -> Tensor:
-    """Map ``x`` through a network of ``four_layers`` with a backward pass that is faster than PyTorch's own."""
+    """Map ``x`` through a network of ``four_layers`` with a faster backward pass than PyTorch's own."""
     linear = [layer for layer in network.children() if isinstance(layer, nn.Linear)]
     weights = [layer.weight.t().unsqueeze(0) for layer in linear]
     biases = [layer.bias.reshape(1, 1, -1) for layer in linear]
@@ -93,9 +94,9 @@ def through(network: nn.Module, x: Tensor) -> Tensor:
 
 
 class Actor(nn.Module):
-    """Shares by a softmax over who is there, batches by a sigmoid.
+    """Actor: shares by a softmax over the workloads on the GPU, batches by a sigmoid.
 
-    A state begins with a flag for each workload: whether it is there.
+    A state begins with a flag per workload: whether it is on the GPU.
     """
 
     def __init__(self, workloads: int, state_size: int, hidden: int, random: torch.Generator) -> None:
@@ -108,7 +109,7 @@ class Actor(nn.Module):
         return self.action(state, through(self.network, state))
 
     def action(self, state: Tensor, last_layer: Tensor) -> Tensor:
-        """Return the actions that belong to the outputs of the network."""
+        """Return the actions for the outputs of the network."""
         there = state[:, : self.workloads]
         share, batch = torch.split(last_layer, self.workloads, dim=1)
         share = torch.softmax(share.masked_fill(there < 0.5, -1e9), dim=1) * there
@@ -116,35 +117,35 @@ class Actor(nn.Module):
 
 
 def blurred(state: Tensor, action: Tensor, noise: Tensor) -> Tensor:
-    """Add noise to actions and make actions of them again; all of shape (states, 2 workloads)."""
+    """Add noise to actions and normalise them again; all of shape (states, 2 workloads)."""
     workloads = action.shape[1] // 2
     there = state[:, :workloads]
     share, batch = torch.split(action + noise, workloads, dim=1)
     share = share.clamp_min(0.0) * there
     total = share.sum(dim=1, keepdim=True)
-    # All noise and no share left: as without noise
+    # If the noise leaves no share, the shares without noise are used
     share = torch.where(total > 0.0, share / total.clamp_min(1e-12), action[:, :workloads])
     return torch.cat([share, batch.clamp(0.0, 1.0) * there], dim=1)
 
 
 class Td3:
-    """An agent that divides a GPU among ``workloads``.
+    """Agent that divides a GPU among ``workloads``.
 
     Parameters
     ----------
     workloads, state_size
-        Shape of the problem; a state begins with the flags of who is there.
+        Shape of the problem; a state begins with the flags of the workloads on the GPU.
     settings
         Parameters.
     random
-        Source of all its randomness, on the CPU.
+        Source of all randomness, on the CPU.
     device
-        Where it computes.
+        Device of the computation.
 
     Attributes
     ----------
     exploration
-        Part of the noise and of the random actions that is used.
+        Fraction of the noise and of the random actions in use.
     """
 
     exploration = 1.0
@@ -177,7 +178,7 @@ class Td3:
         return torch.where(at_random, self._any(state), blurred(state, action, noise))
 
     def _any(self, state: Tensor) -> Tensor:
-        """Draw actions uniformly: divisions of the GPU, and batches."""
+        """Draw uniform actions: divisions of the GPU, and batches."""
         there = state[:, : self.actor.workloads]
         share = torch.empty_like(there).exponential_(generator=self._random) * there
         batch = torch.rand(there.shape, generator=self._random) * there
@@ -200,7 +201,7 @@ class Td3:
         descend(self._critic_optimiser, critic_loss)
         self._updates += 1
         if self._updates % settings.policy_every == 0:
-            # Through the first critic alone, whose own weights stay as they are
+            # Gradient through the first critic alone, whose own weights do not change
             last_layer = through(self.actor.network, state)
             action = self.actor.action(state, last_layer)
             worth = self.critics.one(0, torch.cat([state, action], dim=1)) * there
@@ -212,13 +213,13 @@ class Td3:
         return {"critic_loss": float(critic_loss.detach())}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it takes to go on learning, the source of randomness apart."""
+        """Return the state for resuming, without the random generator."""
         return deepcopy({name: part.state_dict() for name, part in self._parts().items()} | {"updates": self._updates})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a ``state_dict``."""
+        """Resume from a ``state_dict``."""
         for name, part in self._parts().items():
-            part.load_state_dict(deepcopy(state[name]))  # optimisers would share their moments
+            part.load_state_dict(deepcopy(state[name]))  # without a copy, optimisers would share their moments
         self._updates = state["updates"]
 
     def _parts(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Training of TS (InSS, Alg. 1): episodes over many clusters at once; ``rl.checkpoint`` says what they leave behind."""
+"""Training of TS (InSS, Alg. 1): episodes over many clusters at once; its files are those of ``rl.checkpoint``."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -38,48 +38,48 @@ PAPER = {
     "logit_penalty": str(_TD3.logit_penalty),
     "halve_every": "inf",
 }
-"""Table 2 of InSS. Ours are what it does not print: ``correlation``, ``target_entropy`` (its iota is undefined),
-``random_part`` and ``logit_penalty``. The correlation makes the next rates depend on the present ones: with a discount
-and independent rates, an agent would learn to foresee what cannot be foreseen."""
+"""Table 2 of InSS, and our values for what it does not print: ``correlation``, ``target_entropy`` (its iota is
+undefined), ``random_part`` and ``logit_penalty``. The correlation makes the next rates depend on the present ones. With
+a discount and independent rates, an agent would learn to predict rates that cannot be predicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """Settings of the training of TS; ``--param name=value`` on the command line.
+    """Settings for training TS; ``--param name=value`` on the command line.
 
-    The defaults train the policies that come with the project, within minutes. ``--preset paper`` is ``PAPER``.
+    The defaults train the shipped policies within minutes. ``--preset paper`` is ``PAPER``.
 
     Attributes
     ----------
     episodes, steps
         E and T (Table 2).
     clusters
-        Stepped together; each step of all of them is followed by one update.
+        Number of clusters stepped together; one update follows each common step.
     correlation
-        Of the arrival rates of one step with those of the next, see ``DecisionProcess``.
+        Correlation of the arrival rates of consecutive steps, see ``DecisionProcess``.
     interference
-        Whether co-located workloads disturb each other; without it the result is InSS-ni.
+        Whether co-located workloads interfere; without interference the result is InSS-ni.
     hidden, minibatch, buffer, discount
-        Of both stages (Table 2).
+        Settings of both stages (Table 2).
     pooled
-        Whether the workloads' agents of the first stage have critics, buffer and mini-batch in common, as in Alg. 1, or
-        each its own. In common, a mini-batch has as many transitions of each agent.
+        Whether the workloads' agents of the first stage share critics, buffer and mini-batch, as in Alg. 1. If they do,
+        a mini-batch has equally many transitions of each agent.
     sac_learning_rate, td3_learning_rate
         l' and l'' (Table 2).
     temperature, target_entropy
-        Of the first stage, see ``SacSettings``.
+        Settings of the first stage, see ``SacSettings``.
     explore_noise, random_part, logit_penalty
-        Of the second stage, see ``Td3Settings``.
+        Settings of the second stage, see ``Td3Settings``.
     halve_every
-        Episodes after which the exploration of both stages is half of what it was, and so on.
+        Number of episodes in which the exploration of both stages halves.
     lowest, highest
-        Rates it is trained for, as multiples of the instance's.
+        Range of the training rates, as multiples of the instance's.
     warm_up
         Steps before the first update.
     save_every
         Episodes between checkpoints.
     threads
-        That torch computes with.
+        Threads of torch.
     device
         ``cpu`` or ``cuda``.
     """
@@ -166,21 +166,21 @@ class Training:
         Parameters
         ----------
         instance
-            What it will schedule; its rates are the measure of ``lowest`` and ``highest``.
+            Instance to train for; ``lowest`` and ``highest`` are relative to its rates.
         seed
-            Of all randomness.
+            Seed of all randomness.
         folder
-            Where everything goes; made if need be.
+            Folder of all files; created if necessary.
         tell
             Called after each episode with its number and its scalars.
 
         Raises
         ------
         InputError
-            If TS does not schedule such instances, the device is missing, or the checkpoint is of other training.
+            If TS does not support the instance, the device is missing, or the checkpoint belongs to another training.
         """
         if self.device != "cpu" and not torch.cuda.is_available():
-            raise InputError("--param device", f'"{self.device}" is not there; expected "cpu"')
+            raise InputError("--param device", f'"{self.device}" is not available; expected "cpu"')
         torch.set_num_threads(self.threads)
         cluster = Cluster.of(instance, self.interference)
         agent = self.agent(cluster, seed)

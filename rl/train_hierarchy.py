@@ -1,4 +1,4 @@
-"""Training of the top layer of ``rl.hierarchy`` on a policy of TS; ``rl.checkpoint`` says what it leaves behind."""
+"""Training of the top layer of ``rl.hierarchy`` on a policy of TS; its files are those of ``rl.checkpoint``."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -20,29 +20,29 @@ from rl.two_stage import TwoStage
 
 @dataclass(frozen=True, slots=True)
 class HierarchyTraining:
-    """How the top layer is trained; ``--param name=value`` on the command line.
+    """Settings for training the top layer; ``--param name=value`` on the command line.
 
     Attributes
     ----------
     below
-        File of the policy that decides inside the groups, as it is; ``None`` for the one that comes with the project.
+        File of the policy that decides inside the groups and stays unchanged; ``None`` for the shipped one.
     episodes, steps
-        Every step is followed by one update.
+        Number of episodes, and of steps in each; one update follows each step.
     clusters
-        Dealt anew in each step, at rates drawn between those that ``below`` was trained for.
+        Number of clusters, dealt anew in each step at rates drawn from the training range of ``below``.
     drawn
-        Decisions of a group that are drawn from ``below`` besides its likeliest; the best of them counts. The scheduler
-        takes the best of many, too.
+        Decisions of a group drawn from ``below`` besides its likeliest; the best of them counts. The scheduler also
+        takes the best of many.
     hidden, minibatch, buffer, learning_rate, temperature, target_entropy
         See ``SacSettings``.
     halve_every
-        Episodes after which the exploration is half of what it was, and so on.
+        Number of episodes in which the exploration halves.
     warm_up
         Steps before the first update.
     save_every
         Episodes between checkpoints.
     threads
-        That torch computes with.
+        Threads of torch.
     """
 
     below: str | None = None
@@ -80,18 +80,18 @@ class HierarchyTraining:
         Parameters
         ----------
         instance
-            What ``below`` can schedule in groups.
+            Instance that ``below`` can schedule in groups.
         seed
-            Of all randomness.
+            Seed of all randomness.
         folder
-            Where everything goes; made if need be.
+            Folder of all files; created if necessary.
         tell
             Called after each episode with its number and its scalars.
 
         Raises
         ------
         InputError
-            If ``below`` does not fit, or the checkpoint is of other training.
+            If ``below`` does not fit, or the checkpoint belongs to another training.
         """
         torch.set_num_threads(self.threads)
         path = SHIPPED / "ts-4gpu-s0.pt" if self.below is None else Path(self.below)
@@ -139,7 +139,7 @@ class HierarchyTraining:
             drawn = below.lowest + (below.highest - below.lowest) * uniform
             dealing = layer.deal(drawn, spread=1.0)
             load = np.take_along_axis(drawn, dealing.source, axis=1)
-            # Every group as it is and, for each place, with a middling rate there
+            # Every group unchanged and, for each place, with a middling rate there
             tried = np.repeat(load[:, :, None], 1 + len(own), axis=2)
             tried[:, :, 1 + own, own] = layer.middle
             found = outcomes(agent, tried.reshape(-1, len(own)) * rates_rps, below.headroom, self.drawn)

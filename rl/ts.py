@@ -1,4 +1,4 @@
-"""TS and TS without interference as schedulers: trained policies decide (InSS Sec. 5)."""
+"""Schedulers ``ts`` and ``ts-ni``: plans by trained policies (InSS Sec. 5)."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,35 +16,35 @@ from rl.planning import agent_for, decided
 from rl.policy import Policy, load_policy
 
 GROUPS_WARMED = 16
-"""A first decision takes twice as long as later ones where its memory was never used before."""
+"""Groups planned at warm-up: a first decision in unused memory takes twice as long as later ones."""
 
 SHIPPED = Path(__file__).parent / "policies"
-"""Where the policies are that come with the project, each beside its model card."""
+"""Folder of the shipped policies, each beside its model card."""
 
 PUBLISHED = "published-4gpu"
-"""Name of the policy that was trained as the paper says."""
+"""Name of the policy trained with the paper's settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ts:
-    """InSS's two-stage scheduler with a trained policy; larger clusters in groups, each decided by itself.
+    """Two-stage agent of InSS (TS) with a trained policy; larger clusters are divided into independent groups.
 
-    It never decides without training: where no policy was trained for the workloads, the rates and the GPUs, there is
-    no plan and the reason says what each policy was trained for. Under ``capacity`` the policy may put a workload where
-    it misses its SLO; the judge says so.
+    Every plan comes from a trained policy. If no policy was trained for the workloads, the rates and the GPUs, there is
+    no plan, and the reason lists the training of each policy. Under ``capacity`` the policy may place a workload where
+    it misses its SLO, and the judge reports this.
 
     Attributes
     ----------
     policy
-        The file that ``bench train ts`` wrote, or ``None`` for those that come with the project.
+        A file from ``bench train ts``, or ``None`` for the shipped policies.
     training
-        Which of those: the seed it was trained with.
+        Training seed of the shipped policy to use.
     drawn
-        Decisions that are drawn from the policy besides its likeliest one; the best by the latency model that it was
-        trained with is taken. The paper takes the likeliest: 0.
+        Number of decisions drawn from the policy besides its likeliest. The best by the policy's latency model is
+        taken. The paper takes the likeliest: 0.
     published
-        Whether the policy is the one that was trained as the paper says, with ``bench train ts --preset paper``, and
-        takes the likeliest decision whatever ``drawn`` is.
+        Whether to use the policy trained with the paper's settings, ``bench train ts --preset paper``. It takes the
+        likeliest decision regardless of ``drawn``.
     """
 
     name: ClassVar[str] = "ts"
@@ -66,20 +66,20 @@ class Ts:
 
     @property
     def further(self) -> int:
-        """Decisions that are drawn besides the likeliest."""
+        """Number of decisions drawn besides the likeliest."""
         return 0 if self.published else self.drawn
 
     def warm(self) -> None:
-        """Plan a large cluster by each policy: that loads torch, tabulates the GPUs, and takes the memory it needs."""
+        """Plan a large cluster with each policy, which loads torch, tabulates the GPUs and allocates memory."""
         for _, policy in self._policies():
             try:
                 trained_for = agent_for(policy, gpu_type(policy.gpu)).cluster.view.instance
                 self.planned(_copies(trained_for, GROUPS_WARMED), policy, 0)
-            except (InputError, NoFitError):  # whatever is wrong with it is said when it has to decide
+            except (InputError, NoFitError):  # the error is reported when the policy has to decide
                 continue
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Let the first policy that fits decide."""
+        """Return the plan of the first policy that fits."""
         torch.set_num_threads(run.threads)
         reasons = []
         for path, policy in self._policies():
@@ -95,7 +95,7 @@ class Ts:
         return Outcome(Status.UNKNOWN, reason=f"no trained policy fits: {known}")
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
-        """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
+        """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
         (best,) = decided(instance, policy, self.further, seed)
         return best.gpus(), best.homeless
 
@@ -108,7 +108,7 @@ class Ts:
 
 
 def _copies(instance: Instance, count: int) -> Instance:
-    """Return ``count`` times the workloads on as many times the GPUs."""
+    """Return ``count`` copies of the workloads on ``count`` times the GPUs."""
     (pool,) = instance.gpus
     workloads = tuple(replace(w, id=f"{w.id}-{copy}") for copy in range(count) for w in instance.workloads)
     return replace(instance, workloads=workloads, gpus=(replace(pool, count=(pool.count or 0) * count),))
@@ -116,7 +116,7 @@ def _copies(instance: Instance, count: int) -> Instance:
 
 @dataclass(frozen=True, slots=True)
 class TsNi(Ts):
-    """InSS-ni: the same, trained as if co-located workloads did not disturb each other."""
+    """Two-stage agent of InSS without interference (InSS-ni): trained as if co-located workloads did not interfere."""
 
     name: ClassVar[str] = "ts-ni"
     interference: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""``ts-hierarchy``: a trained top layer deals the workloads to groups of GPUs, TS decides inside (InSS Sec. 5.1)."""
+"""``ts-hierarchy``: a trained top layer assigns workloads to groups of GPUs, and TS decides inside (InSS Sec. 5.1)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,13 +13,13 @@ from rl.ts import Ts
 
 @dataclass(frozen=True, slots=True)
 class TsHierarchy(Ts):
-    """InSS's scheduler in three layers: where TS deals the workloads to groups evenly, here a trained layer does."""
+    """Three-layer agent of InSS: a trained top layer assigns workloads to groups; TS deals them evenly instead."""
 
     name: ClassVar[str] = "ts-hierarchy"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY})
     files: ClassVar[str] = "ts-hierarchy-*"
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
-        """Return the GPUs of the plan, and the positions of the workloads that have to be served and have no place."""
+        """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
         (best,) = decided(instance, policy, self.further, seed, deal_by=deal_in_layers)
         return best.gpus(), best.homeless

@@ -1,14 +1,14 @@
-"""TS, the two stages together: places first, then shares and batches (InSS Sec. 5, Alg. 1).
+"""TS with both stages: first the GPUs, then shares and batches (InSS Sec. 5, Alg. 1).
 
-The paper's parameters are the defaults of the two agents; what each does differently is said in its module, what the
-paper leaves open in ``rl.environment``, and what the states have besides its own in ``rl.states``. Here:
+The defaults of the two agents are the paper's parameters. Each agent's module lists its deviations. ``rl.environment``
+covers the points that the paper leaves open, and ``rl.states`` the additions to its states. Further deviations:
 
-- Under the objective ``goodput``, which the paper does not have, a workload may be put nowhere: one action more.
+- Under the objective ``goodput``, which the paper does not have, a workload may have no GPU: one action more.
 - Both agents learn from compressed rewards (``rl.environment.compressed``).
 - An actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is that of its workload
   alone.
-- Exploration of both stages, their entropy, noise and random actions, can fade in the course of the training.
-- A decision is made of many clusters at once.
+- Exploration of both stages (entropy, noise and random actions) can decay during training.
+- Decisions for many clusters are made at once.
 """
 
 from dataclasses import dataclass, fields
@@ -27,17 +27,17 @@ from rl.td3 import Td3, Td3Settings
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What TS decides in each of several clusters, and what it saw.
+    """Decisions of TS in several clusters, with the observed states.
 
     Attributes
     ----------
     gpu, units, batch
-        Of each workload, shape (clusters, workloads); GPU -1 where memory forbids every GPU.
+        GPU, share and batch of each workload, shape (clusters, workloads); GPU -1 if memory excludes every GPU.
     placement, safe
         State and safe actions of each workload's turn, shape (clusters, workloads, length of a state) and (clusters,
         workloads, places).
     allocation, action
-        State of each GPU and what was done there, shape (clusters, K, 3 I + 1) and (clusters, K, 2 I).
+        State and action of each GPU, shape (clusters, K, 3 I + 1) and (clusters, K, 2 I).
     """
 
     gpu: Ints
@@ -49,7 +49,7 @@ class Decision:
     action: Singles
 
     def rows(self, clusters: Ints) -> "Decision":
-        """Return what is decided in some of the clusters."""
+        """Return the decisions of some of the clusters."""
         return Decision(*(getattr(self, field.name)[clusters] for field in fields(self)))
 
 
@@ -59,15 +59,15 @@ class TwoStage:
     Parameters
     ----------
     cluster
-        What they schedule.
+        The workloads and the GPUs.
     sac, td3
         Parameters of the stages.
     seed
-        Of all randomness of both.
+        Seed of all randomness of both.
     device
-        Where they compute.
+        Device of the computation.
     shared
-        Whether the actors of the first stage have their critics in common.
+        Whether the actors of the first stage share their critics.
     """
 
     def __init__(
@@ -93,9 +93,10 @@ class TwoStage:
         Parameters
         ----------
         rates_rps, queued
-            Shape (clusters, workloads). A workload with a rate of 0 is not there: it gets no place.
+            Rates and queues, shape (clusters, workloads). A workload with a rate of 0 is absent and gets no GPU.
         spread
-            Of the drawing of places, see ``SacDiscrete.act``; one for all or of shape (clusters,).
+            Divisor of the logits when GPUs are drawn, see ``SacDiscrete.act``; one number for all or of shape
+            (clusters,).
         blurred
             Whether shares and batches are explored.
         """
@@ -107,7 +108,7 @@ class TwoStage:
         for i in range(workloads):  # lines 7-10
             state, possible = placing.state(i), placing.safe(i)
             anywhere = possible.any(axis=1) & (rates_rps[:, i] > 0.0)
-            # Where nothing is safe, nothing is done whatever is chosen.
+            # If no action is safe, the choice has no effect.
             possible |= ~possible.any(axis=1, keepdims=True)
             chosen = self.sac.act(i, torch.from_numpy(state), torch.from_numpy(possible), wide).numpy()
             placing.place(i, np.where(anywhere & (chosen < cluster.gpus), chosen, -1))
@@ -127,26 +128,26 @@ class TwoStage:
         )
 
     def explore(self, part: float) -> None:
-        """Explore by this part of what the settings say from now on."""
+        """Set the exploration to this fraction of the settings."""
         self.sac.exploration = self.td3.exploration = part
 
     def remember(self, decision: Decision, feedback: Feedback, following: Decision) -> None:
-        """Store what was done, what it brought, and what was seen next (Alg. 1, line 16)."""
+        """Store the decision, its results and the next observation (Alg. 1, line 16)."""
         reward = compressed(feedback.reward)
-        # Nowhere is the last action, where it is one.
+        # If workloads may have no GPU, that is the last action.
         action = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
         self.sac.replay.add(
             state=torch.from_numpy(decision.placement),
             safe=torch.from_numpy(decision.safe),
             action=torch.from_numpy(action),
-            # Of the cluster: who was placed first may be in the way of those who come after.
+            # Reward of the cluster: a workload placed early may block those that follow.
             reward=torch.from_numpy(np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1)),
             next_state=torch.from_numpy(following.placement),
             next_safe=torch.from_numpy(following.safe),
         )
         there = np.swapaxes(decision.gpu[:, :, None] == np.arange(self.cluster.gpus), 1, 2)
         on_gpu = there * reward[:, None, :]  # (clusters, K, I)
-        used = np.any(there, axis=2)  # of a GPU with nobody on it there is nothing to learn
+        used = np.any(there, axis=2)  # an empty GPU has nothing to learn from
         self.td3.replay.add(
             state=torch.from_numpy(decision.allocation[used]),
             action=torch.from_numpy(decision.action[used]),
@@ -155,29 +156,29 @@ class TwoStage:
         )
 
     def update(self) -> dict[str, float]:
-        """Let both stages learn from a mini-batch each (Alg. 1, lines 17 to 25); return their losses by name."""
+        """Update both stages with one mini-batch each (Alg. 1, lines 17 to 25); return their losses by name."""
         sac, td3 = self.sac.update(), self.td3.update()
         return {f"sac_{name}": loss for name, loss in sac.items()} | {f"td3_{name}": loss for name, loss in td3.items()}
 
     def reseed(self, seed: int) -> None:
-        """Begin all randomness anew."""
+        """Restart all random generators from ``seed``."""
         self._random.manual_seed(seed)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it takes to go on learning bit for bit."""
+        """Return the state for an exact resumption of learning."""
         return {"sac": self.sac.state_dict(), "td3": self.td3.state_dict(), "random": self._random.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a ``state_dict``."""
+        """Resume from a ``state_dict``."""
         self.sac.load_state_dict(state["sac"])
         self.td3.load_state_dict(state["td3"])
         self._random.set_state(state["random"])
 
     def policy(self) -> dict[str, Any]:
-        """Return the weights of both actors: all it takes to decide."""
+        """Return the weights of both actors, which suffice for decisions."""
         return {"sac": self.sac.actor.state_dict(), "td3": self.td3.actor.state_dict()}
 
     def load_policy(self, policy: dict[str, Any]) -> None:
-        """Decide as the agent whose ``policy`` this is."""
+        """Load the actors of another agent from its ``policy``."""
         self.sac.actor.load_state_dict(policy["sac"])
         self.td3.actor.load_state_dict(policy["td3"])

@@ -1,4 +1,4 @@
-"""Certified bounds from any duals and a bound on the worth of every pattern (Farley, Lagrange)."""
+"""Certified bounds from arbitrary duals and an upper bound on the worth of every pattern (Farley, Lagrange)."""
 
 import math
 
@@ -8,7 +8,7 @@ from instances import Instance
 from instances.arrays import Floats
 
 SAFETY = 1e-9
-"""Relative room for the rounding of the sums behind a bound."""
+"""Relative allowance for the rounding of the sums in a bound."""
 
 
 def cost_bound(
@@ -19,25 +19,25 @@ def cost_bound(
     count: Floats,
     least: Floats | float = 0.0,
 ) -> float:
-    """Lower bound on the cost of covering every workload.
+    """Return a lower bound on the cost of covering every workload.
 
-    For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible, so
-    ``f sum(pi) - sum(count_t sigma_t)`` bounds the cost; it is concave and piecewise linear in f, with its corners
-    where a type's ``f v_t`` meets its price. Types without a limit admit no ``sigma``. A GPU that has to be used costs
-    what its price exceeds ``f v_t`` by on top.
+    For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible. So ``f
+    sum(pi) - sum(count_t sigma_t)`` bounds the cost. The bound is concave and piecewise linear in f; its breakpoints
+    are where ``f v_t`` of a type equals its price. Types without a limit require ``sigma_t = 0``. Each GPU that must be
+    used adds ``max(0, price_t - f v_t)``.
 
     Parameters
     ----------
     workload_dual
-        ``pi``, shape (classes,); negative ones count as 0.
+        ``pi``, shape (classes,); negative values count as 0.
     copies
-        Workloads of each class.
+        Number of workloads of each class.
     best_worth
-        ``v_t``: no pattern of type t has a larger sum of duals, shape (types,).
+        ``v_t``: upper bound on the sum of duals of a pattern of type t, shape (types,).
     price, count
-        Of each type; ``inf`` for as many as needed.
+        Price and number of GPUs of each type; ``inf`` without a limit.
     least
-        GPUs of each type that have to be used.
+        GPUs of each type that must be used.
     """
     total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
     unlimited = np.isinf(count)
@@ -59,17 +59,16 @@ def cost_bound(
 
 
 def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count: Floats) -> float:
-    """Upper bound on what a bounded pool can serve: Lagrangian, for any duals of the coverage rows.
+    """Return a Lagrangian upper bound on the throughput of a bounded pool, for arbitrary duals of the coverage rows.
 
     Parameters
     ----------
     workload_dual
-        ``rho``, what a pattern is charged for holding a workload of each class; at least 0 unless every workload must
-        be placed.
+        ``rho``: charge on a pattern for each workload of the class; at least 0 unless every workload must be placed.
     copies, count
-        Workloads of each class, GPUs of each type.
+        Number of workloads of each class, and of GPUs of each type.
     best_worth
-        No pattern of type t is worth more than ``v_t`` after those charges.
+        Upper bound ``v_t`` on the worth of a pattern of type t after those charges.
     """
     if math.isinf(float(best_worth.max(initial=0.0))):
         return math.inf
@@ -78,5 +77,5 @@ def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count
 
 
 def most_served(instance: Instance) -> float:
-    """Upper bound on what any pool can serve: all that arrives, in requests per second."""
+    """Return an upper bound on the throughput of any pool: the sum of the rates, in requests per second."""
     return math.fsum(workload.rate_rps for workload in instance.workloads) * (1.0 + SAFETY)

@@ -1,12 +1,12 @@
-"""Boxes of total interference, and the least that every choice takes on a GPU inside each.
+"""Boxes of total interference, and the least share and demands of every choice in each box.
 
-The shares of a pattern depend on the totals C (L2) and P (power) of its whole GPU. Given N residents and
-``C >= C_lo, P >= P_lo``, every choice has a least share and least demands there; a pattern with totals in the box
+The shares of a pattern depend on the totals C (L2) and P (power) of its GPU. Given N residents and
+``C >= C_lo, P >= P_lo``, every choice has a least share and least demands. A pattern with totals in the box
 ``[C_lo, C_hi] x [P_lo, P_hi]`` then satisfies
 
     N residents,  sum of least shares <= share units,  sum of least C <= C_hi,  sum of least P <= P_hi.
 
-Here and in all that computes with boxes, "L2" is the one sum that stands for L2 and DRAM (``one_growth``).
+In all modules on boxes, "L2" means the one sum that represents L2 and DRAM (``one_growth``).
 """
 
 import math
@@ -25,16 +25,16 @@ from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
 MARGIN = 1e-9
-"""Relative slack by which every relaxed test errs on the side of a valid bound."""
+"""Relative tolerance of every relaxed test, towards a valid bound."""
 
 SLOWDOWN_STEP = 0.017
-"""Width of a power box: the fraction of the frequency lost across it."""
+"""Width of a power box as the fraction of the frequency lost across it."""
 
 GROWTH_STEP = 0.024
-"""Width of an L2 box: the growth of the active time across it."""
+"""Width of an L2 box as the growth of the active time across it."""
 
 LATE_S = 0.5
-"""Small instances take less than this for all their boxes: they have a bound, and go on from a start, however late."""
+"""Allowance past the deadline for computing the boxes. Small instances need less, so they always have a bound."""
 
 STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
@@ -51,14 +51,14 @@ class Box(NamedTuple):
 
 
 class Takes(NamedTuple):
-    """What each choice takes at least in each box.
+    """Least share and demands of each choice in each box.
 
     Attributes
     ----------
     box
         Residents, L2 floor and ceiling, power floor and ceiling, shape (boxes, 5).
     units
-        Least share; ``share_units + 1`` where the choice cannot be, shape (boxes, choices).
+        Least share; ``share_units + 1`` if the choice is infeasible in the box; shape (boxes, choices).
     l2, power
         Least demands, shape (boxes, choices).
     """
@@ -80,10 +80,10 @@ def least_share(
     l2_floor: float,
     power_floor: float,
 ) -> int:
-    """Least share from ``start_units`` up that is within ``limit_ms`` where at least the floors act on the whole GPU.
+    """Return the least share from ``start_units`` up that meets ``limit_ms`` with at least the floors on the whole GPU.
 
-    Where the time falls with the share (own L2 demand is part of the floor, own power too) halving finds it; otherwise
-    each share is tried.
+    If the time falls with the share (the floor includes the workload's own L2 demand and power), bisection finds it.
+    Otherwise each share is tried.
     """
     low = int(np.searchsorted(tables.permitted, start_units))
     high = len(tables.permitted)
@@ -102,7 +102,7 @@ def least_share(
 def least_takes(
     tables: Tables, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> None:
-    """Write each choice's least share and demands in ``box``, each the least over its batches."""
+    """Write each choice's least share and demands in ``box``; each is the minimum over the batches."""
     for k in range(len(choices.workload)):
         m = choices.model[k]
         units[k], l2[k], power[k] = tables.share_units + 1, np.inf, np.inf
@@ -127,7 +127,7 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
         w, m = choices.workload[k], choices.model[k]
         for o in range(choices.option[k], choices.option[k + 1]):
             b, u = choices.batch[o], tables.share_units
-            # What the sum leaves out may ask for any share.
+            # If the combined sum is not exact for the model, any share may be needed.
             if not open_ended and growth.exact[m]:
                 needed = least_share(
                     tables,
@@ -147,7 +147,7 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
 def reachable(
     growth: OneGrowth, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> bool:
-    """Whether patterns at least shares can be in ``box``, as far as the sums of the N extreme workloads tell."""
+    """Return whether ``box`` may hold patterns at least shares, by the sums of the N extreme workloads."""
     workloads, n = len(choices.first) - 1, box.residents
     if workloads < n:
         return False
@@ -172,7 +172,7 @@ def reachable(
 
 
 def grid(tables: Tables) -> tuple[list[float], list[float]]:
-    """Edges of the boxes along L2 and power: fine where interference changes the times, open at the end."""
+    """Return the box edges along L2 and power: fine where interference changes the times, open at the end."""
     growth = float(tables.alpha_l2.max())
     l2_edges = [0.0, *(np.arange(2, STEPS + 1) * GROWTH_STEP / growth)] if growth > 0.0 else [0.0]
     slope = -tables.throttle_per_w
@@ -182,12 +182,12 @@ def grid(tables: Tables) -> tuple[list[float], list[float]]:
 
 
 def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.inf) -> Takes:
-    """Return what every choice takes in every box that patterns at least shares can be in.
+    """Return the least share and demands of every choice in every box that may hold patterns at least shares.
 
     Raises
     ------
     TimeoutError
-        If it is ``LATE_S`` past ``deadline``, on the monotonic clock: without all boxes there is no bound.
+        If ``deadline`` on the clock has passed by ``LATE_S``: without all boxes there is no bound.
     """
     tables = growth.tables
     l2_edges, power_edges = grid(tables)
@@ -208,7 +208,7 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
                     boxes.append(box)
                     rows.append(row)
         if len(boxes) == before:
-            break  # a GPU that held more residents could also hold fewer
+            break  # a pattern of more residents stays feasible with fewer, so there is none
     return Takes(
         np.array(boxes, dtype=np.float64).reshape(len(boxes), 5),
         np.array([row[0] for row in rows], dtype=np.int16).reshape(len(rows), count),

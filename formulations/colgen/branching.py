@@ -1,7 +1,7 @@
 """Branch and price for ``cost``.
 
-Branches differ in the number of GPUs of a type, then in a pair of workloads that share a GPU or not (Ryan and Foster),
-then in a workload that is on GPUs of a type or not.
+A branch first fixes bounds on the number of GPUs of a type. The next rule is Ryan and Foster's: two workloads share a
+GPU or not. The last rule is whether a workload is on GPUs of a type or not.
 """
 
 import heapq
@@ -21,30 +21,30 @@ from formulations.colgen.spatial import CostGeneration
 from instances.arrays import Floats, Ints
 
 WHOLE = 1e-6
-"""Distance from a whole number below which a sum of weights is one."""
+"""Distance from an integer below which a sum of weights counts as an integer."""
 
 FIRST_TOLERANCE, LAST_TOLERANCE, FINER = 0.01, 1e-6, 0.01
 FIRST_NODES, LAST_NODES = 20_000, 20_000_000
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 200, 5
 
 MATE_BONUS = 1e-9
-"""Lets workloads into patterns that pay nothing: where they are somebody's mate, he is not there without them."""
+"""Bonus per workload that admits workloads of zero dual into patterns: a partner with a dual needs them there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What all plans below a node have in common.
+    """Node of the branch-and-bound tree: conditions that its plans share.
 
     Attributes
     ----------
     bound
-        None of them costs less.
+        Lower bound on the cost of its plans.
     least, most
-        GPUs of each type, shape (GPU types,).
+        Least and largest number of GPUs of each type, shape (GPU types,).
     barred
-        Classes of one workload each, and types that they are not on.
+        Pairs of a class with one workload and a GPU type that must not hold it.
     apart, together
-        Pairs of classes of one workload each.
+        Pairs of classes with one workload each that must not, or must, share a GPU.
     """
 
     bound: float
@@ -55,11 +55,11 @@ class Branch:
     together: tuple[tuple[int, int], ...] = ()
 
     def __lt__(self, other: "Branch") -> bool:
-        """The branch with the least bound comes first."""
+        """Order branches by bound."""
         return self.bound < other.bound
 
     def allows(self, pool: int, classes: set[int]) -> bool:
-        """Whether a GPU of a type with these classes may be in a plan."""
+        """Return whether the branch permits a GPU of the type with exactly these classes."""
         return not (
             any(a in classes and pool == t for a, t in self.barred)
             or any(a in classes and b in classes for a, b in self.apart)
@@ -67,7 +67,7 @@ class Branch:
         )
 
     def choices(self, pricer: Pricer, class_of: Ints) -> Choices:
-        """Return the choices of a pricer with pairs apart or together; ``class_of`` by position in the instance."""
+        """Return a pricer's choices with pairs apart or together; ``class_of`` is by position in the instance."""
         place = {int(class_of[w]): at for at, w in enumerate(pricer.workloads.tolist())}
         apart = pricer.choices.apart.copy()
         for a, b in self.apart:
@@ -83,14 +83,14 @@ class Branch:
 
 
 class Tree:
-    """Open branches, best first.
+    """Branch-and-bound tree: the open branches, explored best first.
 
     Parameters
     ----------
     generation
-        With its linear relaxation solved.
+        Column generation with its linear relaxation solved.
     enough
-        Whether a bound shows that no plan of interest is in a branch.
+        Function that returns whether a bound proves that a branch holds no plan of interest.
     """
 
     def __init__(self, generation: CostGeneration, enough: Callable[[float], bool]) -> None:
@@ -101,16 +101,16 @@ class Tree:
 
     @property
     def open(self) -> bool:
-        """Whether a branch is left that may hold a plan of interest."""
+        """Whether some open branch may hold a plan of interest."""
         return bool(self._open) and not self._enough(self.bound)
 
     @property
     def bound(self) -> float:
-        """No plan of interest costs less; infinite where there is none."""
+        """Lower bound on the cost of plans of interest; infinite if none can exist."""
         return self._open[0].bound if self._open else math.inf
 
     def step(self) -> bool:
-        """Explore the best branch; ``False`` if time ran out, or there is nothing to branch on."""
+        """Explore the best branch; return ``False`` if the time ran out or no branching rule applies."""
         branch = heapq.heappop(self._open)
         self.explored += 1
         bound, relaxation = self._solve(branch)
@@ -123,7 +123,7 @@ class Tree:
         return bool(children)
 
     def _solve(self, branch: Branch) -> tuple[float, Relaxation | None]:
-        """Solve the relaxation of a branch, until its bound is enough; no relaxation if time ran out before."""
+        """Solve the relaxation of a branch until its bound suffices; it is ``None`` if the time ran out before."""
         generation = self._generation
         master, bound = generation.master, branch.bound
         banned = [
@@ -186,7 +186,7 @@ class Tree:
         return float(cost_bound(dual, generation.copies, worth, generation.price, branch.most, branch.least))
 
     def _children(self, branch: Branch, relaxation: Relaxation) -> list[Branch]:
-        """Split a branch where its relaxation is not whole; nothing where none of the three tells."""
+        """Return the two children at a fractional part of the relaxation; none if no branching rule applies."""
         patterns, weight = self._generation.master.patterns, relaxation.weight
         used = np.zeros(len(branch.least))
         seats: dict[tuple[int, int], float] = defaultdict(float)
@@ -223,6 +223,6 @@ class Tree:
 
 
 def _most_broken(sums: dict[tuple[int, int], float]) -> tuple[int, int] | None:
-    """Return the key of the sum nearest to one half, or ``None`` if all are whole."""
+    """Return the key of the sum nearest to one half, or ``None`` if all sums are integers."""
     key = min(sums, key=lambda k: abs(sums[k] - 0.5), default=None)
     return key if key is not None and WHOLE < sums[key] < 1.0 - WHOLE else None

@@ -1,4 +1,4 @@
-"""The ways in which a workload can be served on one GPU, after dominance."""
+"""Rates and batches at which each workload can be served on one GPU type, after dominance."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,28 +15,28 @@ from instances.view import View
 
 
 class Choices(NamedTuple):
-    """Rates at which each workload can be served on one GPU type, each with the batches worth considering.
+    """Choices of the workloads on one GPU type: a choice is a rate, its options are the undominated batches.
 
-    The share is no part of a choice: it follows from who else is on the GPU.
+    A choice has no share: the share follows from the other residents of the GPU.
 
     Attributes
     ----------
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
     workload, model, rate_rps
-        Of each choice.
+        Workload, DNN model and rate of each choice.
     option
         Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
     batch, budget_ms, lower_units
-        Of each option: the batch, its latency budget and its least share alone.
+        Batch of each option, its latency budget and its least share alone.
     copy_of
-        The workload before, where it is identical to this one, else -1, shape (workloads,). Patterns take copies in
-        order.
+        The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
+        workloads in order (symmetry breaking).
     apart
-        Whether no pattern may hold both workloads, shape (workloads, workloads).
+        Whether branching forbids two workloads on one GPU, shape (workloads, workloads).
     mate_before, mate_after
-        The nearest workloads before and after that a pattern holds too if it holds this one; -1 and the number of
-        workloads where there is none, shape (workloads,).
+        Partners that branching forces onto the same GPU: the nearest one before (else -1) and after (else the number of
+        workloads), shape (workloads,).
     """
 
     first: Ints
@@ -63,12 +63,12 @@ def dominates(
     other_budget_ms: float,
     memory_binds: bool,
 ) -> bool:
-    """Whether a GPU stays feasible when a workload's batch ``other_batch`` is replaced by ``batch``.
+    """Return whether ``batch`` dominates ``other_batch``: a GPU stays feasible when it replaces the other.
 
-    For every share at which the other batch can run alone there must be a share, no larger, at which this one demands
-    no more L2, DRAM and power (and memory, where it can bind) and meets its budget wherever the other does. The last
-    holds if its budget is no smaller and its active time, alone and in company, is no larger relative to the budget:
-    the time test divided by the budget is then no harder in any of its terms.
+    For every share at which the other batch can run alone, some share must exist that is no larger. At that share,
+    ``batch`` demands no more L2, DRAM and power (and memory, if memory can bind) and meets its budget wherever the
+    other does. The last part holds if the budget is no smaller and the active time, alone and beside others, is no
+    larger relative to the budget. Then every term of the time test divided by the budget is no larger.
     """
     if budget_ms < other_budget_ms:
         return False
@@ -114,7 +114,7 @@ def _drop_dominated(tables: Tables, model: int, budget_ms: Floats, memory_binds:
 
 
 class _BatchTable(NamedTuple):
-    """Every batch of one workload, at the rate that suits it best of those worth the same; arrays are by batch."""
+    """Batches of one workload, each at the rate with the largest budget among rates of one step; indexed by batch."""
 
     position: int
     model: int
@@ -139,7 +139,7 @@ def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _Bat
 
 
 def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
-    """Whether some set of workloads fits into the shares alone but perhaps not into memory (fractional knapsack)."""
+    """Return whether some set of workloads may fit by shares but not by memory (fractional knapsack)."""
     memory: dict[int, float] = {}
     units: dict[int, int] = {}
     for s in served:
@@ -158,20 +158,20 @@ def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
 
 
 def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rates]) -> Choices:
-    """List the rates of ``workloads`` and the undominated batches for each.
+    """List the choices of ``workloads``: their rates, and the undominated batches for each.
 
-    A batch is listed at one of the rates that are worth the same only: where its budget is largest.
+    Among rates of the same step, a batch is listed only at the rate with the largest budget.
 
     Parameters
     ----------
     view
-        The instance from one GPU type.
+        The instance as seen from one GPU type.
     workloads
-        Positions in the instance, in the order in which patterns take them.
+        Positions in the instance, in the order in which patterns list them.
     copy_of
         See ``Choices``.
     rates
-        What each workload may be planned for, in the order of the instance.
+        Rates that each workload may be planned for, in the order of the instance.
     """
     served = [
         _served(view, position, w, rates[w].rate_rps[rates[w].step == step])

@@ -1,8 +1,8 @@
-"""The clock of column generation: time or, under a work limit, work in the place of time.
+"""Clock of column generation: time, or under a work limit the work done.
 
-Column generation divides what is left between patterns, bound and whole GPUs, and does so often. Under a work limit it
-reads a clock that counted work turns: the same run divides alike on a busy machine and on a quiet one. The unit is a
-node of a pricing search. Everything else that takes long counts as so many nodes as take about as long.
+Column generation often divides the remaining time between patterns, bound and integer solutions. Under a work limit it
+reads a clock that converts work to seconds, so a run divides it alike on a busy and on a quiet machine. The unit of
+work is a node of a pricing search. Other long operations count as the number of nodes that take about as long.
 """
 
 import time
@@ -14,26 +14,26 @@ from dataclasses import dataclass, fields, replace
 from bench.api import Run
 
 NODES_PER_S = 300_000
-"""Work of a second on the clock: about what a core does, and no more."""
+"""Work per second of the clock: about the speed of one core."""
 
 CELLS_PER_NODE = 5_000
-"""Entries of a completion table that are filled in the time of a node."""
+"""Entries of a completion table that are filled in the time of one node."""
 
 ENTRIES_PER_NODE = 500
-"""Rows and columns of a linear programme that an iteration of the simplex method goes through in the time of a node."""
+"""Rows plus columns that a simplex iteration processes in the time of one node."""
 
 RELAXATION_NODES = 100
-"""What a linear programme takes besides its iterations."""
+"""Work of solving a linear program besides its iterations, in nodes."""
 
 WHOLE_NODES_PER_S = 20
-"""Branch-and-bound nodes of a restricted master over whole GPUs in a second."""
+"""Branch-and-bound nodes per second of an integer restricted master."""
 
 OVER_S = 1e9
-"""How far the clock jumps when the time itself is over."""
+"""Jump of the clock once the wall-clock time is over."""
 
 
 class _Work:
-    """Work done, and the time at which it has to end all the same."""
+    """Work done, and the wall-clock deadline."""
 
     def __init__(self, time_is_over_at: float, limited: bool) -> None:
         self.nodes = 0.0
@@ -42,11 +42,11 @@ class _Work:
 
     @property
     def time_left_s(self) -> float:
-        """Return the seconds until the time itself is over."""
+        """Return the seconds until the wall-clock deadline."""
         return self._time_is_over_at - time.monotonic()
 
     def now(self) -> float:
-        """Return the seconds that the work stands for."""
+        """Return the work done, converted to seconds."""
         over_s = 0.0 if self.time_left_s > 0.0 else OVER_S
         return self.nodes / NODES_PER_S + over_s
 
@@ -56,7 +56,7 @@ _WORK: ContextVar[_Work | None] = ContextVar("work", default=None)
 
 @dataclass(frozen=True, slots=True)
 class _WorkRun(Run):
-    """Terms whose deadline is read from the clock of work."""
+    """Run whose deadline is read from the clock of work."""
 
     @property
     def remaining_s(self) -> float:
@@ -66,7 +66,7 @@ class _WorkRun(Run):
 
 @contextmanager
 def clocked(run: Run) -> Iterator[Run]:
-    """Yield the terms by which column generation runs: ``run`` itself, or one whose deadline is an amount of work."""
+    """Yield the run for column generation: ``run`` itself, or one whose deadline is an amount of work."""
     token = _WORK.set(_Work(run.deadline, run.work_limit is not None))
     try:
         if run.work_limit is None:
@@ -79,13 +79,13 @@ def clocked(run: Run) -> Iterator[Run]:
 
 
 def alone(run: Run, deadline: float | None = None) -> Run:
-    """Return the terms of a part that nobody listens to and that starts from nothing."""
+    """Return a copy of the run for a subproblem: without a listener and without a start plan."""
     deadline = run.deadline if deadline is None else deadline
     return replace(run, deadline=deadline, start=None, listener=lambda plan, bound: None)
 
 
 def now() -> float:
-    """Return the seconds on the clock: ``time.monotonic()``, or those that the work so far stands for."""
+    """Return the seconds on the clock: ``time.monotonic()``, or the work done converted to seconds."""
     work = _WORK.get()
     return work.now() if work is not None and work.limited else time.monotonic()
 
@@ -98,7 +98,7 @@ def spend(nodes: float) -> None:
 
 
 def whole_limits(limit_s: float) -> dict[str, float | int]:
-    """Return options of HiGHS that let it branch for ``limit_s`` on the clock, or a little less."""
+    """Return HiGHS options that limit branch-and-bound to about ``limit_s`` on the clock."""
     work = _WORK.get()
     if work is None or not work.limited:
         return {"time_limit": float(max(limit_s, 0.01))}
@@ -107,6 +107,6 @@ def whole_limits(limit_s: float) -> dict[str, float | int]:
 
 
 def work_done() -> float:
-    """Return the work so far, in nodes of a pricing search."""
+    """Return the work done, in nodes of a pricing search."""
     work = _WORK.get()
     return 0.0 if work is None else work.nodes

@@ -1,4 +1,4 @@
-"""Column generation: the linear relaxation over all patterns, with a certified bound at every step."""
+"""Column generation: the linear relaxation over all patterns, with a certified bound after every iteration."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 
 WEAKEST_PULL = 0.2
-"""Weight of the best bound's duals below which they are dropped."""
+"""Weight of the stabilisation centre below which it becomes zero."""
 
 
 COVER_ROOM = 1e-10
-"""Relative room for the rounding of sums of parts of workloads."""
+"""Relative tolerance for the rounding of sums of fractions of workloads."""
 
 CLOSING_ROOM = 1e-6
-"""Relative room for rounding when patterns are told apart by their reduced costs."""
+"""Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
 
 
 @dataclass(slots=True)
@@ -36,27 +36,27 @@ class GenerationCounts:
 
 
 class Generation:
-    """Master and pricers of one instance; one subclass for each objective.
+    """Restricted master and pricing problems of one instance; one subclass per objective.
 
     Parameters
     ----------
     instance
-        What is to be placed.
+        The instance to solve.
     run
-        Its terms.
+        Limits of the run.
     """
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPATIAL
-    """Of all the plans that the bound holds for."""
+    """Class of the plans that the bound covers."""
 
     first_tolerance, last_tolerance = 0.02, 1e-6
-    """A pattern is looked for when it gains at least this fraction of a GPU's worth; halved whenever none does."""
+    """Fraction of a GPU's worth by which a pattern must gain; halved whenever pricing finds no such pattern."""
 
     diving_tolerance: float | None = 1e-3
-    """Of the pricing between two steps of diving; ``None`` to dive among the known patterns only."""
+    """Tolerance of pricing between two steps of diving; ``None`` to dive among the known patterns only."""
 
     first_pull = 0.7
-    """Weight of the best bound's duals against the master's own."""
+    """Initial weight of the stabilisation centre's duals against the master's own (Wentges' smoothing)."""
 
     first_node_limit = 2_000
     last_node_limit = 200_000_000
@@ -76,66 +76,67 @@ class Generation:
         self.bound = self.trivial_bound
         self.tally = GenerationCounts()
 
-    # What an objective decides ----------------------------------------------------------------------------------
+    # Parts that depend on the objective ------------------------------------------------------------------------
 
     @property
     def trivial_bound(self) -> float:
-        """The bound before anything is known."""
+        """Bound before the first iteration."""
         raise NotImplementedError
 
     def cover(self) -> Covering:
-        """What the master asks for."""
+        """Return the rows of the master."""
         raise NotImplementedError
 
     def cost_of(self, pattern: Pattern) -> float:
-        """Cost of a pattern in the minimised master."""
+        """Return the cost of a pattern in the minimised master."""
         raise NotImplementedError
 
     def seed(self) -> None:
-        """Give the master patterns to start from."""
+        """Add the initial patterns to the master."""
         raise NotImplementedError
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
-        """Look, on every GPU type, for patterns that gain at the given duals by more than the tolerance."""
+        """Solve the pricing problem of every GPU type: find patterns that gain more than the tolerance."""
         raise NotImplementedError
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Bound on the objective from duals and a bound on the worth of every pattern at them."""
+        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
         raise NotImplementedError
 
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Worth above which a pattern of a pool gains: what its GPU costs and its pool charges, and the tolerance."""
+        """Return the worth above which a pattern gains: price of its GPU, minus the pool's dual, plus the tolerance."""
         raise NotImplementedError
 
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
-        """Every pattern of a pool whose reduced cost is at most ``slack``; ``None`` if some are missing."""
+        """Return every pattern of a pool with a reduced cost of at most ``slack``; ``None`` if some are missing."""
         raise NotImplementedError
 
-    # What they share --------------------------------------------------------------------------------------------
+    # Parts that all objectives share ---------------------------------------------------------------------------
 
     @property
     def minimised(self) -> bool:
-        """Whether the instance's own objective is minimised, as the master's always is."""
+        """Whether the instance's own objective is minimised; the master's always is."""
         return self.instance.objective.minimised
 
     def add(self, patterns: list[Pattern]) -> int:
-        """Add patterns to the master; how many were new, or of lower cost than known."""
+        """Add patterns to the master; return how many were new or became much cheaper."""
         return sum(self.master.add(p, self.cost_of(p), self.amounts(p)) for p in patterns)
 
     def amounts(self, pattern: Pattern) -> Floats:
-        """How many workloads of each class a pattern covers, shape (classes,)."""
+        """Return the number of workloads of each class that a pattern covers, shape (classes,)."""
         held = np.bincount([self.class_of[w] for w, _, _ in pattern.members], minlength=len(self.copies))
         return held.astype(np.float64)
 
     def obstacle(self) -> str:
-        """One line on why no plan exists, as far as the first patterns tell; empty if one may."""
+        """Return a one-line reason why no plan exists, judged from the initial patterns; empty if a plan may exist."""
         return ""
 
     def solve(self, finished: Callable[[], bool]) -> None:
-        """Generate patterns until none gains, time is up or ``finished()`` says that the bound is good enough.
+        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough.
 
-        Duals are pulled towards those of the best bound so far (Wentges' smoothing): far from the end the master's own
-        duals jump. When the pulled duals ask for nothing that gains at the master's own, the pull is weakened.
+        Pricing uses the master's duals smoothed towards the stabilisation centre, the duals of the best bound
+        (Wentges). Far from the end the master's own duals oscillate. If smoothed pricing finds no pattern that gains at
+        the master's own duals, the weight of the centre is halved.
         """
         tolerance, node_limit, pull = self.first_tolerance, self.first_node_limit, self.first_pull
         while self.run.remaining_s > 0.0:
@@ -165,7 +166,7 @@ class Generation:
                 return
 
     def starts(self) -> list[list[Pattern]]:
-        """Whole plans to begin with, as patterns that the master knows: the one handed over, if it is any good."""
+        """Return initial solutions as lists of known patterns: the given start plan, if it is usable."""
         if self.run.start is None:
             return []
         patterns = [self._pattern_of(gpu) for gpu in self.run.start.gpus if gpu.gpulets]
@@ -174,7 +175,7 @@ class Generation:
         return [known] if len(known) == len(patterns) and self.complete(known) else []
 
     def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
-        """Contents of a placed GPU as a pattern, or ``None`` if it is none of this class or does not fit."""
+        """Return the content of a placed GPU as a pattern, or ``None`` if it is infeasible or not of the plan class."""
         index = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
         where = self.instance.workload_index
         if gpu.type not in index or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
@@ -189,18 +190,18 @@ class Generation:
         return self.pattern_if_feasible(index[gpu.type], members)
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
-        """Return the pattern of these members, or ``None`` if they do not fit on one GPU or break the objective."""
+        """Return the pattern of these members, or ``None`` if they do not fit on one GPU or violate the objective."""
         residents = [Resident(*member) for member in members]
         return Pattern(pool, members) if fit_gpu(self.views[pool], residents) is not None else None
 
     def placed(self, pattern: Pattern, residents: list[Resident]) -> PlacedGpu | None:
-        """Return a GPU with the contents of a pattern, or what is left of them."""
+        """Return a GPU with the remaining residents of a pattern."""
         return fit_gpu(self.views[pattern.pool], residents)
 
     def dual_value(self, relaxation: Relaxation) -> float:
-        """Value of the master's dual at a solution's duals: like the relaxation's own, but no rounding makes it higher.
+        """Return the value of the master's dual at a solution's duals: the relaxation's, rounded safely.
 
-        A coverage dual above the cost of an artificial column counts for that cost only.
+        A coverage dual above the cost of an artificial column counts as that cost.
         """
         workload = np.minimum(relaxation.workload_dual, self.asked.artificial_cost)
         limited = np.isfinite(self.count)
@@ -208,24 +209,25 @@ class Generation:
         return min(relaxation.value, math.fsum(terms))
 
     def complete(self, patterns: list[Pattern]) -> bool:
-        """Whether these patterns together are a plan: everyone covered as asked, the pools large enough."""
+        """Return whether these patterns form a plan: every class covered as required, within the pools."""
         covered = np.sum([self.amounts(p) for p in patterns], axis=0) if patterns else np.zeros_like(self.copies)
         used = np.bincount([p.pool for p in patterns], minlength=len(self.count)).astype(np.float64)
         least = self.asked.least * (1.0 - COVER_ROOM)
         return bool(np.all(covered >= least) and np.all(covered <= self.asked.most) and np.all(used <= self.count))
 
     def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
-        """Make a plan of a solution of the master.
+        """Turn a solution of the master into a plan.
 
         Parameters
         ----------
         counts
-            GPUs by pattern.
+            Number of GPUs by pattern.
 
         Returns
         -------
         tuple or None
-            Its value, as the master counts it, and the plan; ``None`` if it is none after all: solvers round.
+            The value in the master, and the plan; ``None`` if the solution is infeasible because of the solver's
+            rounding.
         """
         patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
         if not self.complete(patterns):
@@ -246,7 +248,7 @@ class Generation:
         return any(self.reduced_cost(pattern, relaxation) < -1e-9 for pattern in priced.patterns)
 
     def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
-        """What a pattern costs beyond what its workloads and its pool pay for it."""
+        """Return the reduced cost: the pattern's cost minus the duals of its workloads and its pool."""
         paid = float(relaxation.workload_dual @ self.amounts(pattern))
         return self.cost_of(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
 
@@ -256,10 +258,10 @@ class Generation:
             self.bound, self.centre = found, duals
 
     def complete_below(self, worst: float) -> bool:
-        """Add every pattern that plans of at most this cost, as the master counts it, hold; whether that was possible.
+        """Add every pattern that a plan of master cost at most ``worst`` can hold; return whether all were found.
 
-        A plan costs what the relaxation does and the reduced costs of its patterns. Once none is negative, none may
-        exceed what the plan costs more than the relaxation.
+        A plan costs the relaxation's value plus the reduced costs of its patterns. If none is negative, each is at most
+        the difference between the plan's cost and the relaxation's value.
         """
         gains = True
         while gains:
@@ -272,7 +274,7 @@ class Generation:
                 if found is None:
                     return False
                 changed = [pattern for pattern in found if self.add([pattern])]
-                # As many patterns of negative reduced cost as there are workloads still fit into the room.
+                # A plan has at most one pattern per workload: smaller reduced costs sum to at most the tolerance.
                 gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in changed)
         return True
 
@@ -283,9 +285,9 @@ def identical_workloads(instance: Instance) -> tuple[Ints, Ints, Ints]:
     Returns
     -------
     order
-        Positions in the instance with identical workloads side by side, shape (workloads,).
+        Positions in the instance with identical workloads adjacent, shape (workloads,).
     copy_of
-        For each place in ``order`` the place before if identical, else -1.
+        For each place in ``order`` the preceding place if its workload is identical, else -1.
     class_of
         Class of each workload, by position in the instance.
     """

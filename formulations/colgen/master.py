@@ -1,4 +1,4 @@
-"""The restricted master: which patterns, how many GPUs of each, over the patterns known so far."""
+"""Restricted master: the number of GPUs of each known pattern."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,24 +14,24 @@ from formulations.colgen.pricer import Pattern
 from instances.arrays import Floats
 
 MUCH = 1e-6
-"""Relative change of a cost that calls for another look at the relaxation."""
+"""Relative decrease of a pattern's cost above which the relaxation is solved again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """Solution of the linear relaxation.
+    """Solution of the linear relaxation of the restricted master.
 
     Attributes
     ----------
     value
-        Of the minimised objective.
+        Value of the minimised objective.
     workload_dual
-        Of each coverage row, shape (classes,).
+        Dual of each coverage row, shape (classes,).
     pool_dual
-        Of each pool row, shape (GPU types,); at most 0, and 0 for types without a limit, unless ``restrict`` demands
-        some of them.
+        Dual of each pool row, shape (GPU types,). It is at most 0, and 0 for types without a limit, unless ``restrict``
+        demands some GPUs of the type.
     weight
-        Of each pattern, in the order they were added.
+        Weight of each pattern, in the order of addition.
     """
 
     value: float
@@ -42,20 +42,20 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """What the master asks for.
+    """Rows of the master: demands for coverage and the size of the pools.
 
     Attributes
     ----------
     class_of
         Class of identical workloads that each workload belongs to, shape (workloads,).
     least, most
-        How many patterns must and may hold each class, shape (classes,).
+        Least and largest number of patterns that hold each class, shape (classes,).
     pool_count
-        GPUs of each type, ``inf`` for as many as needed, shape (GPU types,).
+        GPUs of each type, ``inf`` without a limit, shape (GPU types,).
     artificial_cost
         Cost of leaving a workload uncovered; far above any real cost.
     surplus_cost
-        Cost of covering a workload of each class once more than ``most``, shape (classes,); ``None``: not possible.
+        Cost of covering a class once more than ``most``, shape (classes,); ``None`` forbids it.
     """
 
     class_of: NDArray[np.int64]
@@ -67,11 +67,11 @@ class Covering:
 
 
 class Master:
-    """Columns are patterns, rows are classes of workloads and pools of GPUs; the objective is minimised."""
+    """Restricted master: columns are patterns, rows are classes of workloads and pools of GPUs; a minimisation."""
 
     def __init__(self, cover: Covering, threads: int) -> None:
 
-        # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
+        # HiGHS keeps its thread pool between solvers and cannot solve with another number of threads.
         highspy.Highs.resetGlobalScheduler(True)
         self._cover = cover
         self._pool_least = np.zeros(len(cover.pool_count))
@@ -105,20 +105,20 @@ class Master:
 
     @staticmethod
     def _count_work(solver: Any) -> None:
-        """Count the iterations that HiGHS has just made."""
+        """Count the simplex iterations of the last solve as work."""
         entries = solver.getNumRow() + solver.getNumCol()
         iterations = max(0, int(solver.getInfo().simplex_iteration_count))
         spend(RELAXATION_NODES + iterations * entries / ENTRIES_PER_NODE)
 
     def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
-        """Add a pattern, or lower the cost of one that is known; whether it was new, or that changed much.
+        """Add a pattern, or lower the cost of a known one; return whether it was new or became much cheaper.
 
         Parameters
         ----------
         pattern, cost
-            What is added.
+            The pattern and its cost.
         amounts
-            How many workloads of each class it covers, shape (classes,).
+            Number of workloads of each class that it covers, shape (classes,).
         """
         known = self._known.get(pattern)
         if known is not None:
@@ -137,18 +137,18 @@ class Master:
         return True
 
     def counts(self, patterns: Iterable[Pattern]) -> dict[int, int]:
-        """How often each pattern occurs, by its number; all of them must have been added."""
+        """Return the number of occurrences of each pattern by index; all patterns must have been added."""
         return dict(Counter(self._known[pattern] for pattern in patterns))
 
     def relax(self) -> Relaxation:
-        """Solve the linear relaxation, warm from the last basis."""
+        """Solve the linear relaxation, warm-started from the last basis."""
         if self._solver.run() == highspy.HighsStatus.kError:
             raise RuntimeError("HiGHS cannot solve the restricted master")
         self._count_work(self._solver)
         solution = self._solver.getSolution()
         dual = np.array(solution.row_dual)
         classes = len(self._cover.least)
-        # Signs that only rounding can produce would make a bound invalid.
+        # Duals with an infeasible sign stem from rounding and would make a bound invalid.
         workload_dual = np.where(np.isinf(self._cover.most), np.maximum(dual[:classes], 0.0), dual[:classes])
         workload_dual = np.where(np.isinf(self._cover.least), np.minimum(workload_dual, 0.0), workload_dual)
         pool_dual = dual[classes:]
@@ -160,11 +160,11 @@ class Master:
         )
 
     def complete(self) -> bool:
-        """Whether the last relaxation leaves no workload uncovered."""
+        """Return whether the last relaxation covers every workload."""
         return bool(np.all(np.array(self._solver.getSolution().col_value)[: self._artificial] < 1e-6))
 
     def restrict(self, banned: Iterable[int], pool_least: Floats, pool_most: Floats) -> None:
-        """Allow all patterns but ``banned`` ones, and so many GPUs of each type (branching)."""
+        """Forbid the ``banned`` patterns and bound the number of GPUs of each type (branching)."""
         columns = np.arange(self._first, self._first + len(self.patterns), dtype=np.int32)
         most = np.full(len(columns), np.inf)
         most[list(banned)] = 0.0
@@ -179,29 +179,29 @@ class Master:
         self._solver.changeColBounds(self._first + column, count, np.inf)
 
     def release(self, column: int) -> None:
-        """Take back what ``fix`` demanded."""
+        """Undo ``fix``."""
         self._solver.changeColBounds(self._first + column, 0.0, np.inf)
 
     def integer(
         self, time_limit_s: float, threads: int, seed: int, start: dict[int, float] | None, stop_at: float
     ) -> tuple[dict[int, int] | None, bool]:
-        """Solve over whole GPUs with the patterns known so far.
+        """Solve the restricted master with integer numbers of GPUs.
 
         Parameters
         ----------
         time_limit_s, threads, seed
-            Of the solver.
+            Options of the solver.
         start
-            A known solution as counts by pattern.
+            A known solution: number of GPUs by pattern.
         stop_at
-            A value that is known to be optimal: the solver stops once it is reached.
+            A value that is known to be optimal; the solver stops there.
 
         Returns
         -------
         counts : dict or None
-            GPUs of each pattern used, or ``None`` without a solution that covers everything.
+            GPUs of each pattern used, or ``None`` if no solution covers every required workload.
         proven : bool
-            Whether no other choice of the known patterns is better, or covers everything.
+            Whether the solution is optimal for the known patterns, or they cannot cover every required workload.
         """
         solver = highspy.Highs()
         self._set(

@@ -1,9 +1,9 @@
-"""L2 and DRAM contention as one sum: what the relaxations of colgen compute with.
+"""L2 and DRAM contention combined into one sum, for the relaxations of ``colgen``.
 
-A batch beside others takes ``1 + a_l2 C + a_dram D`` times as long, and boxes have one axis for both. With weights
-``v + w = 1`` and ``a = min(a_l2 / v, a_dram / w)`` it takes at least ``1 + a (v C + w D)`` times as long. That is no
-relaxation at all where every model's growths stand in the ratio v : w, as they do wherever one pair of growths was
-fitted for a whole GPU type.
+Beside others a batch takes ``1 + a_l2 C + a_dram D`` times as long. The boxes have one axis for both demands. With
+weights ``v + w = 1`` and ``a = min(a_l2 / v, a_dram / w)`` the factor is at least ``1 + a (v C + w D)``. The two are
+equal if every model's growths have the ratio v : w. This is the case if one pair of growths was fitted for a whole GPU
+type.
 """
 
 from typing import NamedTuple
@@ -15,19 +15,19 @@ from instances.arrays import Floats
 from instances.tables import Tables
 
 SAME_RATIO = 1e-12
-"""Relative difference of growths that stems from rounding."""
+"""Relative difference of growths that is attributed to rounding."""
 
 
 class OneGrowth(NamedTuple):
-    """Tables in which all contention that counts is in the L2 columns.
+    """Tables with all contention in the L2 columns.
 
     Attributes
     ----------
     tables
-        ``l2_pct`` is the weighted sum and ``alpha_l2`` the growth in it; there is no growth in DRAM. Times are at most
+        ``l2_pct`` is the weighted sum, ``alpha_l2`` the growth in it, and the growth in DRAM is zero. Times are at most
         those of the original tables.
     exact
-        Whether times of each model are the same, up to rounding, shape (models,).
+        Whether the times of each model equal the original ones up to rounding, shape (models,).
     """
 
     tables: Tables
@@ -35,12 +35,12 @@ class OneGrowth(NamedTuple):
 
 
 def one_growth(tables: Tables) -> OneGrowth:
-    """Weigh L2 and DRAM so that the models grow the most on the whole.
+    """Weight L2 and DRAM such that the models' total growth is largest.
 
     Parameters
     ----------
     tables
-        Of a GPU type on which no growth is negative.
+        Tables of a GPU type without negative growths.
     """
     both = tables.alpha_l2 + tables.alpha_dram
     dram_weights = np.unique(np.append(tables.alpha_dram[both > 0.0] / both[both > 0.0], 0.0))
@@ -57,7 +57,7 @@ def one_growth(tables: Tables) -> OneGrowth:
 
 
 def _growths(tables: Tables, dram_weight: float) -> Floats:
-    """Return the largest growths in the weighted sum that no model's own growths fall below, shape (models,)."""
+    """Return the largest growth in the weighted sum that is valid for each model, shape (models,)."""
     if dram_weight == 0.0:
         return tables.alpha_l2
     of_dram = tables.alpha_dram / dram_weight

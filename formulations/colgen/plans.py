@@ -1,4 +1,4 @@
-"""Plan from patterns, in which every workload has one place."""
+"""Conversion of patterns to a plan in which every workload is placed once."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
@@ -17,18 +17,18 @@ def plan_of(
     patterns: Iterable[Pattern],
     placed: Callable[[Pattern, list[Resident]], PlacedGpu | None],
 ) -> Plan:
-    """Build the plan of these patterns, one GPU each; a workload covered twice is placed once.
+    """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once.
 
     Parameters
     ----------
     instance
-        Its name.
+        Name of the instance.
     class_of
         Class of identical workloads that each workload belongs to, shape (workloads,).
     patterns
-        Whose members stand for anyone of their class.
+        Patterns of the solution; a member stands for any workload of its class.
     placed
-        Makes a GPU of a pattern, or of what is left of its members.
+        Function that makes a GPU from a pattern and its remaining residents.
     """
     waiting: dict[int, deque[int]] = defaultdict(deque)
     for workload, group in enumerate(class_of):

@@ -1,4 +1,4 @@
-"""Exact pricing on one GPU type: the patterns worth adding to the master, or the proof that there are none."""
+"""Exact pricing on one GPU type: patterns to add to the master, or a proof that none exists."""
 
 import math
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from instances.view import View
 MULTIPLIER_ROUNDS = 12
 
 BOXES_PER_CALL = 64
-"""Boxes searched between two looks at the clock."""
+"""Boxes searched between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Contents of one GPU.
+    """Content of one GPU.
 
     Attributes
     ----------
@@ -46,13 +46,13 @@ class Priced:
     Attributes
     ----------
     bound
-        No pattern is worth more; infinite if boxes were left out.
+        Upper bound on the worth of every pattern; infinite if boxes were skipped.
     patterns
-        Found, worth more than the threshold.
+        Patterns found that are worth more than the threshold.
     nodes
-        Visited.
+        Number of nodes visited.
     cut_short
-        Whether a limit kept some box from being searched to its end.
+        Whether a limit stopped the search of some box.
     """
 
     bound: float
@@ -79,7 +79,7 @@ def _search_boxes(
     found: Found,
     bounds: Floats,
 ) -> int:
-    """Search boxes in ``order`` until ``found`` is full; writes each box's bound, returns the nodes visited."""
+    """Search boxes in ``order`` until ``found`` is full; write each box's bound and return the nodes visited."""
     total_nodes = 0
     paid = profit + bonus
     for i in order:
@@ -109,20 +109,20 @@ def _search_boxes(
 
 
 class Pricer:
-    """Exact pricing on one GPU type; keeps boxes, multipliers and buffers between calls.
+    """Exact pricing on one GPU type; boxes, multipliers and buffers are kept between calls.
 
     Parameters
     ----------
     view
-        The instance from the GPU type.
+        The instance as seen from the GPU type.
     pool
         Index of the type in the instance's pool.
     workloads, copy_of
         Positions in the instance in pattern order; see ``Choices``.
     rates
-        What each workload may be planned for, in the order of the instance.
+        Rates that each workload may be planned for, in the order of the instance.
     deadline
-        See ``reachable_takes``, which takes seconds for thousands of choices.
+        Deadline of ``reachable_takes``, which takes seconds for thousands of choices.
     """
 
     def __init__(
@@ -167,20 +167,21 @@ class Pricer:
         Parameters
         ----------
         profit
-            Of each choice of ``self.choices``.
+            Profit of each choice of ``self.choices``.
         threshold
             At least 0, or ``-bonus``.
         node_limit, pattern_limit
-            Per box.
+            Limits per box.
         stop_after
-            Patterns in all; once reached, the other boxes are left out and the bound is infinite.
+            Limit on the patterns of all boxes. Once it is reached, the other boxes are skipped and the bound is
+            infinite.
         deadline
-            value of ``clock.now()`` at which the boxes left are left out.
+            Value of ``clock.now()`` after which the remaining boxes are skipped.
         bonus
-            Residents whose profit and ``bonus`` together are not above 0 are left out: a pattern is worth no less
-            without them. It does not count otherwise.
+            Added to the profit of each resident to decide which residents to leave out: those whose sum is not above 0.
+            The pattern without them is worth at least as much. The bonus does not count as worth.
         choices
-            Its own, with workloads apart or mates of each other.
+            The pricer's own choices with the pairs of a branch apart or together; ``None`` for no branching.
         """
         choices = self.choices if choices is None else choices
         most = max(self.most_residents, 1)
@@ -192,7 +193,7 @@ class Pricer:
             np.zeros(stop_after),
         )
         bounds = np.full(len(self.takes.box), np.inf)
-        # The boxes with the most to gain last time come first.
+        # Boxes with the largest excess over the threshold in the last call come first.
         order = np.argsort(-self._heat, kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
         for part in np.array_split(order, max(1, len(order) // BOXES_PER_CALL)):

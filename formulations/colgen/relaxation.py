@@ -1,4 +1,4 @@
-"""Bound the worth of a GPU in one box: ceilings by multipliers, shares and residents by dynamic programming."""
+"""Relaxation of the pricing problem in one box: multipliers for the ceilings, dynamic programming for the rest."""
 
 import numpy as np
 from numba import njit
@@ -8,7 +8,7 @@ from formulations.colgen.boxes import MARGIN
 from instances.arrays import Floats, Ints
 
 L2_SCALE, POWER_SCALE = 10.0, 50.0
-"""Percent and watts that weigh the same in a multiplier step."""
+"""Percent and watts that have equal weight in a multiplier step."""
 
 
 @njit(cache=True)
@@ -21,18 +21,18 @@ def completion_table(
     capacity: int,
     table: Floats,
 ) -> None:
-    """Fill ``table[w, n, s]``: the most worth of exactly n of the workloads w.. within s units, -inf if there is none.
+    """Fill ``table[w, n, s]``: the largest worth of exactly n of the workloads w, w + 1, ... within s units, or -inf.
 
     Parameters
     ----------
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``.
     units, worth, usable
-        Of each choice; unusable ones are left out.
+        Share, worth and usability of each choice; choices that are not usable are left out.
     residents, capacity
-        Largest n and s.
+        Largest values of n and s.
     table
-        Written, shape (workloads + 1, at least residents + 1, capacity + 1).
+        Output, shape (workloads + 1, at least residents + 1, capacity + 1).
     """
     workloads = len(first) - 1
     table[workloads, 0, :] = 0.0
@@ -61,7 +61,7 @@ def best_of_table(
     table: Floats,
     chosen: Ints,
 ) -> None:
-    """Write the choices behind ``table[0, residents, capacity]``, shape (residents,)."""
+    """Write the choices that attain ``table[0, residents, capacity]``, shape (residents,)."""
     n, s, w = residents, capacity, 0
     while n > 0:
         if table[w, n, s] != table[w + 1, n, s]:
@@ -77,17 +77,17 @@ def best_of_table(
 
 @njit(cache=True)
 def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
-    """Make Polyak's step towards a threshold; whether there was one to make.
+    """Take a Polyak step towards a threshold; return whether there was one to take.
 
     Parameters
     ----------
     multipliers
-        Of L2 and power, shape (2,): overwritten.
+        Multipliers of L2 and power, shape (2,); overwritten.
     over_l2_pct, over_power_w
-        By how much the relaxed solution exceeds the ceilings; negative where it stays below. If it satisfies them, and
-        nothing is charged for ceilings that it stays below, no multipliers do better.
+        Excess of the relaxed solution over the ceilings; negative below them. If the solution satisfies the ceilings,
+        and the multipliers of slack ceilings are zero, no multipliers give a better bound.
     distance
-        From the threshold to the bound.
+        Distance from the threshold to the bound.
     """
     over_l2, over_power = over_l2_pct / L2_SCALE, over_power_w / POWER_SCALE
     if multipliers[0] == 0.0:
@@ -120,9 +120,9 @@ def relax_box(
     table: Floats,
     chosen: Ints,
 ) -> tuple[float, float, float]:
-    """Bound the sum of profits in a box, until at or below ``threshold`` or ``rounds`` steps are made.
+    """Bound the sum of profits in a box; stop at or below ``threshold``, or after ``rounds`` steps.
 
-    Choices without profit are left out: a pattern is worth no less without them.
+    Choices without profit are left out: the pattern without them is worth at least as much.
 
     Parameters
     ----------
@@ -133,16 +133,16 @@ def relax_box(
     units, l2, power
         Rows of ``Takes``.
     profit
-        Of each choice.
+        Profit of each choice.
     threshold
-        A bound at or below it is good enough.
+        Value at which the bound is good enough.
     multipliers
-        Of L2 and power, shape (2,): where to start; overwritten with those of the best bound.
+        Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
     rounds
-        Steps at most.
+        Largest number of steps.
     worth, usable, table, chosen
-        Written: profits less the multipliers' charge, which choices count, the table, and the choices of the last
-        relaxed solution.
+        Output: profits minus multiplier charges, the choices that count, the table, and the choices of the last relaxed
+        solution.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def relax_box(
         usable[k] = profit[k] > 0.0 and units[k] <= capacity
         if usable[k]:
             l2_most, power_most = max(l2_most, l2[k]), max(power_most, power[k])
-    # Beyond the largest demands of so many residents a ceiling says nothing.
+    # A ceiling above the sum of the largest demands does not bind.
     l2_cap = min(box[2], residents * l2_most) * (1.0 + MARGIN)
     power_cap = min(box[4], residents * power_most) * (1.0 + MARGIN)
     best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]

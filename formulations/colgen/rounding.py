@@ -1,4 +1,4 @@
-"""Whole GPUs from the linear relaxation: diving with pricing, and the restricted master over integers."""
+"""Integer solutions from the linear relaxation: diving with pricing."""
 
 import math
 
@@ -9,23 +9,23 @@ from formulations.colgen.clock import now
 from formulations.colgen.generation import Generation
 
 SURE = 0.999
-"""Weights at or above this are taken as whole."""
+"""Weights at or above this count as integers."""
 
 
 def dive(generation: Generation) -> dict[int, int] | None:
-    """Fix the largest weights step by step, generating patterns for what is left.
+    """Fix the largest weights step by step, and price for the rest.
 
-    One weight is fixed in a step, or as many as it takes to be done in half of the time left.
+    A step fixes one weight, or as many as are needed to finish in half of the remaining time.
 
     Parameters
     ----------
     generation
-        With its linear relaxation solved.
+        Column generation with its linear relaxation solved.
 
     Returns
     -------
     dict or None
-        GPUs of each pattern, or ``None`` if time ran out or the pool did.
+        Number of GPUs of each pattern, or ``None`` if the time or the pool was exhausted.
     """
     master, run = generation.master, generation.run
     fixed: dict[int, float] = {}
@@ -59,7 +59,7 @@ def dive(generation: Generation) -> dict[int, int] | None:
 
 
 def _apart(generation: Generation, part: NDArray[np.float64], most: int) -> list[int]:
-    """Return the columns of the largest parts, at most so many, no two of which hold alike workloads."""
+    """Return at most ``most`` columns of the largest parts, of which no two hold workloads of one class."""
     chosen: list[int] = []
     held: set[int] = set()
     for column in np.argsort(-part, kind="stable").tolist():

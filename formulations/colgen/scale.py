@@ -1,4 +1,4 @@
-"""``scale``: the largest multiple of all rates that fits on the pool, by bisection over a grid of multiples."""
+"""Objective ``scale``: the largest multiple of all rates that fits on the pool, by bisection over a grid."""
 
 from dataclasses import replace
 
@@ -14,34 +14,34 @@ MOST_STEPS = 200_000
 
 
 class _Fit(Solution):
-    """A cost problem of which only the question matters whether it has a plan at all."""
+    """Feasibility check of a cost problem: the run ends as soon as a plan is found or excluded."""
 
     def proven(self) -> bool:
-        """Whether the question is answered."""
+        """Return whether a plan was found or excluded."""
         return self.plan is not None or self.impossible()
 
     def bound_suffices(self) -> bool:
-        """Whether the question is answered, or the bound as good as it gets."""
+        """Return whether a plan was found or excluded, or more patterns could hardly improve the bound."""
         return self.proven() or super().bound_suffices()
 
 
 def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
-    """Bisect the multiples of the rates; each is decided by a bounded cost problem.
+    """Bisect the multiples of the rates; a feasibility check on the pool decides each one.
 
-    The bound is the first multiple on the grid that is proven too large: no plan reaches it, but plans between the last
-    grid point and it may exist.
+    The bound is the smallest multiple on the grid that is proven infeasible. No plan reaches it, but plans above the
+    last feasible grid point and below the bound may exist.
 
     Parameters
     ----------
     instance
-        Objective ``scale``, every pool of known size.
+        Instance of objective ``scale``; every GPU type must have a count.
     run
-        Its terms.
+        Limits of the run.
     integer_fraction
         See ``ColGen``.
     """
     if any(pool.count is None for pool in instance.gpus):
-        return Outcome(Status.UNKNOWN, reason="scale needs a pool with a number of GPUs")
+        return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
     if not instance.workloads:
         return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIAL))
     best: Plan | None = None
@@ -50,7 +50,7 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
     undecided = False
 
     def bound() -> Bound | None:
-        # Under p99 a higher rate may suit a workload better than its own, and those are not looked at.
+        # Under p99 a higher rate than the workload's own may have a larger latency budget; those are not tried.
         certified = instance.slo_rule is not SloRule.P99
         return Bound(too_many * SCALE_STEP, certified, PlanClass.SPATIAL) if too_many < MOST_STEPS else None
 
@@ -68,21 +68,21 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
     decided = too_many - fits == 1
     if best is None:
         status = Status.INFEASIBLE if decided else Status.UNKNOWN
-        return Outcome(status, bound=bound(), reason=reason if decided else "no multiple could be decided in time")
+        return Outcome(status, bound=bound(), reason=reason if decided else "no multiple was decided in time")
     return Outcome(Status.OPTIMAL if decided else Status.FEASIBLE, best, bound())
 
 
 def _next(fits: int, too_many: int) -> int:
-    """Double from 1 until something is too much, then halve."""
+    """Return the next multiple in grid steps: doubled from 1 until one is infeasible, then the middle."""
     if too_many == MOST_STEPS:
         return min(max(round(1.0 / SCALE_STEP), 2 * fits), MOST_STEPS - 1)
     return (fits + too_many) // 2
 
 
 def _decide(instance: Instance, factor: float, run: Run, integer_fraction: float) -> Outcome:
-    """Look for a plan at ``factor`` times the rates, or for proof that none exists."""
+    """Find a plan at ``factor`` times the rates, or prove that none exists."""
     scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
-    # What the cost problem reports is in dollars, nobody's objective here: its listener is left out.
+    # The cost problem reports dollars, not multiples of the rates, so its run has no listener.
     unheard = alone(run)
     try:
         generation = FitGeneration(scaled, unheard)

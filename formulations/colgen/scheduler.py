@@ -16,22 +16,22 @@ from instances.least_shares import premises_hold
 from instances.suites import suite
 from instances.tables import gpu_tables
 
-PREMISE = "a demand falls with the share, or interference helps somebody: no bound would hold"
+PREMISE = "a demand falls as the share grows, or interference shortens a latency: no bound would hold"
 
 
 @dataclass(frozen=True, slots=True)
 class ColGen:
-    """Column generation over GPU patterns.
+    """Column generation over GPU patterns: certified lower bounds and near-optimal plans.
 
-    A work limit counts nodes of the pricing searches, and everything else as so many nodes as take about as long: see
-    ``formulations.colgen.clock``.
+    A work limit counts the nodes of the pricing searches. Other long operations count as the number of nodes that take
+    about as long (``formulations.colgen.clock``).
 
     Attributes
     ----------
     plan_class
-        Of the plans that are looked for, and of those that the bound holds for. ``spatio-temporal``: a bound alone.
+        Class of the plans that are searched and bounded. For ``spatio-temporal`` only a bound is computed.
     integer_fraction
-        Fraction of the remaining time that one solution of the restricted master over whole GPUs may take.
+        Fraction of the remaining time that one solve of the restricted master over integers may take.
     """
 
     name: ClassVar[str] = "colgen"
@@ -53,7 +53,7 @@ class ColGen:
                 self.schedule(instance, Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Bound by column generation, then round to whole GPUs until optimal, or out of time or work."""
+        """Compute a bound by column generation, then integer solutions, until optimal or out of time or work."""
         with clocked(run) as terms:
             return self._solved(instance, terms)
 

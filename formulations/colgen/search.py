@@ -1,4 +1,4 @@
-"""Find the patterns of one box that are worth more than a threshold, or prove that there are none."""
+"""Branch-and-bound search of one box for patterns worth more than a threshold, or a proof that none exists."""
 
 from typing import NamedTuple
 
@@ -14,20 +14,20 @@ from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 
 BATCHES_LIMIT = 256
-"""Nodes of the search for batches of one set of residents; a set that resists them counts as feasible in the bound."""
+"""Node limit of the batch search for one set of residents; a set undecided at the limit counts as feasible."""
 
 
 class Found(NamedTuple):
-    """Patterns found, a row each.
+    """Patterns found, one per row.
 
     Attributes
     ----------
     stored
-        Patterns so far, shape (1,).
+        Number of patterns so far, shape (1,).
     size
-        Residents of each, shape (patterns,).
+        Number of residents of each pattern, shape (patterns,).
     choice, batch
-        Of each resident, shape (patterns, residents at most).
+        Choice and batch of each resident, shape (patterns, most residents).
     value
         Sum of the residents' profits, shape (patterns,).
     """
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """What a search writes to, allocated once: see ``relax_box``."""
+    """Output buffers of a search, allocated once: see ``relax_box``."""
 
     worth: Floats
     usable: NDArray[np.bool_]
@@ -49,21 +49,21 @@ class Buffers(NamedTuple):
 
 @njit(cache=True)
 def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
-    """Decide whether the chosen workloads, at their rates, fit on one GPU with some of their batches.
+    """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
 
     Parameters
     ----------
     tables, merged, choices
-        Of the GPU type; the tables as they are and with one growth.
+        Tables of the GPU type, the same with one growth, and its choices.
     chosen
-        Choices, shape (residents,).
+        Chosen choices, shape (residents,).
     batch
-        Written where they fit, shape (residents,).
+        Output if they fit, shape (residents,).
 
     Returns
     -------
     int
-        1 if they fit, 0 if no batches make them fit, -1 if that took too many nodes to tell.
+        1 if they fit, 0 if no batches make them fit, -1 if the node limit was reached.
     """
     residents = len(chosen)
     first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
@@ -74,7 +74,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
         return 0
     if _fit(tables, choices, chosen, pick, batch):
         return 1
-    # Depth first, the batch of one resident after another: what is on the GPU at least only grows on the way down.
+    # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
     nodes, depth = 0, 0
     end[0] = first[0]
     while depth >= 0:
@@ -98,10 +98,10 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
 
 @njit(cache=True)
 def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
-    """Whether the least shares stay within the GPU beside what acts on it at least, whichever options are taken.
+    """Return whether the least shares fit on the GPU under the least interference, for some options of each resident.
 
-    A fixed point from below over the options ``first[j]`` to ``end[j] - 1`` of all residents at once; those of the
-    least shares there are written to ``pick``.
+    The test iterates to a fixed point from below, over the options ``first[j]`` to ``end[j] - 1`` of all residents. The
+    options of the least shares at the fixed point are written to ``pick``.
     """
     residents = len(chosen)
     l2_floor, power_floor = 0.0, 0.0
@@ -130,7 +130,7 @@ def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: I
 
 @njit(cache=True)
 def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
-    """Whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
+    """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
     residents = len(chosen)
     model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     budget = np.empty(residents)
@@ -148,7 +148,7 @@ def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints
 
 @njit(cache=True)
 def _agrees(choices: Choices, chosen: Ints, depth: int, w: int, last: bool) -> bool:
-    """Whether workload ``w`` may follow those chosen before: nobody to be apart from, nobody without a mate."""
+    """Return whether ``w`` may follow the chosen workloads: no conflicting pair, every required partner present."""
     workloads = len(choices.mate_after)
     mate_met = choices.mate_before[w] < 0
     for d in range(depth):
@@ -188,7 +188,7 @@ def search_box(
     buffers: Buffers,
     found: Found,
 ) -> tuple[float, int]:
-    """Search one box, depth first over the workloads in order, bounded by the completion table.
+    """Search one box depth first over the workloads in order; the completion table gives the upper bounds.
 
     Parameters
     ----------
@@ -197,20 +197,20 @@ def search_box(
     box, units, l2, power
         Rows of ``Takes``.
     profit
-        Of each choice.
+        Profit of each choice.
     threshold, multipliers, rounds
         See ``relax_box``.
     node_limit, pattern_limit
-        The search stops after so many nodes, or patterns in this box.
+        Limits on the nodes visited and on the patterns found in this box.
     buffers, found
-        Written.
+        Output.
 
     Returns
     -------
     bound : float
-        No pattern of the box other than those found is worth more; ``threshold`` when the search was complete.
+        Upper bound on the worth of the box's patterns that were not found; ``threshold`` if the search was complete.
     nodes : int
-        Visited.
+        Number of nodes visited.
     """
     residents, capacity = int(box[0]), tables.share_units
     worth, usable, table = buffers
@@ -247,7 +247,7 @@ def search_box(
     while depth >= 0:
         chosen[depth] += 1
         k, need = chosen[depth], residents - depth
-        # The table falls with the workload: from here on nothing completes to more than this.
+        # The table does not increase with the workload, so no later choice completes to more than this.
         if k >= len(profit) or (sum_worth[depth] + table[choices.workload[k], need, left[depth]] + offset <= threshold):
             depth -= 1
             continue

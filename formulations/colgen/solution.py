@@ -1,4 +1,4 @@
-"""One run of column generation: bound, round to whole GPUs, close the gap."""
+"""One run of column generation: bound, integer solution, closing of the gap."""
 
 import math
 from typing import ClassVar
@@ -15,10 +15,10 @@ from instances import Objective, Plan, PlanClass
 from instances.costs import cost_step, next_cost
 
 GOOD_ENOUGH = 1e-4
-"""Relative gap between bound and relaxation at which a throughput goes on to whole GPUs."""
+"""Relative gap between bound and relaxation at which a throughput objective turns to integer solutions."""
 
 ROUNDING_PART = 0.2
-"""Of the time for branching: looks for whole GPUs among the known patterns begin while they took less."""
+"""Fraction of the branching time up to which the restricted master is solved over integers again."""
 
 GENERATIONS: dict[Objective, type[Generation]] = {
     Objective.COST: CostGeneration,
@@ -28,18 +28,18 @@ GENERATIONS: dict[Objective, type[Generation]] = {
 
 
 class Solution:
-    """One run: the generation, the best plan and the best bound so far.
+    """One run: the column generation, the incumbent and the best bound.
 
     Parameters
     ----------
     generation
-        Of the instance, on the terms of the run.
+        Column generation of the instance, with the limits of the run.
     integer_fraction
         See ``ColGen``.
     """
 
     agreement: ClassVar[float] = 1e-9
-    """Relative room in which a throughput and its bound are the same."""
+    """Relative difference below which a throughput and its bound count as equal."""
 
     def __init__(self, generation: Generation, integer_fraction: float) -> None:
         self.instance = generation.instance
@@ -61,7 +61,7 @@ class Solution:
         for patterns in generation.starts():
             self._accept(generation.master.counts(patterns))
         self._report_bound()
-        # Half of the time for patterns and bound, then whole GPUs, then what the bound still lacks.
+        # Half of the time goes to patterns and bound, then the search turns to integer solutions, then to the gap.
         half_s = run.remaining_s / 2.0
         generation.solve(lambda: self.bound_suffices() or run.remaining_s < half_s)
         self._to_whole_gpus()
@@ -76,17 +76,17 @@ class Solution:
         if self.generation.relaxation is None or self.proven():
             return
         if not self.minimised:
-            self._round()  # diving prices at every step, which takes longer here than choosing among what is known
+            self._round()  # diving prices at every step; for a throughput it takes longer than the restricted master
         self._accept(dive(self.generation))
         self._round()
 
     def _close(self) -> None:
-        """Add every pattern that a better plan could use, and choose among them exactly."""
+        """Add every pattern that a better plan could use, and solve the restricted master over integers exactly."""
         worst = self._worst_of_interest()
         if math.isinf(worst) or self.run.remaining_s <= 0.0:
             return
         if self.generation.complete_below(worst) and self._round():
-            # Only the known patterns could have made a better plan, and no choice of them does.
+            # A better plan could use only the known patterns, and the restricted master has no better solution.
             cost = math.inf if self.plan is None else self.value
             self.generation.bound = cost if self.minimised else -cost
             self._report_bound()
@@ -94,7 +94,7 @@ class Solution:
             self._branch(self.generation)
 
     def _branch(self, generation: CostGeneration) -> None:
-        """Branch and price until no better plan is left, or time."""
+        """Branch and price until no better plan can exist or the time is over."""
         tree = Tree(
             generation, lambda bound: next_cost(bound, self.instance) > self._worst_of_interest() * (1.0 + 1e-9)
         )
@@ -111,7 +111,7 @@ class Solution:
                 return
 
     def _worst_of_interest(self) -> float:
-        """Cost, as the master counts it, above which a plan is no better than the best so far, or than none."""
+        """Return the largest master cost of interest: just below the incumbent's, or without one the whole pool's."""
         if self.plan is None:
             return self._whole_pool() if self.minimised else 0.0
         return self.value - cost_step(self.instance) if self.minimised else self.value
@@ -121,7 +121,7 @@ class Solution:
         return math.fsum(price * count for price, count in prices if price > 0.0)
 
     def _round(self, most_s: float = 1e6) -> bool:
-        """Solve the restricted master over whole GPUs, within ``most_s``; whether to optimality."""
+        """Solve the restricted master over integers within ``most_s``; return whether it was solved to optimality."""
         if self.proven() or self.run.remaining_s <= 0.0:
             return False
         known = None if self.counts is None else {c: float(n) for c, n in self.counts.items()}
@@ -132,13 +132,13 @@ class Solution:
         return proven
 
     def bound_suffices(self) -> bool:
-        """Whether more patterns could hardly improve the bound; reports the bound on the way."""
+        """Report the bound; return whether more patterns could hardly improve it."""
         self._report_bound()
         relaxation = self.generation.relaxation
         if relaxation is None:
-            return True  # time was up before the first pattern
+            return True  # the time was over before the first relaxation
         if self.minimised:
-            # No plan built from patterns costs less than the relaxation: the bound cannot reach the next cost.
+            # No bound exceeds the value over all patterns, which is at most this one.
             return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
         return self.generation.bound <= -relaxation.value * (1.0 + GOOD_ENOUGH)
 
@@ -163,12 +163,12 @@ class Solution:
 
     def _bound(self) -> Bound | None:
         bound = self.generation.bound
-        if not math.isfinite(bound) or (bound < 0.0 and not self.minimised):  # there is no plan to be bounded
+        if not math.isfinite(bound) or (bound < 0.0 and not self.minimised):  # no plan exists that it could bound
             return None
         return Bound(bound, True, self.generation.plan_class)
 
     def _accept(self, counts: dict[int, int] | None) -> None:
-        """Keep a solution of the master if it is the best so far."""
+        """Make a solution of the master the incumbent if it is better."""
         realised = None if counts is None else self.generation.realise(counts)
         if realised is not None and realised[0] < self.value:
             self.value, self.plan = realised
@@ -176,7 +176,7 @@ class Solution:
             self.run.report(plan=self.plan)
 
     def proven(self) -> bool:
-        """Whether the bound shows that no plan is better than the one at hand."""
+        """Return whether the bound proves the incumbent optimal."""
         if self.plan is None:
             return False
         if self.minimised:
@@ -184,7 +184,7 @@ class Solution:
         return -self.value >= self.generation.bound * (1.0 - self.agreement)
 
     def impossible(self) -> bool:
-        """Whether the bound exceeds what the whole pool costs, or is below no throughput at all: no plan exists."""
+        """Return whether the bound proves that no plan exists: a cost above the pool's, or a throughput below zero."""
         if self.minimised:
             return self.generation.bound > self._whole_pool() * (1.0 + 1e-9)
         return self.generation.bound < 0.0

@@ -15,14 +15,14 @@ from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
-"""At least; larger instances ask for as many as they have workloads."""
+"""Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
 
 SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
 
 
 class _SpatialGeneration(Generation):
-    """What ``cost`` and ``goodput`` share: exact pricing over (workload, rate) choices at least shares."""
+    """Base of ``cost`` and ``goodput``: exact pricing over (workload, rate) choices at least shares."""
 
     def __init__(self, instance: Instance, run: Run) -> None:
         super().__init__(instance, run)
@@ -33,17 +33,17 @@ class _SpatialGeneration(Generation):
         self.seed()
 
     def rates(self) -> list[Rates]:
-        """Return what each workload may be planned for."""
+        """Return the rates that each workload may be planned for."""
         return [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
 
     def seed(self) -> None:
-        """Start with each choice alone."""
+        """Add one pattern for each choice alone."""
         for pricer in self.pricers:
             alone = [self._alone(pricer, k) for k in range(len(pricer.choices.workload))]
             self.add([pattern for pattern in alone if pattern is not None])
 
     def _alone(self, pricer: Pricer, choice: int) -> Pattern | None:
-        """A choice by itself at a batch that fits with its own power, which its least share alone does not look at."""
+        """Return a choice alone at a feasible batch; its least share ignores its own power, so batches are tested."""
         choices = pricer.choices
         w, rate = int(pricer.workloads[choices.workload[choice]]), float(choices.rate_rps[choice])
         for option in range(choices.option[choice], choices.option[choice + 1]):
@@ -53,7 +53,7 @@ class _SpatialGeneration(Generation):
         return None
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
-        """Look for patterns that gain."""
+        """Solve the pricing problem of every GPU type."""
         return [
             pricer.price(
                 self._profit(pricer, relaxation.workload_dual),
@@ -67,10 +67,10 @@ class _SpatialGeneration(Generation):
         ]
 
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
-        """Return every pattern whose reduced cost is at most ``slack``, or ``None``."""
+        """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some are missing."""
         pricer = self.pricers[pool]
         profit = self._profit(pricer, relaxation.workload_dual)
-        # No pattern gains by itself, so nobody whom it would cost more than the slack is in one of these.
+        # No pattern has a negative reduced cost, so a resident with profit below -slack is in none of these patterns.
         profit = np.where(profit < -slack, -np.inf, profit)
         threshold, limit = self.threshold(pool, relaxation, 0.0) - slack, CLOSING_PATTERNS
         priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit, self.run.deadline, bonus=2.0 * slack)
@@ -86,12 +86,12 @@ class _SpatialGeneration(Generation):
 
 
 class CostGeneration(_SpatialGeneration):
-    """``cost``: cover every workload at its full rate with the cheapest GPUs."""
+    """Column generation for ``cost``: cover every workload at its full rate with the cheapest GPUs."""
 
     trivial_bound = 0.0
 
     def cover(self) -> Covering:
-        """Return what the master asks for."""
+        """Return the rows of the master."""
         free = np.full_like(self.copies, np.inf)
         return Covering(self.class_of, self.copies, free, self.count, artificial_cost=10.0 * float(self.price.max()))
 
@@ -113,11 +113,11 @@ class CostGeneration(_SpatialGeneration):
         return self._dual_of_choice(pricer, workload_dual)
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give."""
+        """Return the bound from the duals and the best worth."""
         return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
 
     def seed(self) -> None:
-        """Add GPUs filled first fit, and the patterns that gain if everyone pays for its least share."""
+        """Add GPUs filled by first fit, and patterns that gain if each workload pays for its least share."""
         super().seed()
         shares = [self._least_fraction(pricer) for pricer in self.pricers]
         self._filled = [self._first_fit(p, share) for p, share in zip(self.pricers, shares, strict=True)]
@@ -128,7 +128,7 @@ class CostGeneration(_SpatialGeneration):
             np.minimum.at(fair, self.class_of[pricer.workloads], share * float(self.price[pricer.pool]) / SEED_FILL)
         if np.isfinite(fair).all():
             duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
-            # Near the threshold that proves a bound there are few patterns, further below more than enough.
+            # A threshold close to the best worth, which proves a bound, leaves few patterns; a lower one leaves plenty.
             for margin in (SEED_MARGIN, 0.0):
                 priced = [self._seed_prices(pricer, fair, margin) for pricer in self.pricers]
                 for each in priced:
@@ -138,7 +138,7 @@ class CostGeneration(_SpatialGeneration):
                     self._improve_bound(duals, best_worth)
 
     def starts(self) -> list[list[Pattern]]:
-        """Whole plans to begin with: first fit on each GPU type alone, and the one handed over."""
+        """Return initial solutions: first fit on each GPU type alone, and the given start plan."""
         return [*(p for p in self._filled if self.complete(p)), *super().starts()]
 
     def _seed_prices(self, pricer: Pricer, fair: Floats, margin: float) -> Priced:
@@ -149,7 +149,7 @@ class CostGeneration(_SpatialGeneration):
         )
 
     def _least_fraction(self, pricer: Pricer) -> Floats:
-        """Least share of each workload alone, as a fraction of the GPU, in pattern order; inf where it is too slow."""
+        """Return each workload's least share alone as a fraction of the GPU, in pattern order; inf if infeasible."""
         fraction = np.full(len(pricer.workloads), np.inf)
         for k, w in enumerate(pricer.choices.workload):
             options = slice(pricer.choices.option[k], pricer.choices.option[k + 1])
@@ -158,7 +158,7 @@ class CostGeneration(_SpatialGeneration):
         return fraction
 
     def _first_fit(self, pricer: Pricer, fraction: Floats) -> list[Pattern]:
-        """Fill GPUs with the workloads in order of decreasing least share, first fit."""
+        """Fill GPUs by first fit with the workloads in order of decreasing least share."""
         view, choices = self.views[pricer.pool], pricer.choices
         gpus: list[tuple[list[tuple[int, int, float]], float]] = []
         for place in np.argsort(-fraction, kind="stable").tolist():
@@ -192,23 +192,23 @@ class CostGeneration(_SpatialGeneration):
 
 
 class FitGeneration(CostGeneration):
-    """Whether the pool serves every workload at its own rate or, where that suits it better, a higher one."""
+    """Column generation that checks whether the pool serves every workload at its rate or a higher, easier one."""
 
     def rates(self) -> list[Rates]:
-        """Return what each workload may be planned for."""
+        """Return the rates that each workload may be planned for."""
         return rates_at(self.instance, 1.0)
 
 
 class GoodputGeneration(_SpatialGeneration):
-    """``goodput``: serve the most requests, workloads in part or not at all."""
+    """Column generation for ``goodput``: serve the most requests; a workload may be served in part or not at all."""
 
     @property
     def trivial_bound(self) -> float:
-        """Nobody serves more than what arrives."""
+        """Bound before the first iteration: the sum of all rates."""
         return most_served(self.instance)
 
     def cover(self) -> Covering:
-        """Return what the master asks for."""
+        """Return the rows of the master."""
         free = np.full_like(self.copies, -np.inf)
         return Covering(self.class_of, free, self.copies, self.count, artificial_cost=0.0)
 
@@ -232,5 +232,5 @@ class GoodputGeneration(_SpatialGeneration):
         return pricer.choices.rate_rps + self._dual_of_choice(pricer, workload_dual)
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give."""
+        """Return the bound from the duals and the best worth."""
         return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)

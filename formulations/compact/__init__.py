@@ -1,1 +1,1 @@
-"""The true problem as one compact Pyomo model, and its piecewise linearisation."""
+"""Compact Pyomo model of the whole problem, and its piecewise linearisation."""

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """How a solver ended.
+    """Result of a solver.
 
     Attributes
     ----------
     solved
-        Whether it found a solution.
+        Whether the solver found a solution.
     finished
-        Whether it says that no solution is better than its best, or that there is none.
+        Whether the solver claims that its best solution is optimal, or that none exists.
     infeasible
-        Whether it says that there is none.
+        Whether the solver claims that no solution exists.
     bound
-        No solution has a better objective; worst possible if there is none, ``None`` if unknown.
+        Bound on the objective of every solution: the worst possible value if there is none, ``None`` if unknown.
     nodes
-        Of the branch and bound.
+        Number of branch-and-bound nodes.
     """
 
     solved: bool

@@ -1,16 +1,16 @@
-"""The true problem of class ``spatial`` as one Pyomo model, in iGniter's equations (iGniter, equations 1-16).
+"""Construction of the compact model: the class ``spatial`` in iGniter's equations 1-16.
 
-Other performance models differ in active times and demands only, which then come from tables
+Other performance models differ only in active times and demands, which then come from tables
 (``formulations.compact.tabulated``).
 
-Indices: ``o`` is an option (a workload on one GPU type), ``(t, k)`` is GPU number k of type t. In the paper every
-quantity of a workload has a GPU index j. Here a workload is on one GPU, so its batch ``b``, share ``r`` (whole units)
-and times carry the option alone, and what it meets on its GPU (others' L2 demand, delay, slowdown) comes from rows that
-bind where ``v = 1``. An option that is not taken is *elsewhere*: on no GPU, without neighbours.
+Indices: ``o`` is an option (a workload on one GPU type), and ``(t, k)`` is GPU number k of type t. The paper gives
+every quantity of a workload a GPU index j. Here a workload is on one GPU, so its batch ``b``, its share ``r`` (integer
+units) and its times are indexed by the option alone. The interference it meets (others' L2 demand, delay, slowdown) is
+bounded by rows that bind if ``v = 1``. An option that is not chosen is *elsewhere*: on no GPU, without neighbours.
 
-All rows are linear but for the ``relations``: active time (equation 11), processing ability, the products in equations
-8 and 4, and for ``capacity`` the throughput (equation 2). ``CompactModel.state_exactly`` adds them as they are, which
-makes the model a nonconvex mixed-integer nonlinear one; ``formulations.compact.piecewise`` linearises them.
+All rows are linear except the ``relations``: active time (equation 11), processing ability, the products in equations 8
+and 4, and under ``capacity`` the throughput (equation 2). ``CompactModel.state_exactly`` adds them unchanged, which
+makes the model a nonconvex MINLP. ``formulations.compact.piecewise`` linearises them.
 """
 
 from collections import defaultdict
@@ -28,17 +28,16 @@ from formulations.problem import Problem
 
 
 def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False) -> CompactModel:
-    """Build the model without its relations.
+    """Build the model without its nonlinear relations.
 
     Parameters
     ----------
     problem
-        An instance with objective ``cost``, ``capacity`` or ``goodput``, as choices; a workload without any is never
-        served.
+        Problem of objective ``cost``, ``capacity`` or ``goodput``. A workload without configurations is never served.
     gpus
-        Of each offer, how many a plan may use.
+        Number of GPUs of each offer that a plan may use.
     continuous_shares
-        Let shares be any fraction of a unit: a relaxation.
+        Let shares be fractional: a relaxation.
     """
     offers = problem.offers
     options = options_of(offers)
@@ -50,7 +49,7 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
     m.J = pyo.Set(initialize=numbers, dimen=2)
     for o, option in enumerate(options):
         for t, k in m.J:
-            # GPUs are numbered by the first option on them, so option number n is on one of the first n + 1.
+            # Symmetry breaking: GPUs are numbered by their first option, so option n is on one of the first n + 1 GPUs.
             if t == option.offer and k <= model.rank[o]:
                 model.gpus_of[o].append((t, k))
                 model.on_gpu[t, k].append(o)
@@ -70,7 +69,7 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
 
 
 def ranks(options: Sequence[Option]) -> list[int]:
-    """Position of each option among those of its GPU type, largest least share first."""
+    """Return the rank of each option among those of its GPU type, largest least share first."""
     order = sorted(range(len(options)), key=lambda o: (-options[o].units[0], -float(options[o].active_ms.min()), o))
     seen: dict[int, int] = defaultdict(int)
     rank = [0] * len(options)

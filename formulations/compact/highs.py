@@ -1,4 +1,4 @@
-"""HiGHS behind Pyomo: solve a mixed-integer linear model within the terms of a run."""
+"""Interface from Pyomo to HiGHS for mixed-integer linear models, within the limits of a run."""
 
 import math
 from typing import Any
@@ -12,10 +12,10 @@ from bench.api import Run
 from formulations.compact.answer import SolverAnswer
 
 NO_SOLUTION = frozenset({TerminationCondition.provenInfeasible, TerminationCondition.infeasibleOrUnbounded})
-"""Every variable of a compact model is bounded, so it is never unbounded."""
+"""Conditions that mean infeasible: every variable of a compact model is bounded, so it is never unbounded."""
 
 HIGHS_MOST = 2**31 - 1
-"""The largest whole number that HiGHS takes."""
+"""Largest integer option that HiGHS accepts."""
 
 
 def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:
@@ -24,16 +24,16 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:
     Parameters
     ----------
     model
-        Of Pyomo, with one objective.
+        Pyomo model with one objective.
     run
         Threads, seed, deadline and work limit in nodes; HiGHS may overrun in presolve.
     reserve_s
-        Seconds before the deadline at which it stops.
+        Seconds before the deadline at which the solver stops.
     """
-    # Its pool of threads outlives a solver, and refuses another number of them.
+    # HiGHS keeps its thread pool between solvers and cannot solve with another number of threads.
     highspy.Highs.resetGlobalScheduler(True)
     solver = SolverFactory("highs")
-    solver.set_instance(model)  # before the time limit is taken: it can be seconds
+    solver.set_instance(model)  # before the time limit is set, since it can take seconds
     limit_s = run.remaining_s - reserve_s
     results = solver.solve(
         model,

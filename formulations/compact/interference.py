@@ -11,7 +11,7 @@ from formulations.compact.tabulated import demands
 
 @dataclass(frozen=True, slots=True)
 class _Most:
-    """The most that others can bring into a given room: residents, L2 and DRAM demand (percent) and power (W)."""
+    """Largest sums of the others that fit into some free units: residents, L2 and DRAM demand (percent), power (W)."""
 
     residents: float
     l2_pct: float
@@ -29,9 +29,9 @@ class _Most:
 
 
 def state_interference(model: CompactModel) -> None:
-    """Bound from below what each option meets: more of it never helps, so nothing else is needed.
+    """Bound from below the interference that each option meets. Upper bounds are not needed: interference never helps.
 
-    On a GPU where the option is not, a row must not bind: its last term takes away the most its left side can be.
+    On GPUs without the option a row must not bind, so a big-M term subtracts the largest value of its left side.
     """
     m, options = model.pyomo, model.options
     l2, dram, power = demands(model)

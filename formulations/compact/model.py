@@ -15,33 +15,33 @@ from instances import GOODPUT_STEP, Instance, Objective
 from instances.one_gpu import Resident
 
 Expr = Any
-"""A Pyomo variable or expression: Pyomo publishes no types."""
+"""Pyomo variable or expression (Pyomo publishes no types)."""
 
 
 ROOM = 1e-6
-"""Relative room that every nonlinear row leaves, so that a solver's rounding cuts off no plan."""
+"""Relative tolerance of every nonlinear row, so that a solver's rounding cuts off no plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """``result`` against ``value(first, second)``, of one option; only one direction can hurt.
+    """Nonlinear relation between ``result`` and ``value(first, second)`` for one option; only one direction is needed.
 
     Attributes
     ----------
     name
-        What the result is.
+        Name of the result.
     result, first, second
         Pyomo variables.
     value
-        The function, of numbers.
+        The function on numbers.
     exact
         The relation as a Pyomo constraint without divisions.
     roomy
-        The relation as constraints with sides of about 1 that leave ``ROOM``.
+        The relation as constraints with sides of about 1 and the tolerance ``ROOM``.
     at_least
-        Whether the model rests on ``result >= value``: a larger result only makes a plan worse. Otherwise on ``<=``.
+        Whether the model needs ``result >= value``, because a larger result only makes a plan worse; otherwise ``<=``.
     points
-        Values of (first, second) that the option's choices have, shape (points, 2); ``None`` if these are continuous.
+        Values of (first, second) over the option's configurations, shape (points, 2); ``None`` if these are continuous.
     """
 
     name: str
@@ -57,22 +57,22 @@ class Relation:
 
 @dataclass(slots=True)
 class CompactModel:
-    """The model of an instance.
+    """Compact model of an instance.
 
     Attributes
     ----------
     instance, offers, options
-        What it states.
+        The instance, its GPU types, and the workloads on each type.
     pyomo
-        The Pyomo model; its relations are missing until they are stated in some form.
+        The Pyomo model; it lacks its relations until they are stated in some form.
     relations
-        Those relations.
+        The nonlinear relations.
     gpus_of
         GPUs that each option may be on, as (offer, number).
     on_gpu
         Options that may be on each GPU.
     rank
-        Of each option among those of its GPU type; GPUs are numbered by the first rank on them.
+        Rank of each option among those of its GPU type; GPUs are numbered by the first rank on them.
     steps_of
         Rate steps that each option may be planned for (``goodput``).
     """
@@ -88,11 +88,11 @@ class CompactModel:
     steps_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def state_exactly(self) -> None:
-        """Add every relation as it is."""
+        """Add every relation without tolerance."""
         self._state(relation.exact for relation in self.relations)
 
     def state_with_room(self) -> None:
-        """Add every relation scaled and with room: a relaxation that a solver's rounding cuts no plan off."""
+        """Add every relation scaled and with tolerance: a relaxation, so that a solver's rounding cuts off no plan."""
         self._state(row for relation in self.relations for row in relation.roomy)
 
     def _state(self, rows: Iterable[Expr]) -> None:
@@ -101,13 +101,13 @@ class CompactModel:
             self.pyomo.relation.add(row)
 
     def require(self, limit: float | None) -> None:
-        """Allow only plans whose objective reaches ``limit``; ``None`` allows all."""
+        """Restrict the model to plans whose objective reaches ``limit``; ``None`` permits all."""
         if limit is not None:
             value, least = self.pyomo.value.expr, self.instance.objective.minimised
             self.pyomo.better = pyo.Constraint(expr=value <= limit if least else value >= limit)
 
     def rate_rps(self, o: int, value_of: Callable[[Expr], float]) -> float:
-        """Return the rate that a solution plans an option for."""
+        """Return the planned rate of an option in a solution."""
         rate = self.instance.workloads[self.options[o].workload].rate_rps
         if self.instance.objective is Objective.GOODPUT:
             at_step = self.pyomo.at_step
@@ -115,7 +115,7 @@ class CompactModel:
         return rate
 
     def groups(self, value_of: Callable[[Expr], float]) -> list[Group]:
-        """Read who is where, with which batch and rate, off the values of a solution's variables."""
+        """Read placement, batches and rates from the values of a solution's variables."""
         m = self.pyomo
         groups: dict[tuple[int, int], list[Resident]] = defaultdict(list)
         for o, t, k in m.V:
@@ -125,14 +125,14 @@ class CompactModel:
         return [Group(t, tuple(residents)) for (t, _), residents in sorted(groups.items())]
 
     def spread(self, name: str, total: Sequence[Expr], bounds: Sequence[Range]) -> Any:
-        """Return variables equal to ``total[o] * v[o, t, k]``, by linear rows: each total is in one place.
+        """Return variables equal to ``total[o] * v[o, t, k]`` by linear rows; each option is on at most one GPU.
 
         Parameters
         ----------
         name
-            Of the new components.
+            Name of the new components.
         total, bounds
-            Of each option: an expression and its range.
+            For each option: an expression and its range.
         """
         m = self.pyomo
         reach = [(min(0.0, low), max(0.0, high)) for low, high in bounds]

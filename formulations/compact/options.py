@@ -1,4 +1,4 @@
-"""A workload on one GPU type as a compact model sees it: its choices, and the ranges they span."""
+"""Options of the compact model: a workload on one GPU type, its configurations, and the ranges they span."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,24 +17,24 @@ from instances.view import View
 Range = tuple[float, float]
 
 FORMULA = "igniter"
-"""The performance model whose active time is a formula of batch and share; those of the others are tables."""
+"""Performance model whose active time is a formula of batch and share; those of the others are tables."""
 
 ANALYTIC_RULES = frozenset({SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE})
-"""The SLO rules whose budget is a formula of batch and rate; the budget of ``p99`` is a table."""
+"""SLO rules whose latency budget is a formula of batch and rate; the budget of ``p99`` is a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One workload on one GPU type.
+    """A workload on one GPU type.
 
     Attributes
     ----------
     workload, offer
-        Position in the instance, and of the GPU type among the offers.
+        Position of the workload in the instance, and of the GPU type among the offers.
     view
-        The instance from the GPU type.
+        The instance as seen from the GPU type.
     choices
-        Batches, shares and rates that it may be given there, at least one.
+        Configurations of the workload there, at least one.
     """
 
     workload: int
@@ -49,22 +49,22 @@ class Option:
 
     @property
     def dnn(self) -> DnnModel:
-        """The workload's DNN model: its coefficients."""
+        """The workload's DNN model with its coefficients."""
         return self.view.gpu.model(self.view.instance.workloads[self.workload].model)
 
     @property
     def active_ms(self) -> Floats:
-        """Active time ``k_act`` of each choice (iGniter equation 11)."""
+        """Active time ``k_act`` of each configuration (iGniter equation 11)."""
         return self.view.tables.active_ms[self.row, self.choices.batch, self.choices.units]
 
     @property
     def ability(self) -> Floats:
-        """Processing ability ``1000 b / k_act`` of each choice, requests per second."""
+        """Processing ability ``1000 b / k_act`` of each configuration, requests per second."""
         return 1000.0 * self.choices.batch / self.active_ms
 
     @property
     def budget_ms(self) -> Floats:
-        """Latency budget of each choice."""
+        """Latency budget of each configuration."""
         return self.view.budget_ms(self.workload, self.choices.batch, self.choices.rate_rps)
 
     @property
@@ -99,28 +99,28 @@ def span(values: NDArray[np.float64] | NDArray[np.int64]) -> Range:
 
 
 def why_not_compact(instance: Instance) -> str:
-    """Say why the compact model cannot state this instance; empty if it can."""
+    """Return the reason why the compact model cannot state this instance; empty if it can."""
     if instance.slo_rule not in ANALYTIC_RULES:
         return f"the budget of {instance.slo_rule} is a table, not a formula of batch and rate"
     for pool in instance.gpus:
         tables = View.of(instance, pool.type).tables
         if instance.performance_model == FORMULA and len(tables.permitted) != tables.share_units:
-            return f"{pool.type.name} permits only some shares, the compact model has every whole unit"
+            return f"{pool.type.name} permits only some shares, but the compact model has every integer unit"
         if reason := why_not_exact(tables):
             return f"{pool.type.name}: {reason}"
     return ""
 
 
 def problem_of(instance: Instance, narrow: bool = True) -> Problem:
-    """Return an instance for which ``why_not_compact`` has no objection as choices.
+    """Return an instance with its configurations; ``why_not_compact`` must return no reason for it.
 
     Parameters
     ----------
     instance
         The instance.
     narrow
-        Leave out the choices that no best plan needs (``cost`` and ``goodput``; under ``capacity`` any share may be
-        of use). Otherwise every choice is there that is within budget and memory on a GPU of its own.
+        Leave out the configurations that no optimal plan needs (``cost`` and ``goodput``; under ``capacity`` any share
+        may be optimal). Otherwise all configurations are included that are feasible alone on a GPU.
     """
     problem = Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
     if not narrow or instance.objective is Objective.CAPACITY:
@@ -134,7 +134,7 @@ def problem_of(instance: Instance, narrow: bool = True) -> Problem:
 
 
 def options_of(offers: Sequence[Offer]) -> list[Option]:
-    """List the options of every workload; one that no GPU type serves alone has none."""
+    """List the options of every workload; a workload that no GPU type serves alone has none."""
     options = [
         Option(w, number, offer.view, choices)
         for number, offer in enumerate(offers)
@@ -145,16 +145,16 @@ def options_of(offers: Sequence[Offer]) -> list[Option]:
 
 
 def most_beside(option: Option, others: Sequence[Option], amount: Sequence[float], free_units: float) -> float:
-    """Bound what the others can add up to in ``free_units`` of a GPU: a fractional knapsack over their least shares.
+    """Bound the sum over the others in ``free_units`` of a GPU: a fractional knapsack over their least shares.
 
     Parameters
     ----------
     option
-        Who is left out.
+        The option that is left out.
     others, amount
-        Options on the same GPU type and the most each can bring.
+        Options on the same GPU type, and the largest amount of each.
     free_units
-        Units they may take together.
+        Units that they may take together.
     """
     items = [
         (most, other.units[0])

@@ -1,20 +1,20 @@
-"""The compact model with its relations made piecewise linear: a mixed-integer linear model for HiGHS.
+"""Piecewise linear form of the compact model: a mixed-integer linear model for HiGHS.
 
-- ``k_act(b, r)`` and ``ability(b, r)``: a grid over batch and share is cut into triangles, and ``z >= F(b, r)`` with F
-  linear on each triangle and equal to the function at its corners. Only whole batches and shares occur, so the largest
-  error on a triangle is a maximum over finitely many points. Moved by that error (``certified``), F bounds the function
-  wherever a plan can be, and the model is a relaxation of the true problem: the true values of every plan satisfy every
-  row. Triangles without a choice are left out.
-- the products ``cache_ms = k_act * others_l2`` and ``lost_ms = t_gpu * slowdown`` of continuous variables: two rows
-  each, the convex envelope over their ranges (McCormick), never above the product. Their coefficients are small
-  (0.2 % per percent of L2, 0.07 % per watt on a V100): cutting these ranges too gains nothing and costs binaries.
+- ``k_act(b, r)`` and ``ability(b, r)``: a grid over batch and share is cut into triangles. The model has ``z >= F(b,
+  r)`` with F linear on each triangle and equal to the function at its corners. Only integer batches and shares occur,
+  so the largest error on a triangle is a maximum over finitely many points. Shifted by that error (``certified``), F
+  bounds the function wherever a plan can be. Then the model is a relaxation of the true problem: the true values of
+  every plan satisfy every row. Triangles without a configuration are left out.
+- The products ``cache_ms = k_act * others_l2`` and ``lost_ms = t_gpu * slowdown`` of continuous variables get two rows
+  each: the convex envelope over their ranges (McCormick), never above the product. Their coefficients are small
+  (0.2 % per percent of L2, 0.07 % per watt on a V100). Splitting these ranges as well gains nothing and costs binaries.
 
-F is written by Vielma's disaggregated logarithmic model (``pyomo.contrib.piecewise``): with P triangles
+F is written by Vielma's disaggregated logarithmic model (``pyomo.contrib.piecewise``). With P triangles
 ``(x, y, F) = sum_p sum_c lambda_pc (corner_c, F_p(corner_c))`` and ``sum lambda = 1``, and ``ceil(log2 P)`` binaries
 leave the lambda of one triangle free.
 
-Every relation's error is measured: of functions over the whole grid of batches and shares, of products over their
-ranges.
+The error of every relation is measured: for functions over the whole grid of batches and shares, for products over
+their ranges.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,22 +34,22 @@ Points = NDArray[np.int64]
 Plane = tuple[Floats, Floats]
 
 ROUNDING = 1e-7
-"""Relative room added to every move, for rounding here and tolerances in the solver."""
+"""Relative tolerance added to every shift, for rounding here and the solver's tolerances."""
 
 INSIDE = 1e-9
-"""Slack with which a point counts as inside a simplex: one on an edge belongs to both sides."""
+"""Tolerance of the test whether a point is inside a simplex; a point on an edge belongs to both sides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """How far approximations are off, as parts of the true value.
+    """Relative error of an approximation.
 
     Attributes
     ----------
     largest, mean
-        Over all places.
+        Largest and mean error over all points.
     places
-        How many the mean is of.
+        Number of points.
     """
 
     largest: float
@@ -57,14 +57,14 @@ class Error:
     places: int
 
     def joined(self, other: "Error") -> "Error":
-        """Return the error over the places of both."""
+        """Return the error over the points of both."""
         places = self.places + other.places
         mean = (self.mean * self.places + other.mean * other.places) / places
         return Error(max(self.largest, other.largest), mean, places)
 
 
 def statistics_of(errors: Mapping[str, Error]) -> dict[str, float]:
-    """Name the errors of each relation as a run's statistics."""
+    """Return the errors of each relation as a run's statistics."""
     return {
         f"pwl_error_{which}_{name}": getattr(error, attribute)
         for name, error in errors.items()
@@ -73,16 +73,16 @@ def statistics_of(errors: Mapping[str, Error]) -> dict[str, float]:
 
 
 def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, Error]:
-    """State every relation of ``model`` piecewise linearly, and return the errors by the relation's name.
+    """State every relation of ``model`` piecewise linearly; return the errors by relation.
 
     Parameters
     ----------
     model
-        Whose relations are not stated yet.
+        Compact model whose relations are not stated yet.
     pieces
         Cells along each axis of a grid, two triangles each.
     certified
-        Move each triangle by its own largest error, so that no plan is cut off.
+        Shift each triangle by its own largest error, so that no plan is cut off.
     """
     m = model.pyomo
     m.relation = pyo.ConstraintList()
@@ -129,24 +129,25 @@ def _linear(coefficients: Floats) -> Any:
 
 
 def underneath(value: Callable[[float, float], float], points: Points, pieces: int, certified: bool) -> list[Plane]:
-    """Approximate a function of whole numbers by a linear function on each simplex.
+    """Approximate a function of integers by a linear function on each simplex.
 
     Parameters
     ----------
     value
         The function.
     points
-        Where it matters, shape (points, 2).
+        Points at which the approximation is needed, shape (points, 2).
     pieces
         See ``triangulate``.
     certified
-        Move each linear function until it is nowhere above the function at a point of its simplex, and all but touches
-        it at one. Otherwise it equals the function at the corners.
+        Shift each linear function so that it is nowhere above the function at a point of its simplex, and touches it
+        at one point up to rounding. Otherwise it equals the function at the corners.
 
     Returns
     -------
     list
-        Corners of each simplex, and (constant, slopes...) of its linear function by the axes along which it extends.
+        Corners of each simplex, and the (constant, slopes...) of its linear function along the axes in which it
+        extends.
     """
     found = []
     for simplex in triangulate(points, pieces):
@@ -163,16 +164,16 @@ def underneath(value: Callable[[float, float], float], points: Points, pieces: i
 
 
 def grid_error(value: Callable[[float, float], float], points: Points, planes: Sequence[Plane]) -> Error:
-    """Measure an approximation at every whole point that its simplices cover, also where no choice is.
+    """Measure an approximation at every integer point of its simplices, including points without a configuration.
 
     Parameters
     ----------
     value
-        The function, positive.
+        The positive function.
     points
-        Where it matters, shape (points, 2); they span the grid.
+        Points at which the approximation is needed, shape (points, 2); they span the grid.
     planes
-        The approximation, as ``underneath`` returns it. Where simplices meet, the larger error counts.
+        Approximation from ``underneath``. Where simplices meet, the larger error counts.
     """
     spans = [np.arange(low, high + 1) for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True)]
     grid = np.stack(np.meshgrid(*spans, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -189,8 +190,8 @@ def grid_error(value: Callable[[float, float], float], points: Points, planes: S
 def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> Error:
     """Measure the envelope of a product of two variables over their ranges, relative to the largest product.
 
-    The product is above it by ``min((x - x0)(y - y0), (x1 - x)(y1 - y))``: at most a quarter of the area of the ranges,
-    in the middle, and a twelfth on average.
+    The product exceeds it by ``min((x - x0)(y - y0), (x1 - x)(y1 - y))``. That is at most a quarter of the area of the
+    ranges, in the middle, and a twelfth on average.
     """
     area, largest = (x[1] - x[0]) * (y[1] - y[0]), x[1] * y[1]
     part = area / largest if largest > 0.0 else 0.0
@@ -198,13 +199,13 @@ def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> Error:
 
 
 def triangulate(points: Points, pieces: int) -> list[Floats]:
-    """Cut the range of whole points, shape (points, 2), into simplices and return those that hold a point.
+    """Cut the range of integer points, shape (points, 2), into simplices; return those that contain a point.
 
     Returns
     -------
     list
-        Corners of each, shape (corners, 2): a triangle, a segment where one coordinate is constant, a point where both
-        are.
+        Corners of each simplex, shape (corners, 2): a triangle, a segment if one coordinate is constant, a point if
+        both are.
     """
     low, high = points.min(axis=0), points.max(axis=0)
     grid = [np.unique(np.round(_cut(low[axis], high[axis], pieces))) for axis in range(2)]
@@ -213,7 +214,7 @@ def triangulate(points: Points, pieces: int) -> list[Floats]:
     for x0, x1 in cells[0]:
         for y0, y1 in cells[1]:
             for corner in ((x0, y0), (x1, y1)):
-                # Of a cell without width or height both triangles are the same segment.
+                # In a cell without width or height both triangles are the same segment.
                 simplex = np.unique(np.array([corner, (x0, y1), (x1, y0)], dtype=np.float64), axis=0)
                 simplices[simplex.tobytes()] = simplex
     return [simplex for simplex in simplices.values() if inside(simplex, points).any()]
@@ -230,7 +231,7 @@ def extent(points: Floats) -> list[int]:
 
 
 def inside(simplex: Floats, points: Points) -> NDArray[np.bool_]:
-    """Whether each point on the simplex's own plane or line is in the simplex, edges included."""
+    """Mark the points, on the simplex's own plane or line, that are inside the simplex or on its edges."""
     axes = extent(simplex)
     if not axes:
         return np.ones(len(points), dtype=np.bool_)

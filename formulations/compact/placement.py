@@ -9,7 +9,7 @@ from instances import Objective
 
 
 def state_placement(model: CompactModel) -> None:
-    """Every workload is on one GPU, or under ``goodput`` on none; GPUs of one type are numbered in one way only."""
+    """Place every workload on one GPU, or under ``goodput`` on at most one; number the GPUs of one type uniquely."""
     m = model.pyomo
     _place(model)
     rows = m.numbering = pyo.ConstraintList()
@@ -19,7 +19,7 @@ def state_placement(model: CompactModel) -> None:
     for o, t, k in m.V:
         rows.add(m.v[o, t, k] <= m.used[t, k])
         if k > 0:
-            # The first option on GPU k comes after the first one on GPU k - 1.
+            # Symmetry breaking: the first option on GPU k comes after the first one on GPU k - 1.
             rows.add(
                 m.v[o, t, k] <= add(m.v[p, t, k - 1] for p in model.on_gpu[t, k - 1] if model.rank[p] < model.rank[o])
             )
@@ -46,7 +46,7 @@ def _place(model: CompactModel) -> None:
 
 
 def state_space(model: CompactModel) -> None:
-    """Shares and memory of the workloads on a GPU fit into it."""
+    """Limit shares and memory of the workloads on each GPU."""
     m, options = model.pyomo, model.options
     r_on = model.spread("r", [m.r[o] for o in m.O], [option.units for option in options])
     rows = m.space = pyo.ConstraintList()
@@ -59,7 +59,7 @@ def state_space(model: CompactModel) -> None:
         tables = model.offers[t].view.tables
         if tables.most_residents < tables.share_units:
             rows.add(add(m.v[o, t, k] for o in model.on_gpu[t, k]) <= tables.most_residents)
-    # A GPU full of the workload with the most memory per unit has enough unless its type is here.
+    # Memory cannot bind on a GPU full of the workload with the most memory per unit, unless its type is listed here.
     tight = {
         option.offer
         for option in options

@@ -1,9 +1,9 @@
-"""Repair of a model's assignment: the one-GPU kernel decides, and excess workloads move elsewhere.
+"""Repair of a model's assignment: the one-GPU kernel tests each GPU, and excess workloads move elsewhere.
 
-A solver's shares satisfy its own model, within its own tolerances. Only *who is where, with which batch and rate* is
-taken from it. A GPU whose residents do not fit is tried with the best batch of each, then gives residents up, the
-largest first. Those join the first GPU with room, open another one, or (``goodput``) are served at a lower rate.
-Without any groups to start from this is first fit decreasing.
+A solver's shares satisfy its own model within its own tolerances. So only the placement, the batches and the rates are
+used. If the residents of a GPU do not fit, the best batch of each is tried, then the largest residents leave. They join
+the first GPU with room, open another one, or (``goodput``) are served at a lower rate. Without initial groups, repair
+is first fit decreasing.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from instances import Objective
 from instances.one_gpu import Resident
 
 BATCHES_TRIED = 2
-"""Batches tried for a workload at each rate: those of its choices that need the fewest units."""
+"""Number of batches tried per workload and rate: those of the configurations with the fewest units."""
 
 RATE_TOLERANCE = 1e-9
-"""Relative difference at which two rates are the same."""
+"""Relative difference below which two rates count as equal."""
 
 
 def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
-    """Return groups close to ``groups`` that all fit, or ``None`` if somebody who must be served finds no place.
+    """Return feasible groups close to ``groups``, or ``None`` if a required workload fits nowhere.
 
     Parameters
     ----------
     problem
-        What is to be served, and where.
+        The workloads and the GPU types.
     groups
-        At most as many of each offer as there are; every workload at most once.
+        Groups, at most ``count`` of each offer and each workload at most once.
     """
     settled = [_settle(problem, group) for group in groups]
     kept = [_Kept.of(group, problem) for group in settled if group.residents]
@@ -49,7 +49,7 @@ def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
 
 @dataclass(slots=True)
 class _Kept:
-    """A group that fits, and the units that its least shares leave free: nobody who needs more can join."""
+    """Feasible group, and the units that its least shares leave free: no workload that needs more can join."""
 
     group: Group
     free_units: int
@@ -63,18 +63,18 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A workload with a batch and rate, and the units it needs alone."""
+    """Workload with a batch and a rate, and the units it needs alone."""
 
     resident: Resident
     units: int
 
 
 _Ways = dict[int, list[_Way]]
-"""Ways to serve a workload on one GPU type, by step of the rate."""
+"""Alternatives for a workload on one GPU type, by step of the rate."""
 
 
 def _ways(choices: SizedChoices, workload: int) -> _Ways:
-    """Return the ways to try for a workload, those of the fewest units first."""
+    """Return the alternatives to try for a workload, those of the fewest units first."""
     found: _Ways = {}
     for k in np.argsort(choices.units, kind="stable"):
         ways = found.setdefault(int(choices.step[k]), [])
@@ -85,7 +85,7 @@ def _ways(choices: SizedChoices, workload: int) -> _Ways:
 
 
 def _settle(problem: Problem, group: Group) -> Group:
-    """Make a group fit: as it is, with best batches, or without its largest residents."""
+    """Make a group feasible: unchanged, with best batches, or without its largest residents."""
     choices = problem.offers[group.offer].choices
     while group.residents and problem.fits(group) is None:
         best = Group(group.offer, tuple(_best(choices[r.workload], r) for r in group.residents))
@@ -106,7 +106,7 @@ def _best(choices: SizedChoices, resident: Resident) -> Resident:
 
 
 def _part(offers: Sequence[Offer], ways: Sequence[_Ways]) -> float:
-    """Least fraction of a GPU that serves a workload at the highest rate it can be served at."""
+    """Return the least fraction of a GPU that serves a workload at its highest feasible rate."""
     parts = [
         found[max(found)][0].units / offer.view.tables.share_units
         for offer, found in zip(offers, ways, strict=True)
@@ -116,7 +116,7 @@ def _part(offers: Sequence[Offer], ways: Sequence[_Ways]) -> float:
 
 
 def _house(problem: Problem, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
-    """Add a workload to the first group with room, else to a new one; at lower rates only where neither does."""
+    """Add a workload to the first group with room, else to a new one; try lower rates only if both fail."""
     offers = problem.offers
     cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)
     for step in sorted({step for found in ways for step in found}, reverse=True):

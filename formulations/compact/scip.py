@@ -1,4 +1,4 @@
-"""SCIP behind Pyomo: Pyomo writes the model to a file that SCIP reads."""
+"""Interface from Pyomo to SCIP: Pyomo writes the model to a file that SCIP reads."""
 
 import math
 import os
@@ -13,17 +13,17 @@ from formulations.compact.answer import SolverAnswer
 from formulations.compact.model import CompactModel, Expr
 
 MEMORY_PART = 0.5
-"""Of the address space of the run, what SCIP may think it uses: it does not count everything."""
+"""Fraction of the run's address space that SCIP's memory limit is set to: SCIP does not count all of its memory."""
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Environment variables that limit the threads of linear algebra."""
 
 
 def _load() -> Any:
-    """Import PySCIPOpt with linear algebra on one thread.
+    """Import PySCIPOpt with single-threaded linear algebra.
 
-    The library takes its number of threads from the environment when it is loaded. Its threads wait by spinning, which
-    makes SCIP many times slower where other programs want the cores too.
+    The library reads its number of threads from the environment at load time. Its waiting threads spin, which makes
+    SCIP many times slower if other programs use the cores.
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
@@ -41,7 +41,7 @@ pyscipopt: Any = _load()
 
 
 class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
-    """Hands every new best solution on."""
+    """Event handler that passes on every new incumbent."""
 
     def __init__(self, found: Callable[[], None]) -> None:
         self.found = found
@@ -59,18 +59,18 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
 def solve(
     model: CompactModel, run: Run, reserve_s: float, take: Callable[[Callable[[Expr], float]], None]
 ) -> SolverAnswer:
-    """Solve a compact model with its relations as they are, each with room.
+    """Solve a compact model whose nonlinear relations are stated with tolerance.
 
     Parameters
     ----------
     model
-        Complete.
+        Compact model with all its rows.
     run
         Threads, seed, memory, deadline and, in nodes, the work limit.
     reserve_s
-        Seconds before the deadline at which it stops.
+        Seconds before the deadline at which the solver stops.
     take
-        Called with each new best solution: a function from Pyomo variables to values.
+        Called with each new incumbent: a function from Pyomo variables to values.
     """
     scip = pyscipopt.Model()
     scip.hideOutput()
@@ -81,11 +81,11 @@ def solve(
     variables = {variable.name: variable for variable in scip.getVars()}
 
     def value_of(variable: Expr) -> float:
-        # Whatever is in no row is not in the file.
+        # A variable that is in no row is not in the file.
         known = variables.get(variable.name)
         return float(variable.lb) if known is None else float(scip.getSolVal(scip.getBestSol(), known))
 
-    scip.includeEventhdlr(_Incumbents(lambda: take(value_of)), "incumbents", "hands every new best solution on")
+    scip.includeEventhdlr(_Incumbents(lambda: take(value_of)), "incumbents", "passes on every new incumbent")
     scip.setParam("randomization/randomseedshift", run.seed % 2**31)
     scip.setParam("lp/threads", run.threads)
     if math.isfinite(run.remaining_s):

@@ -1,4 +1,4 @@
-"""Search shared by ``minlp`` and ``pwl``: the start, the incumbent, and the cutoff of a compact model."""
+"""Search shared by ``minlp`` and ``pwl``: start plan, incumbent, and cutoff of a compact model."""
 
 import math
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ from instances.one_gpu import fit_gpu
 from instances.spare_shares import throughput_rps
 
 BUILD_S_PER_PLACE = 0.004
-"""Seconds that Pyomo takes, per pair of a workload and a GPU that it may be on, until a solver has the model."""
+"""Seconds per pair of a workload and a GPU it may be on, that Pyomo needs to pass a model to a solver."""
 
 BUILD_PART = 0.5
 """Fraction of the remaining time that stating a model may take."""
 
 SOLVER_ROOM = 1e-6
-"""Relative room that a solver's bound leaves for its tolerances (1e-6 on rows and on whole numbers)."""
+"""Relative allowance of a solver's bound for its tolerances (1e-6 on rows and on integrality)."""
 
 OPTIMAL_WITHIN = 3e-6
-"""Relative difference from the bound at which a plan is called optimal: the room above, and that of ``BETTER``."""
+"""Relative difference from the bound within which a plan is optimal: more than ``SOLVER_ROOM`` plus ``BETTER``."""
 
 BETTER = 1e-6
-"""A model is asked for plans that are better by at least this, relative to the best so far and absolutely."""
+"""Least improvement over the incumbent that a model's plans must have, relative and absolute."""
 
 
 @dataclass
@@ -39,11 +39,11 @@ class Search:
     Attributes
     ----------
     problem, run
-        What is solved, on which terms.
+        The problem, and the limits of the run.
     plan, value
-        The best plan so far and what it is worth; ``nan`` without one.
+        Incumbent and its value; ``nan`` without one.
     statistics
-        Of the run.
+        Statistics of the run.
     """
 
     problem: Problem
@@ -54,7 +54,7 @@ class Search:
 
     @classmethod
     def of(cls, instance: Instance, run: Run) -> "Search | Outcome":
-        """Start from the plan handed over and from first fit; an ``Outcome`` where no model is needed or can be had."""
+        """Start from the given plan and first fit; return an ``Outcome`` if no model is needed or possible."""
         if reason := why_not_compact(instance):
             return Outcome(Status.UNKNOWN, reason=reason)
         if not instance.workloads:
@@ -70,12 +70,12 @@ class Search:
 
     @property
     def instance(self) -> Instance:
-        """What is solved."""
+        """The instance of the problem."""
         return self.problem.instance
 
     @property
     def minimised(self) -> bool:
-        """Whether less is better."""
+        """Whether the objective is minimised."""
         return self.instance.objective.minimised
 
     def _start(self) -> None:
@@ -86,7 +86,7 @@ class Search:
             self.accept(self._spread(first_fit))
 
     def _spread(self, groups: list[Group]) -> list[Group]:
-        """Under ``capacity``, where every GPU may be used, move residents of full GPUs to idle ones."""
+        """Under ``capacity``, which may use every GPU, move residents of full GPUs to idle ones."""
         if self.instance.objective is not Objective.CAPACITY:
             return groups
         for t, offer in enumerate(self.problem.offers):
@@ -99,7 +99,7 @@ class Search:
         return groups
 
     def accept(self, groups: Sequence[Group]) -> bool:
-        """Take groups that all fit, if they serve who must be served and are better than the best so far."""
+        """Make feasible groups the incumbent if they serve all required workloads and are better."""
         if self.instance.objective is not Objective.GOODPUT and not self.problem.serves_all(groups):
             return False
         placed = [self._placed(group) for group in groups]
@@ -134,14 +134,14 @@ class Search:
 
     @property
     def better_than(self) -> float | None:
-        """What a model's plans must reach to be of use; ``None`` if any plan is."""
+        """Return the objective that a model's plans must reach to improve the incumbent; ``None`` if any plan does."""
         if self.plan is None:
             return None
         step = max(BETTER, BETTER * abs(self.value))
         return self.value - step if self.minimised else self.value + step
 
     def gpus(self) -> list[int]:
-        """Return, of each offer, how many GPUs a better plan can use."""
+        """Return the number of GPUs of each offer that a better plan can use."""
         most = self.better_than
         if not self.minimised or most is None:
             return [offer.count for offer in self.problem.offers]
@@ -152,25 +152,25 @@ class Search:
         ]
 
     def too_large(self, gpus: Sequence[int]) -> str:
-        """Say why there is no time for the model; empty if there is."""
+        """Return the reason why the model takes too long to build; empty if it does not."""
         sizes = [sum(1 for choices in offer.choices if len(choices)) for offer in self.problem.offers]
         places = sum(max(0, size - k) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
         takes_s = BUILD_S_PER_PLACE * places
         if takes_s <= BUILD_PART * self.run.remaining_s:
             return ""
-        return f"no time for the model: stating {places} places takes about {takes_s:.0f} s"
+        return f"no time for the model: building it for {places} places takes about {takes_s:.0f} s"
 
     def bound(self, limit: float | None, solver_bound: float | None, certified: bool) -> Bound | None:
-        """Turn a solver's bound on the plans that reach ``limit`` into one on all plans.
+        """Turn a solver's bound on the plans that reach ``limit`` into a bound on all plans.
 
         Parameters
         ----------
         limit
-            ``better_than`` when the model was stated.
+            Value of ``better_than`` when the model was built.
         solver_bound
-            Of the solver, infinite (in the direction of worse) if the model has no solution; ``None`` if unknown.
+            Bound of the solver: infinitely bad if the model has no solution, ``None`` if unknown.
         certified
-            Whether the solver's model has every plan that reaches the limit.
+            Whether the solver's model contains every plan that reaches the limit.
         """
         worst = math.inf if self.minimised else -math.inf
         if solver_bound is None or solver_bound == -worst or (solver_bound == worst and limit is None):
@@ -183,16 +183,16 @@ class Search:
         return Bound(value if limit is None else max(value, limit), certified)
 
     def outcome(self, bound: Bound | None, reason: str = "", trusted: bool = True, infeasible: bool = False) -> Outcome:
-        """Return what was found.
+        """Return the outcome of the run.
 
         Parameters
         ----------
         bound, reason
-            Of the outcome.
+            Bound and reason of the outcome.
         trusted
             Whether a plan that reaches the bound may be called optimal.
         infeasible
-            Whether there is no plan at all.
+            Whether no plan exists.
         """
         if self.plan is None:
             status = Status.INFEASIBLE if infeasible else Status.UNKNOWN

@@ -1,7 +1,7 @@
-"""Time and demands of an option under any performance model: iGniter's equations, or tables.
+"""Times and demands of an option under any performance model: iGniter's equations, or tables.
 
-iGniter's active time is a formula of batch and share, which the compact model states as it is. Other models are tables.
-There one binary stands for each batch and share of an option, and all that the tables say is linear in these.
+iGniter's active time is a formula of batch and share, which the compact model states directly. For other performance
+models one binary stands for each batch and share of an option, and all table entries are linear in these binaries.
 """
 
 from typing import Any
@@ -17,12 +17,12 @@ Points = NDArray[np.int64]
 
 
 def is_tabulated(model: CompactModel) -> bool:
-    """Whether the instance's performance model is stated by its tables."""
+    """Return whether the instance's performance model is stated by its tables."""
     return model.instance.performance_model != FORMULA
 
 
 def state_tables(model: CompactModel) -> None:
-    """State batch, share, active time and the growth in company of every option by binaries; nothing for iGniter's."""
+    """State batch, share, active time and growth of every option by binaries; do nothing for iGniter's model."""
     if not is_tabulated(model):
         return
     m, options = model.pyomo, model.options
@@ -65,7 +65,7 @@ def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
 
 
 def _points(option: Option) -> Points:
-    """Batches and shares of an option's choices, shape (points, 2)."""
+    """Return the batches and shares of an option's configurations, shape (points, 2)."""
     return np.unique(np.stack([option.choices.batch, option.choices.units], axis=1), axis=0)
 
 
@@ -74,7 +74,7 @@ def _table(option: Option, table: NDArray[np.float64], points: Points) -> NDArra
 
 
 def _company_ms(option: Option, points: Points) -> NDArray[np.float64]:
-    """Time that company adds before any demand: negative where pairs are clipped."""
+    """Return the time that co-location adds before any demand; negative where pairs are clipped."""
     tables = option.view.tables
     return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
 

@@ -13,7 +13,7 @@ from instances import GOODPUT_STEP, Objective, SloRule
 
 
 def state_times(model: CompactModel) -> None:
-    """State the GPU time of every option (equations 4, 5 and 8), and what it relates to (11)."""
+    """State the GPU time of every option (equations 4, 5 and 8) and its nonlinear relations (11)."""
     m, options = model.pyomo, model.options
     m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min().item(), options[o].budget_ms.max().item()))
     m.cache_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_l2[o].ub))
@@ -31,7 +31,7 @@ def state_times(model: CompactModel) -> None:
             t_act += float(tables.alpha_dram[w]) * m.dram_ms[o]
             products.append(_product("dram_ms", m.dram_ms[o], m.k_act[o], m.others_dram[o]))
         if is_tabulated(model):
-            # Company alone adds company_ms, which may be negative; together with the demands it never helps.
+            # Co-location alone adds company_ms, which may be negative; the sum with the demands never shortens a time.
             t_act += m.company_ms[o]
             rows.add(m.t_gpu[o] - m.lost_ms[o] >= t_sch + m.k_act[o])
         else:
@@ -42,7 +42,7 @@ def state_times(model: CompactModel) -> None:
 
 
 def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
-    """Active time, and the processing ability ``1000 b / k_act`` that L2 demand and power are linear in."""
+    """Return the relations of the active time, and of the ability ``1000 b / k_act`` in L2 demand and power."""
     k1, k2, k3, k4, k5 = option.dnn.k
     pct = option.view.gpu.share_pct(1)
     points = np.stack([option.choices.batch, option.choices.units], axis=1)
@@ -55,13 +55,13 @@ def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
         return 1000.0 * b / k_act(b, r)
 
     b, r = m.b[o], m.r[o]
-    # Sides as they are, and over what they are at most: rows of size 1.
+    # Both sides, divided by their largest value: rows of size 1.
     above, below = (m.k_act[o] - k5) * (pct * r + k4), k1 * b**2 + k2 * b + k3
     done, asked = m.ability[o] * m.k_act[o], 1000.0 * b
     most_below = max(k1 * x * x + k2 * x + k3 for x in option.batch)
     above_1, below_1 = (m.k_act[o] - k5) * ((pct * r + k4) / most_below), below / most_below
     done_1, asked_1 = done / (1000.0 * option.batch[1]), b / option.batch[1]
-    # A smaller ability needs a larger k_act, which would help the others: k_act is held from both sides.
+    # A smaller ability needs a larger k_act and would reduce interference, so k_act is bounded from both sides.
     roomy = (above_1 >= (1.0 - ROOM) * below_1, above_1 <= (1.0 + ROOM) * below_1)
     return [
         Relation("k_act", m.k_act[o], b, r, k_act, above == below, roomy, True, points),
@@ -78,7 +78,7 @@ def _product(name: str, result: Expr, first: Expr, second: Expr) -> Relation:
 
 
 def state_budgets(model: CompactModel) -> None:
-    """Keep every GPU time within the instance's SLO rule, as ``instances.budget`` states it."""
+    """Keep every GPU time within the instance's SLO rule (``instances.budget``)."""
     m, options = model.pyomo, model.options
     rule, buffer = model.instance.slo_rule, model.instance.latency_buffer
     if model.instance.objective is Objective.GOODPUT:
@@ -103,7 +103,7 @@ def state_budgets(model: CompactModel) -> None:
             rows.add(m.t_gpu[o] + transfer_ms <= (workload.slo_ms - assembly_ms) / buffer)
             rows.add(m.t_gpu[o] + transfer_ms <= period_ms / buffer)
         else:
-            # Equation 14 with equation 1; a duty cycle of SLO/2 asks the same
+            # Equation 14 with equation 1; a duty cycle of SLO/2 gives the same row
             rows.add(m.t_gpu[o] + transfer_ms <= workload.slo_ms / 2.0 / buffer)
             # Equation 13 with equation 2; in a duty cycle no transfer hides behind an execution
             hidden_ms = exposed_ms if rule is SloRule.HALF_SLO else transfer_ms
@@ -111,7 +111,7 @@ def state_budgets(model: CompactModel) -> None:
 
 
 def _state_steps(model: CompactModel) -> None:
-    """Choose one of the rates; the batch is spread over them, so that ``b / rate`` is linear."""
+    """Choose one of the rates; the batch is split over them, so that ``b / rate`` is linear."""
     m, options = model.pyomo, model.options
     at = {}
     for o, option in enumerate(options):
@@ -129,12 +129,12 @@ def _state_steps(model: CompactModel) -> None:
         for s in steps:
             rows.add(m.b_at[o, s] >= batches[o, s][0] * m.at_step[o, s])
             rows.add(m.b_at[o, s] <= batches[o, s][1] * m.at_step[o, s])
-        # Implied, and strong: each rate needs its own least share.
+        # Valid inequality that strengthens the relaxation: each rate needs its own least share.
         rows.add(m.r[o] >= add(int(at[o, s].units.min()) * m.at_step[o, s] for s in steps))
 
 
 def state_objective(model: CompactModel) -> None:
-    """Add the instance's objective: least cost, or most throughput or requests served on the GPUs given."""
+    """Add the instance's objective: least cost, or most throughput or requests served on the given GPUs."""
     m, options, instance = model.pyomo, model.options, model.instance
     if instance.objective is Objective.COST:
         # Equation 12
@@ -151,7 +151,7 @@ def state_objective(model: CompactModel) -> None:
         m.throughput = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]))
         worth = [m.throughput[o] for o in m.O]
         model.relations += [_throughput(m, o, exposed[o]) for o in m.O]
-    # An option that is elsewhere is worth nothing.
+    # An option that is elsewhere has no value.
     m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]))
     rows = m.gains = pyo.ConstraintList()
     for o in m.O:

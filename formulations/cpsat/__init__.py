@@ -1,4 +1,4 @@
-"""The compact assignment model in whole numbers, solved by CP-SAT."""
+"""Compact assignment model in integers, solved by CP-SAT."""
 
 from formulations.cpsat.scheduler import CpSat
 

@@ -1,4 +1,4 @@
-"""The compact model in CP-SAT: which GPU takes which workload, and at which of its choices.
+"""Compact assignment model in CP-SAT: the GPU and the configuration of every workload.
 
 Importing this module loads OR-Tools.
 """
@@ -20,23 +20,23 @@ from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident
 
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
-"""Steps of N, C, D and P."""
+"""Steps per unit of N, C, D and P."""
 
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """The GPUs of one offer as the model sees them.
+    """GPUs of one offer as the model states them.
 
     Attributes
     ----------
     offer, count
-        The GPU type, and how many to model.
+        The GPU type, and the number of GPUs to model.
     whole
-        The choices in whole numbers, of every workload.
+        Integer configurations of every workload.
     conflicts
         Sets of workloads that cannot share such a GPU.
     company
-        ``most_company`` of the choices.
+        ``most_company`` of the configurations.
     """
 
     offer: Offer
@@ -47,12 +47,12 @@ class Modelled:
 
     @classmethod
     def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "Modelled":
-        """Round the choices of ``offer`` and find conflicts, for which a third of the time left may be spent."""
+        """Round the configurations of ``offer`` and find conflicts, within a third of the remaining time."""
         tables = offer.view.tables
         conflicts: list[tuple[int, ...]] = []
         if count > 0:
             now = time.monotonic()
-            # The rate that a conflict leaves room for does not matter.
+            # Conflicts do not depend on the values of the rates.
             any_rate = [WholeChoices.of(undominated(choices, count_steps=False)) for choices in offer.choices]
             limits = (tables.share_units, memory_limit(tables))
             conflicts, _ = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
@@ -62,16 +62,16 @@ class Modelled:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The choice of one workload on one GPU, as literals.
+    """Configuration of one workload on one GPU, as literals.
 
     Attributes
     ----------
     shape
-        One for each batch and share; one of them is true where the workload is on the GPU.
+        One literal for each pair of batch and share; exactly one is true if the workload is on the GPU.
     ladder
-        One for each step, ascending: whether the rate is worth at least that step.
+        One literal for each step, ascending: whether the rate has at least that step.
     steps
-        Shape (steps,).
+        Rate steps, shape (steps,).
     """
 
     shape: list[cp_model.IntVar]
@@ -79,32 +79,33 @@ class Placed:
     steps: Ints
 
     def literals(self, whole: WholeChoices, choice: int) -> tuple[cp_model.IntVar, ...]:
-        """Return the literals that are all true iff this choice, or a higher rate of its shape, is taken."""
+        """Return literals that are all true iff the workload has this configuration, or a higher rate of its shape."""
         rung = int(np.searchsorted(self.steps, whole.step[choice]))
         shape = self.shape[whole.shape[choice]]
         return (shape, self.ladder[rung]) if rung > 0 else (shape,)
 
 
 class Assignment:
-    """The model.
+    """CP-SAT model of the assignment.
 
-    GPUs of one type are alike, and so are workloads with the same model, SLO and rate: of the solutions that differ
-    only by exchanging such, the one remains that puts workloads, taken in ``order``, on the earliest GPUs.
+    GPUs of one type are identical, and so are workloads with the same model, SLO and rate. Symmetry breaking keeps one
+    of the solutions that differ only by exchanging these: workloads, in the sequence ``order``, are on the earliest
+    GPUs.
 
     Parameters
     ----------
     problem
-        What there is to choose from.
+        The GPU types and the configurations.
     counts
-        GPUs of each offer to model: no best plan needs more.
+        Number of GPUs of each offer to model; no optimal plan needs more.
     order
         Workload positions, the largest first.
     must_serve
         Whether every workload must be on some GPU.
     conflict_sets
-        Sets of workloads to test for conflicts on each GPU type, at most.
+        Largest number of workload sets tested for conflicts on each GPU type.
     deadline
-        ``time.monotonic()`` at which to give up.
+        ``time.monotonic()`` value at which the construction gives up.
 
     Raises
     ------
@@ -138,7 +139,7 @@ class Assignment:
         first = 0
         for gpus in modelled:
             for position in range(gpus.count):
-                # GPUs of a type are numbered by their first workload.
+                # Symmetry breaking: GPUs of a type are numbered by their first workload.
                 self._add_residents(first + position, gpus, order[position:])
                 self._add_conditions(first + position, gpus)
             self._order_gpus(range(first, first + gpus.count))
@@ -149,7 +150,7 @@ class Assignment:
         self._order_alike()
 
     def _add_residents(self, slot: int, gpus: Modelled, candidates: Sequence[int]) -> None:
-        """Add a GPU: who of the candidates is there at which choice, its shares, its memory, and the conflicts."""
+        """Add a GPU: its residents among the candidates with their configurations, shares, memory and conflicts."""
         model, tables, used = self.model, gpus.offer.view.tables, self.used[slot]
         here = self.here[slot]
         for w in candidates:
@@ -165,7 +166,7 @@ class Assignment:
                 model.add_bool_or([here[w].negated() for w in members])
 
     def _add_placed(self, here: cp_model.IntVar, whole: WholeChoices) -> Placed:
-        """Add the choice of one workload on one GPU: one shape, and a step that is on offer at this shape."""
+        """Add the configuration of one workload on one GPU: one shape, and a rate step that exists for the shape."""
         model = self.model
         steps, level = np.unique(whole.step, return_inverse=True)
         shape = [model.new_bool_var("") for _ in range(int(whole.shape.max()) + 1)]
@@ -185,7 +186,7 @@ class Assignment:
         return Placed(shape, ladder, steps)
 
     def _add_conditions(self, slot: int, gpus: Modelled) -> None:
-        """Add the sums N, C, D and P of a GPU, and the conditions of every choice that company could break."""
+        """Add the sums N, C, D and P of a GPU, and the conditions that other residents can violate."""
         model, share_units = self.model, gpus.offer.view.tables.share_units
         most = [floor(total) for total in SUM_RESOLUTION * gpus.company[:, -1, -1]]
         most[0] = min(most[0], gpus.offer.view.tables.most_residents)
@@ -210,12 +211,12 @@ class Assignment:
                     a * (total - mine) for a, total, mine in zip(coefficients, sums, own[k].tolist(), strict=True) if a
                 ]
                 literals = placed.literals(whole, k)
-                if coefficients[0] > limit:  # a choice that any company breaks; alone it fits
+                if coefficients[0] > limit:  # any other resident violates it; alone the workload is feasible
                     literals = (*literals, crowded)
                 model.add(sum(terms) <= limit).only_enforce_if(*literals)
 
     def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
-        """Sum over the residents of a GPU of what their choices take; ``amounts`` by workload, per choice."""
+        """Return the sum of ``amounts`` (by workload, per configuration) over the configurations on a GPU."""
         literals: list[cp_model.IntVar] = []
         coefficients: list[int] = []
         for w, placed in self.placed[slot].items():
@@ -229,7 +230,7 @@ class Assignment:
         return self.modelled[self.slots[slot]].whole[workload]
 
     def _order_gpus(self, slots: range) -> None:
-        """Number the GPUs of one type by their first workload: none without a smaller number on the GPU before."""
+        """Number the GPUs of one type by their first workload (symmetry breaking)."""
         for before, after in pairwise(slots):
             self.model.add_implication(self.used[after], self.used[before])
             earlier: list[cp_model.IntVar] = []
@@ -240,7 +241,7 @@ class Assignment:
                     earlier.append(self.here[before][w])
 
     def _order_alike(self) -> None:
-        """Put the first of workloads that are alike on the first of the GPUs they are on."""
+        """Order identical workloads by the numbers of their GPUs (symmetry breaking)."""
         last: dict[tuple[str, float, float], int] = {}
         for w in self.order:
             asked = self.problem.instance.workloads[w]
@@ -254,7 +255,7 @@ class Assignment:
             last[likeness] = w
 
     def minimise(self, price: Sequence[int], below: int | None) -> None:
-        """Ask for the least sum of prices (by offer) of the GPUs used, less than ``below``."""
+        """Set the objective: least sum of prices (by offer) of the GPUs used, below ``below``."""
         total = sum(price[o] * used for o, used in zip(self.slots, self.used, strict=True))
         self.sense = -1
         self.model.minimize(total)
@@ -262,7 +263,7 @@ class Assignment:
             self.model.add(total <= below - 1)
 
     def maximise(self, worth: Callable[[int, int], int]) -> None:
-        """Ask for the largest sum of ``worth(workload, step)`` of the rates served."""
+        """Set the objective: largest sum of ``worth(workload, step)`` of the rates served."""
         self.sense = 1
         terms = []
         for placed_here in self.placed:
@@ -274,7 +275,7 @@ class Assignment:
         self.model.maximize(sum(terms))
 
     def forbid(self, group: Group) -> None:
-        """Keep these workloads from sharing a GPU of this type at these batches and rates, or higher rates."""
+        """Forbid that these workloads share a GPU of this type at these batches and these or higher rates."""
         for slot, here in enumerate(self.here):
             if self.slots[slot] == group.offer and all(r.workload in here for r in group.residents):
                 literals = []
@@ -290,7 +291,7 @@ class Assignment:
         return self.modelled[self.slots[slot]].offer.choices[workload]
 
     def hint(self, groups: Sequence[Group]) -> None:
-        """Start the search from ``groups``."""
+        """Give ``groups`` to the solver as a hint."""
         taken = self._slots_for(groups)
         for slot, here in enumerate(self.here):
             there = {r.workload: r for r in taken[slot].residents} if slot in taken else {}
@@ -299,7 +300,7 @@ class Assignment:
                 self.model.add_hint(literal, w in there)
 
     def _slots_for(self, groups: Sequence[Group]) -> dict[int, Group]:
-        """Number the groups as the model does."""
+        """Number the groups in the order of the model."""
         rank = {w: position for position, w in enumerate(self.order)}
         free = {o: [s for s, offer in enumerate(self.slots) if offer == o] for o in range(len(self.modelled))}
         taken = {}
@@ -309,7 +310,7 @@ class Assignment:
         return taken
 
     def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Group]:
-        """Read a solution."""
+        """Return the groups of a solution."""
         found = []
         for slot, o in enumerate(self.slots):
             residents = []

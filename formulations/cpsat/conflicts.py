@@ -1,7 +1,7 @@
-"""Conflicts: the smallest sets of workloads that no choice of batches, shares and rates lets share one GPU.
+"""Conflicts: minimal sets of workloads that cannot share one GPU at any batches, shares and rates.
 
-They are consequences of the whole-number conditions, so a model of those may state them as cuts. Any feasible GPU
-contains none of them; where all are listed, any GPU that contains none of them is feasible.
+Conflicts follow from the integer conditions, so an integer model may add them as cuts. A feasible GPU contains no
+conflict. If all conflicts are listed, a GPU without conflicts is feasible.
 """
 
 import time
@@ -16,18 +16,18 @@ from formulations.cpsat.whole_numbers import WholeChoices
 from instances.arrays import Ints
 
 NODE_LIMIT = 100_000
-"""Combinations of batches tried for one set before it counts as no conflict."""
+"""Number of batch combinations tried for one set; a set undecided at the limit counts as no conflict."""
 
 
 class Chains(NamedTuple):
-    """All choices of all workloads on one GPU type, one after another, cut into chains of one batch and rate each.
+    """Configurations of all workloads on one GPU type, one after another, in chains of one batch and rate each.
 
     Attributes
     ----------
     units, memory, demand, conditions
-        As in ``WholeChoices``, shape (choices of all, ...).
+        As in ``WholeChoices``, shape (all configurations, ...).
     start
-        First choice of each chain and the end of the last, shape (chains + 1,).
+        First configuration of each chain and the end of the last, shape (chains + 1,).
     first
         First chain of each workload and the end of the last, shape (workloads + 1,).
     floor
@@ -44,7 +44,7 @@ class Chains(NamedTuple):
 
     @classmethod
     def of(cls, workloads: Sequence[WholeChoices]) -> "Chains":
-        """Chain the choices of ``workloads``; one without choices gets no chain and fits nowhere."""
+        """Chain the configurations of ``workloads``; a workload without any gets no chain and fits nowhere."""
         lengths = [np.bincount(choices.chain) for choices in workloads if len(choices)]
         chains = [int(choices.chain[-1]) + 1 if len(choices) else 0 for choices in workloads]
         columns = [np.column_stack((c.units, c.memory, c.demand)) for c in workloads]
@@ -63,7 +63,7 @@ class Chains(NamedTuple):
 def _settle(chains: Chains, position: Ints, chain: Ints, settled: int, count: int, base: Ints, room: int) -> bool:
     """Raise the shares of the first ``settled`` members to the least ones that meet their conditions.
 
-    ``base`` holds the units and demands of the other members, each at its least.
+    ``base`` holds the least units and demands of the other members.
     """
     while True:
         units, l2, dram, power = base[0], base[2], base[3], base[4]
@@ -96,10 +96,10 @@ def _settle(chains: Chains, position: Ints, chain: Ints, settled: int, count: in
 
 @njit(cache=True)
 def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: int) -> bool:
-    """Whether some choices let ``members`` share one GPU; ``True`` too where ``NODE_LIMIT`` stops the search.
+    """Return whether ``members`` fit on one GPU in some configurations; ``True`` if ``NODE_LIMIT`` stops the search.
 
-    Depth first over the chains of one member after another. The least shares of those decided so far, beside all others
-    at their least, only grow on the way down, so a failure cuts off everything below it.
+    The search goes depth first over the chains of one member after another. The least shares of the decided members,
+    beside the least demands of the others, only grow with depth. So an infeasible node prunes its subtree.
     """
     count = len(members)
     chain = np.zeros(count, dtype=np.int64)
@@ -138,20 +138,20 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
 def find_conflicts(
     workloads: Sequence[WholeChoices], share_units: int, memory_limit: int, most: int, deadline: float
 ) -> tuple[list[tuple[int, ...]], bool]:
-    """Return conflicts, smaller ones first, and whether these are all.
+    """Return conflicts, smaller ones first, and whether the list is complete.
 
-    Sets are enumerated by size; only those whose subsets all fit are looked at.
+    Sets are enumerated by size; only sets whose subsets all fit are tested.
 
     Parameters
     ----------
     workloads
-        The choices of each on one GPU type.
+        Configurations of each workload on one GPU type.
     share_units, memory_limit
-        What the GPU has.
+        Shares and memory of the GPU.
     most
-        Sets to look at, at most; a size that would pass it is left out.
+        Largest number of sets to test; a size that would exceed it is skipped.
     deadline
-        ``time.monotonic()`` at which to stop.
+        ``time.monotonic()`` value at which to stop.
     """
     chains = Chains.of(workloads)
     found: list[tuple[int, ...]] = []
@@ -172,7 +172,7 @@ def find_conflicts(
 
 
 def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Sets of one more member all of whose subsets of one less are in ``fitting``."""
+    """Return the sets of one more member whose subsets of one less are all in ``fitting``."""
     by_head: dict[tuple[int, ...], list[int]] = {}
     for members in sorted(fitting):
         by_head.setdefault(members[:-1], []).append(members[-1])

@@ -1,4 +1,4 @@
-"""The best plan and the best bound of an exact search, and what is said of them."""
+"""Incumbent and best bound of an exact search, and its outcome."""
 
 import math
 import time
@@ -11,16 +11,16 @@ from formulations.problem import Group, Problem
 from instances import Objective, Plan
 
 ROUNDING = 1e-12
-"""Relative room that a bound leaves for sums of floating-point numbers."""
+"""Relative allowance of a bound for sums of floating-point numbers."""
 
 NO_PLAN_IN_TIME = "no plan found in the time given"
 
 RESERVE_S = 0.5
-"""Of the time left, kept for the solver's overrun and for what comes after it; at most a tenth."""
+"""Seconds reserved for the solver's overrun and the steps after it; at most a tenth of the remaining time."""
 
 
 def solver_deadline(run: Run, part: float = 1.0) -> float:
-    """Return the ``time.monotonic()`` at which a solver that may use ``part`` of the time left should stop."""
+    """Return the ``time.monotonic()`` value at which a solver that may use ``part`` of the remaining time must stop."""
     left = run.remaining_s
     if math.isinf(left):
         return left
@@ -29,16 +29,16 @@ def solver_deadline(run: Run, part: float = 1.0) -> float:
 
 @dataclass
 class CpSatProgress:
-    """Keeps the best plan and bound, in whole numbers, and reports each better one.
+    """Incumbent and bound in integers; each improvement is reported.
 
     Attributes
     ----------
     problem, run
-        What is solved, on which terms.
+        The problem, and the limits of the run.
     weights
-        What the whole numbers mean.
+        Conversion between the integers and the unit of the objective.
     worth_of
-        The objective of a plan in whole numbers.
+        Function that returns the integer objective of groups.
     """
 
     problem: Problem
@@ -53,23 +53,23 @@ class CpSatProgress:
 
     @property
     def sense(self) -> int:
-        """1 where more is better, -1 where less is."""
+        """1 if the objective is maximised, -1 if it is minimised."""
         return -1 if self.problem.instance.objective.minimised else 1
 
     @property
     def proven(self) -> bool:
-        """Whether the plan reaches the bound."""
+        """Whether the incumbent reaches the bound."""
         return self.plan is not None and self.bound == self.worth
 
     def accept(self, groups: Sequence[Group]) -> None:
-        """Take groups that all fit, if they are better than the best so far."""
+        """Make feasible groups the incumbent if they are better."""
         worth = self.worth_of(groups)
         if self.plan is None or self.sense * (worth - self.worth) > 0:
             self.groups, self.worth, self.plan = groups, worth, self.problem.plan(groups)
             self.run.report(plan=self.plan)
 
     def improve_bound(self, bound: int) -> None:
-        """Take a bound on all plans that are better than the best so far."""
+        """Accept a bound on all plans that are better than the incumbent."""
         if self.plan is not None:
             bound = self.sense * max(self.sense * bound, self.sense * self.worth)
         if self.bound is None or self.sense * (self.bound - bound) > 0:
@@ -77,7 +77,7 @@ class CpSatProgress:
             self.run.report(bound=self.certified())
 
     def certified(self) -> Bound | None:
-        """Return the bound in the unit of the objective: the value of the plan itself where that is optimal."""
+        """Return the bound in the unit of the objective; for an optimal plan, the plan's own value."""
         if self.bound is None:
             return None
         if self.proven and self.weights.exact:
@@ -85,7 +85,7 @@ class CpSatProgress:
         return Bound(self.weights.value(self.bound) * (1.0 + self.sense * ROUNDING), certified=True)
 
     def _value(self) -> float:
-        """Return the plan's value as the judge adds it up."""
+        """Return the plan's value, summed as the judge does."""
         assert self.plan is not None
         if self.problem.instance.objective is Objective.COST:
             price = {pool.type.name: pool.type.price_per_hour for pool in self.problem.instance.gpus}
@@ -93,7 +93,7 @@ class CpSatProgress:
         return math.fsum(slot.rate_rps for _, _, slot in self.plan.slots())
 
     def outcome(self, infeasible: str = "") -> Outcome:
-        """Return what was found; ``infeasible`` is the reason why there is no plan, if that is proven."""
+        """Return the outcome; ``infeasible`` is the reason if infeasibility is proven."""
         if self.plan is not None:
             status = Status.OPTIMAL if self.proven else Status.FEASIBLE
             return Outcome(status, self.plan, self.certified(), self.statistics)

@@ -1,4 +1,4 @@
-"""The largest scale: bisection over the multiples of all rates that the given pool can serve."""
+"""Objective ``scale``: the largest multiple of all rates that the pool can serve, by bisection."""
 
 import math
 from collections.abc import Sequence
@@ -17,27 +17,27 @@ from instances import Instance, Plan, SloRule
 from instances.view import View
 
 PATIENCE = 0.25
-"""Part of the time and of the work left that one scale may take; the others may still be decided."""
+"""Fraction of the remaining time and work that one scale may take, so that others can still be decided."""
 
 LEAST_WORK = 0.01
-"""Deterministic seconds below which no further scale is looked at."""
+"""Deterministic seconds below which no further scale is tried."""
 
 
 def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
-    """Find the largest scale on the grid at which everything fits on the pool.
+    """Find the largest scale on the grid at which all workloads fit on the pool.
 
-    The bound is the first scale on the grid that is proven too large: no plan reaches it, but plans between the last
-    grid point and it may exist.
+    The bound is the smallest scale on the grid that is proven infeasible. No plan reaches it, but plans above the last
+    feasible grid point and below the bound may exist.
     """
     unlimited = [pool.type.name for pool in instance.gpus if pool.count is None]
     if unlimited:
-        return Outcome(Status.UNKNOWN, reason=f"scale has no limit: the pool has as many {unlimited[0]} as needed")
+        return Outcome(Status.UNKNOWN, reason=f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs")
     return _Bisection(instance, run, conflict_sets).outcome()
 
 
 @dataclass
 class _Bisection:
-    """What is known of the scales on the grid, counted from 1: ``fits`` fits, from ``fails`` on none does."""
+    """Bisection over the scales on the grid, numbered from 1: ``fits`` is feasible, ``fails`` and above are not."""
 
     instance: Instance
     run: Run
@@ -62,7 +62,7 @@ class _Bisection:
         return Outcome(status, None, self._bound(), self.statistics, self.reason if proven else NO_PLAN_IN_TIME)
 
     def _bound(self) -> Bound:
-        # Under p99 a higher rate may suit a workload better than its own, and those are not looked at.
+        # Under p99 a higher rate than the workload's own may have a larger latency budget; those are not tried.
         return Bound(self.fails * SCALE_STEP, certified=self.instance.slo_rule is not SloRule.P99)
 
     def _problem(self, scale: int) -> Problem:
@@ -73,7 +73,7 @@ class _Bisection:
         self.run.report(plan=self.plan)
 
     def _exclude_hopeless(self) -> None:
-        """Find the first scale at which some workload does not fit alone, or all together need more than there is."""
+        """Find the first scale at which a workload does not fit alone, or all together need more than the pool."""
         hopeful, self.fails = 0, self._beyond_all() + 1
         while hopeful < self.fails - 1:
             scale = (hopeful + self.fails) // 2
@@ -87,7 +87,7 @@ class _Bisection:
         self.run.report(bound=self._bound())
 
     def _beyond_all(self) -> int:
-        """Return a scale at which no batch of some workload is served before the next one is full."""
+        """Return a scale at which, for some workload, no batch is served before the next one is full."""
         beyond = math.inf
         for w, asked in enumerate(self.instance.workloads):
             most_rps = 0.0
@@ -98,7 +98,7 @@ class _Bisection:
                 alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
                 most_rps = max(most_rps, float((1000.0 * batch / alone_ms).max()))
             beyond = min(beyond, most_rps / self.instance.latency_buffer / asked.rate_rps)
-        # The finite sample of p99 may end before a queue that only just grows breaks the SLO.
+        # The finite sample of p99 may end before a slowly growing queue violates the SLO.
         return math.ceil(1.1 * beyond / SCALE_STEP) + 1
 
     def _take_over(self, start: Plan) -> None:
@@ -115,7 +115,7 @@ class _Bisection:
                 self._accept(scale, problem, groups)
 
     def _fit_greedily(self) -> None:
-        """Bisect with first fit alone, which may miss what fits."""
+        """Bisect with first fit alone, which may miss feasible plans."""
         missed = self.fails
         while self.fits < missed - 1 and self.run.remaining_s > 0.0:
             scale = (self.fits + missed) // 2
@@ -127,7 +127,7 @@ class _Bisection:
                 missed = scale
 
     def _decide_exactly(self) -> None:
-        """Bisect with the solver; around a scale that takes too long, both sides are tried."""
+        """Bisect with the solver; if a scale takes too long, scales on both sides are tried."""
         undecided: set[int] = set()
         while self.run.remaining_s > 0.0 and self._work_left() > LEAST_WORK:
             undecided = {scale for scale in undecided if self.fits < scale < self.fails}
@@ -142,11 +142,11 @@ class _Bisection:
                 undecided.add(scale)
 
     def _work_left(self) -> float:
-        """Return the units of work left, infinitely many without a work limit."""
+        """Return the remaining units of work; infinity without a work limit."""
         return math.inf if self.run.work_limit is None else self.run.work_limit - self.statistics.get("work", 0.0)
 
     def _decide(self, scale: int) -> bool:
-        """Find out whether everything fits at ``scale``; return whether that was possible in time."""
+        """Decide whether all workloads fit at ``scale``; return whether that was decided in time."""
         problem = self._problem(scale)
         deadline = solver_deadline(self.run, PATIENCE)
         counts = [offer.count for offer in problem.offers]

@@ -21,24 +21,24 @@ from instances.suites import suite
 from instances.view import View
 
 STEPS = round(1.0 / GOODPUT_STEP)
-"""Steps of a rate under ``goodput``."""
+"""Number of rate steps under ``goodput``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpSat:
-    """Every workload on one GPU at one (batch, share, rate), under the linear conditions of the time test.
+    """Assignment model in CP-SAT: every workload on one GPU at one (batch, share, rate), with linear time conditions.
 
-    Coefficients are rounded outward, so that bounds hold for the real problem; every solution is checked by the one-GPU
-    kernel, and groups that fit in whole numbers only are forbidden. Under ``capacity``, where throughput depends on the
-    neighbours, CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
+    Coefficients are rounded towards a relaxation, so bounds hold for the true problem. The one-GPU kernel checks every
+    solution, and groups that fit only in the rounded model are forbidden. Under ``capacity`` throughput depends on the
+    neighbours, so CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
 
     Attributes
     ----------
     conflict_sets
-        Sets of workloads tested on each GPU type, at most, for the cuts that keep them apart.
+        Largest number of workload sets tested on each GPU type for conflict cuts.
     gpu_sets
-        Sets of workloads listed on each GPU type, at most, under ``capacity``. If more may share a GPU, the plan is
-        that of first fit and the bound lets every workload run alone.
+        Largest number of workload sets listed on each GPU type under ``capacity``. If more sets may share a GPU, the
+        plan is that of first fit, and the bound lets every workload run alone.
     """
 
     name: ClassVar[str] = "cpsat"
@@ -69,7 +69,7 @@ class CpSat:
             Assignment(problem, [1], problem.largest_first(), True, self.conflict_sets, math.inf)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Solve ``instance``; incumbents and bounds are reported as they are found."""
+        """Solve ``instance``; report incumbents and bounds as they are found."""
         for pool in instance.gpus:
             if reason := why_not_exact(View.of(instance, pool.type).tables):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {reason}")
@@ -100,7 +100,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
             progress.accept(groups)
     progress.improve_bound(_volume_bound(problem, weights))
 
-    # Only plans that cost less are of interest, and they have room for so many GPUs.
+    # The model covers only cheaper plans than the incumbent; these limits suffice for their GPUs.
     below = progress.worth if progress.plan is not None else None
     counts = [
         offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)
@@ -114,7 +114,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
 
 
 def _volume_bound(problem: Problem, weights: Weights) -> int:
-    """Bound the cost by the units that each workload takes at least, at the price of a unit where that is cheapest."""
+    """Bound the cost by the least units of each workload, at the price of a unit on its cheapest type."""
     total = Fraction(0)
     for w in range(len(problem.rates)):
         total += min(
@@ -162,7 +162,7 @@ def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[fl
 def _search(
     progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
 ) -> bool:
-    """Solve the model that ``prepare`` gives an objective; return whether the search was completed."""
+    """Solve the model with the objective set by ``prepare``; return whether the search was completed."""
     from formulations.cpsat.solving import solve
 
     problem, run = progress.problem, progress.run

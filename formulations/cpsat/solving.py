@@ -1,4 +1,4 @@
-"""Run CP-SAT on the assignment model until what it finds is true of the real problem.
+"""Solution of the assignment model with CP-SAT, repeated until the result holds for the true problem.
 
 Importing this module loads OR-Tools.
 """
@@ -15,11 +15,11 @@ from formulations.cpsat.assignment import Assignment
 from formulations.problem import Group, Problem
 
 BOUND_TOLERANCE = 1e-6
-"""Bounds come as floating-point numbers; the objective is whole."""
+"""Allowance for floating-point bounds on the integer objective."""
 
 
 class _Watcher(cp_model.CpSolverSolutionCallback):
-    """Takes solutions whose groups really fit, and stops the search at one that has a misfit."""
+    """Callback that accepts feasible solutions and stops the search at a solution with an infeasible group."""
 
     def __init__(self, assignment: Assignment, problem: Problem, accept: Callable[[Sequence[Group]], None]) -> None:
         super().__init__()
@@ -46,27 +46,27 @@ def solve(
     statistics: dict[str, float],
     part: float = 1.0,
 ) -> bool:
-    """Solve ``assignment``; return whether nothing better than the last accepted solution is left to find.
+    """Solve ``assignment``; return whether the last accepted solution is proven optimal.
 
     Parameters
     ----------
     assignment
-        The model; groups that fit in whole numbers only are forbidden in it as they turn up.
+        The model; groups that fit only in the rounded model are forbidden in it as they occur.
     problem
-        Knows the truth about a group.
+        Problem that checks whether a group is feasible.
     run
-        For the seed and the threads.
+        Seed and threads.
     deadline
-        ``time.monotonic()`` at which to stop; presolve may take a little more.
+        ``time.monotonic()`` value at which to stop; presolve may overrun a little.
     accept
-        Called with every solution that really fits.
+        Called with every feasible solution.
     improve_bound
         Called with every bound on the objective.
     statistics
-        Added to: the solver's ``branches`` and ``conflicts``, and ``restarts`` for the sake of misfits, and
-        its deterministic time as ``work``.
+        Increased by the solver's ``branches`` and ``conflicts``, by the ``restarts`` after infeasible groups, and by
+        the deterministic time as ``work``.
     part
-        Of the work that is left, to be used at most.
+        Largest fraction of the remaining work to use.
     """
     sense = assignment.sense
 
@@ -82,8 +82,8 @@ def solve(
         solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
         if run.work_limit is not None:
             solver.parameters.max_deterministic_time = max(0.0, most - statistics["work"])
-            solver.parameters.interleave_search = run.threads > 1  # threads alone do not take turns alike
-        # Where every workload must be placed, learning from conflicts proves more than linear relaxations do.
+            solver.parameters.interleave_search = run.threads > 1  # threads alone are not deterministic
+        # If every workload must be placed, conflict learning proves more than linear relaxations.
         solver.parameters.linearization_level = 2 if sense > 0 else 0
         if sense:
             solver.best_bound_callback = lambda bound: improve_bound(whole(bound))

@@ -1,4 +1,4 @@
-"""Choices in whole numbers, rounded so that whatever is feasible stays feasible."""
+"""Configurations in integers, rounded so that every feasible GPU stays feasible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,35 +15,35 @@ DEMAND_RESOLUTION = 100
 """Steps per percent of L2 and DRAM and per watt."""
 
 CONDITION_RESOLUTION = 1_000_000_000
-"""Steps per size of a condition's limit."""
+"""Steps per limit of a condition."""
 
 MEMORY_RESOLUTION = 16
 """Steps per MiB."""
 
 EXACT_LIMIT = 1 << 40
-"""Weights are exact fractions as long as their sums stay below this."""
+"""Largest sum up to which weights are exact fractions."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeChoices:
-    """The choices of one workload on one GPU type; see ``SizedChoices`` for the rows.
+    """Integer configurations of one workload on one GPU type; see ``SizedChoices`` for the rows.
 
-    Demands and the coefficients of the conditions are rounded down, limits up: a GPU that is feasible is feasible in
-    whole numbers too, and only hair's breadths make it the other way round.
+    Demands and coefficients of the conditions are rounded down, limits up. So a feasible GPU is feasible in integers
+    too, and only GPUs within rounding of a limit are feasible in integers alone.
 
     Attributes
     ----------
     units, step, memory
-        Shape (choices,); memory in steps.
+        Shape (configurations,); memory in steps.
     demand
-        L2, DRAM and power in steps, shape (choices, 3).
+        L2, DRAM and power in steps, shape (configurations, 3).
     conditions
-        Coefficients of N and of the others' demands, and limit; shape (choices, 2, 5).
+        Coefficients of N and of the others' demands, and limit; shape (configurations, 2, 5).
     chain
-        Shape (choices,). Choices of the same batch and rate, which differ by their share only, follow one another and
-        have the same number here.
+        Number of the chain, shape (configurations,). Configurations of the same batch and rate form a chain: they are
+        consecutive and differ only in their share.
     shape
-        Shape (choices,): number of the choice's batch and share, which decide all but the conditions.
+        Number of the pair of batch and share, which determines all but the conditions; shape (configurations,).
     """
 
     units: Ints
@@ -86,14 +86,14 @@ def memory_limit(tables: Tables) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Prices or rates as whole numbers.
+    """Prices or rates as integers.
 
     Attributes
     ----------
     whole, scale
-        Each is ``whole / scale``, or rounded towards the optimistic side.
+        Each value is ``whole / scale``, or rounded towards a relaxation.
     exact
-        Whether none is rounded.
+        Whether no value is rounded.
     """
 
     whole: tuple[int, ...]
@@ -107,11 +107,11 @@ class Weights:
         Parameters
         ----------
         values
-            Not negative.
+            Nonnegative values.
         largest_sum
-            No sum of theirs that matters is larger.
+            Upper bound on every sum of values that occurs.
         round_up
-            Which way to round where the exact fractions are too fine: up to maximise, down to minimise.
+            Direction of rounding if the exact fractions are too fine: up to maximise, down to minimise.
         """
         scale = Fraction(lcm(*(value.denominator for value in values)))
         exact = largest_sum * scale < EXACT_LIMIT

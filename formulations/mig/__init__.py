@@ -1,4 +1,4 @@
-"""Exact planning of GPUs cut into MIG instances: an integer programme over layouts, and prices that prove optima."""
+"""Exact planning of GPUs cut into MIG instances: an integer program over layouts, and dual bounds that prove optima."""
 
 from formulations.mig.scheduler import Mig
 

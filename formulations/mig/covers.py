@@ -1,4 +1,4 @@
-"""Covers: sets of MIG instances that together serve one workload, and the cheapest of them, in whole numbers."""
+"""Covers: sets of MIG instances that together serve one workload, and the cheapest of them in integers."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -8,14 +8,14 @@ NODE_LIMIT = 20_000
 
 
 class MigCover(NamedTuple):
-    """The cheapest instances found that serve a workload.
+    """Cheapest set of instances found that serves a workload.
 
     Attributes
     ----------
     least
-        What no cover undercuts: their price, unless the search was cut short.
+        Lower bound on the price of every cover: the cover's own price, unless the search was cut short.
     numbers
-        Instances of each kind.
+        Number of instances of each kind.
     """
 
     least: int
@@ -23,18 +23,18 @@ class MigCover(NamedTuple):
 
 
 def cheapest_cover(price: Sequence[int], rate: Sequence[int], demand: int, node_limit: int = NODE_LIMIT) -> MigCover:
-    """Return the cheapest whole numbers of each kind whose rates add up to ``demand``: depth first, exact arithmetic.
+    """Return the cheapest integer cover of ``demand``, by depth-first search in exact arithmetic.
 
     Parameters
     ----------
     price, rate
-        Of one instance of each kind; a kind of rate 0 serves nothing, and at least one rate is positive.
+        Price and rate of one instance of each kind. A kind of rate 0 serves nothing; at least one rate is positive.
     demand
-        Positive, in the unit of the rates.
+        Positive demand, in the unit of the rates.
     node_limit
-        Nodes after which the search stops; then ``least`` is the price of the best fraction.
+        Nodes after which the search stops; ``least`` is then the price of the fractional optimum.
     """
-    # By price for each request: what is still to be served costs at least as much as at the next kind's ratio.
+    # By price per request: the remaining demand costs at least the ratio of the next kind.
     order = sorted((k for k in range(len(rate)) if rate[k] > 0), key=lambda k: (Fraction(price[k], rate[k]), -rate[k]))
     least = _ceil(demand * price[order[0]], rate[order[0]])
     found = _ceil(demand, rate[order[0]])
@@ -55,7 +55,7 @@ def cheapest_cover(price: Sequence[int], rate: Sequence[int], demand: int, node_
         for number in range(most - 1, -1, -1):
             nodes += 1
             rest, so_far = left - number * rate[kind], paid + number * price[kind]
-            # Fewer of this kind, the cheapest by request, never lower the bound.
+            # Fewer instances of this kind, the cheapest per request, never lower the bound.
             if so_far + _ceil(rest * price[following], rate[following]) >= best or nodes > node_limit:
                 return
             count.append(number)

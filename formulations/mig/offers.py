@@ -11,25 +11,25 @@ from instances.mig import Layout
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The choices there are.
+    """Layouts, instance sizes, and the best configuration of each workload on each size.
 
-    What an instance does for a workload depends on nothing but its size, and every size has one configuration with the
-    most throughput within the latency budget. Serving as much as possible never hurts: those are the only ones needed.
+    The latency and throughput of a workload on an instance depend only on the instance's size. So for every size one
+    configuration suffices: the one with the most throughput within the latency budget.
 
     Attributes
     ----------
     kinds
-        Sizes of instance on offer, as (pool position, units).
+        Instance sizes, as (pool position, units).
     layouts
-        Ways to cut a GPU, as (pool position, placement).
+        Layouts of a GPU, as (pool position, placement).
     count
-        Instances of each kind in each layout, shape (layouts, kinds).
+        Number of instances of each kind in each layout, shape (layouts, kinds).
     price
-        Of one GPU of each layout, in dollars per hour, shape (layouts,).
+        Price of one GPU of each layout, in dollars per hour, shape (layouts,).
     best
-        Per workload and kind the best configuration, or ``None`` where none is within the budget.
+        Best configuration per workload and kind, or ``None`` if none is within the budget.
     rate_rps
-        What that configuration serves, 0 where there is none, shape (workloads, kinds).
+        Rate that this configuration serves, 0 if there is none, shape (workloads, kinds).
     """
 
     kinds: tuple[tuple[int, int], ...]
@@ -41,7 +41,7 @@ class Offers:
 
     @classmethod
     def of(cls, instance: Instance) -> "Offers":
-        """Collect what the pool of ``instance`` offers; all its GPUs are cut into MIG instances."""
+        """Collect the offers of the pool of ``instance``; all its GPUs are cut into MIG instances."""
         migs = [pool.type.mig for pool in instance.gpus if pool.type.mig is not None]
         kinds = tuple((position, one.units) for position, mig in enumerate(migs) for one in mig.slices)
         layouts = tuple((position, layout) for position, mig in enumerate(migs) for layout in mig.layouts())

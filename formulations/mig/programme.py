@@ -1,4 +1,4 @@
-"""The integer programme: how many GPUs of each layout, and how many instances of each kind for each workload."""
+"""Integer program: the number of GPUs of each layout, and of instances of each kind for each workload."""
 
 from dataclasses import dataclass
 
@@ -11,26 +11,26 @@ from instances import Instance
 from instances.arrays import Ints
 
 HIGHS_MOST = 2**31 - 1
-"""The largest whole number that HiGHS takes."""
+"""Largest integer option that HiGHS accepts."""
 
 _ENOUGH = 1e4
-"""Coverage rows ask for this much: the solver's absolute tolerance of 1e-6 is then below what the judge forgives."""
+"""Right side of the coverage rows: it brings the solver's absolute tolerance of 1e-6 below the judge's."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigSolution:
-    """What the solver found.
+    """Solution of the integer program.
 
     Attributes
     ----------
     gpus
-        Of each layout, shape (layouts,); ``None`` without a solution.
+        Number of GPUs of each layout, shape (layouts,); ``None`` without a solution.
     used
-        Instances of each kind for each workload, shape (workloads, kinds).
+        Number of instances of each kind for each workload, shape (workloads, kinds).
     proven
-        Whether the solver says that there is nothing better, or nothing at all.
+        Whether the solver claims that the solution is optimal, or that none exists.
     nodes
-        Of its search.
+        Number of branch-and-bound nodes.
     """
 
     gpus: Ints | None
@@ -40,14 +40,14 @@ class MigSolution:
 
 
 def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSolution:
-    """Minimise the cost within the terms of ``run``; a plan that costs no more than ``stop_at`` is optimal.
+    """Minimise the cost within the limits of ``run``; a plan that costs at most ``stop_at`` is optimal.
 
     min  sum_l price_l x_l
     s.t. sum_k rate_wk y_wk >= R_w            for every workload w
          sum_w y_wk <= sum_l count_lk x_l     for every kind of instance k
-         sum_(l of pool p) x_l <= count_p     for every bounded pool p;  x, y whole numbers
+         sum_(l of pool p) x_l <= count_p     for every bounded pool p;  x, y integer
     """
-    # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
+    # HiGHS keeps its thread pool between solvers and cannot solve with another number of threads.
     highspy.Highs.resetGlobalScheduler(True)
     solver = highspy.Highs()
     options = {
@@ -65,7 +65,7 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
     x = [solver.addIntegral(lb=0, obj=float(price)) for price in offers.price]
     y = [[solver.addIntegral(lb=0) for _ in range(kinds)] for _ in range(workloads)]
     for w, workload in enumerate(instance.workloads):
-        # One instance cannot serve more than everything.
+        # An instance counts for at most the whole demand.
         part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
         solver.addConstr(solver.qsum(float(_ENOUGH * part[k]) * y[w][k] for k in range(kinds)) >= _ENOUGH)
     for k in range(kinds):

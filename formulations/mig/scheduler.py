@@ -1,4 +1,4 @@
-"""The scheduler ``mig``: ParvaGPU's problem solved exactly, with a certified bound."""
+"""The scheduler ``mig``: exact plans of GPUs cut into MIG instances (ParvaGPU's problem), with a certified bound."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from instances.parvagpu import parvagpu
 
 @dataclass(frozen=True, slots=True)
 class Mig:
-    """Fewest (cheapest) GPUs cut into MIG instances, workloads split over instances at will (class ``split``).
+    """Integer program over MIG layouts at least cost; a workload may be split over instances (class ``split``).
 
-    Prices of the instances give a certified bound, an integer programme over GPU layouts the plan. Where they meet the
-    plan is proven optimal; otherwise ``optimal`` rests on the solver's search.
+    Dual prices of the instances give a certified bound, and an integer program over GPU layouts gives the plan. If both
+    meet, the plan is proven optimal. Otherwise ``optimal`` rests on the solver's search.
     """
 
     name: ClassVar[str] = "mig"
@@ -32,9 +32,9 @@ class Mig:
         self.schedule(parvagpu()[0], Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Bound by prices, then solve the integer programme."""
+        """Compute the bound from prices, then solve the integer program."""
         if instance.partition is not Partition.MIG:
-            raise InputError(instance.name, "mig plans GPUs cut into MIG instances; these are shared freely")
+            raise InputError(instance.name, "mig plans GPUs cut into MIG instances; the GPUs of this pool are not")
         offers = Offers.of(instance)
         for workload, rates in zip(instance.workloads, offers.rate_rps, strict=True):
             if not rates.any():
@@ -56,11 +56,11 @@ class Mig:
 
 
 def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
-    """Hand the instances of the GPUs to the workloads; instances and GPUs that nobody needs are left out."""
+    """Assign the instances of the GPUs to the workloads; leave out instances and GPUs that no workload needs."""
     waiting: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
     for w, workload in enumerate(instance.workloads):
         numbers = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
-        # Every instance carries the same fraction of what it could serve.
+        # Every instance carries the same fraction of its largest rate.
         fraction = workload.rate_rps / float(numbers @ offers.rate_rps[w])
         for k, best in enumerate(offers.best[w]):
             if best is not None:
@@ -80,7 +80,7 @@ def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
 
 
 def _needed(numbers: Ints, rate_rps: Floats, demand_rps: float) -> Ints:
-    """Return ``numbers`` without the instances that the others make superfluous, the last kinds first."""
+    """Return ``numbers`` without the instances that the others make unnecessary, the last kinds first."""
     needed = numbers.copy()
     for kind in reversed(range(len(needed))):
         while needed[kind] > 0:

@@ -69,7 +69,7 @@ def test_a_wrong_optimum_is_not_claimed(scip_says: Callable[[SolverAnswer], None
     assert outcome.status is Status.FEASIBLE
     assert outcome.bound == Bound(pytest.approx(9.18), False)
     assert outcome.reason == (
-        "SCIP proves 9.18, which nothing confirms: the certified bound of column generation is 6.12"
+        "SCIP proves 9.18, but this is not confirmed: the certified bound of column generation is 6.12"
     )
 
 
@@ -87,7 +87,7 @@ def test_as_printed_makes_no_wrong_claim_either() -> None:
     ("gpus", "status", "reason"),
     [
         (1, Status.INFEASIBLE, "too few GPUs"),
-        (2, Status.UNKNOWN, "SCIP finds no plan, which nothing confirms: column generation has a plan"),
+        (2, Status.UNKNOWN, "SCIP finds no plan, but this is not confirmed: column generation found a plan"),
     ],
 )
 def test_infeasible_is_claimed_where_it_is_confirmed(

@@ -143,7 +143,7 @@ def test_the_largest_scale_before_the_first_failure(scheduler: Scheduler) -> Non
 def test_without_a_limit_there_is_no_largest_scale() -> None:
     outcome = ElasticPartitioning().schedule(glet.serving([1.0] * 4, None, Objective.SCALE), Run())
     assert (outcome.status, outcome.plan) == (Status.UNKNOWN, None)
-    assert outcome.reason == "scale has no limit: the pool has as many glet-v100 as needed"
+    assert outcome.reason == "scale is unbounded: the pool sets no number of glet-v100 GPUs"
 
 
 def test_scales_are_reported_as_they_grow() -> None:
@@ -169,7 +169,7 @@ def test_what_cannot_be_served_is_said(scheduler: Scheduler) -> None:
     for problem in (hopeless, glet.serving([900.0, 900.0, 900.0, 900.0], 1)):
         outcome = scheduler.schedule(problem, Run())
         assert (outcome.status, outcome.plan) == (Status.UNKNOWN, None)
-        assert outcome.reason.startswith("not everything fits on ")
+        assert outcome.reason.startswith("not all workloads fit on ")
 
 
 def test_the_cheapest_type_is_taken() -> None:

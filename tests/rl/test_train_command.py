@@ -206,7 +206,7 @@ def test_checkpoint_of_strangers_is_refused_in_one_line_and_runs_nothing(content
     (tmp_path / "checkpoint.pt").write_bytes(content)
     assert train(tmp_path) == 2
     told = capsys.readouterr().err
-    assert told.startswith(f"error: {tmp_path}/checkpoint.pt: is no file of weights")
+    assert told.startswith(f"error: {tmp_path}/checkpoint.pt: is not a file of weights")
     assert told.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
 
@@ -218,4 +218,4 @@ def test_checkpoint_without_what_it_takes_is_refused_in_one_line(tmp_path, capsy
         torch.save({key: value for key, value in saved.items() if key != name}, tmp_path / "checkpoint.pt")
         capsys.readouterr()
         assert train(tmp_path, "--param=episodes=3") == 2
-        assert capsys.readouterr().err.startswith(f"error: {tmp_path}/checkpoint.pt: is no checkpoint")
+        assert capsys.readouterr().err.startswith(f"error: {tmp_path}/checkpoint.pt: is not a checkpoint")

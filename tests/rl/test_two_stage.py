@@ -106,9 +106,9 @@ def test_another_seed_is_another_agent(trained, tmp_path):
 
 
 def test_does_not_go_on_from_other_training(trained):
-    with pytest.raises(InputError, match="is of training with seed 3, not 4"):
+    with pytest.raises(InputError, match="is of a training with seed 3, not 4"):
         QUICK.train(FOUR_GPUS, 4, trained, lambda episode, scalars: None)
-    with pytest.raises(InputError, match="is of training with hidden 8, not 16"):
+    with pytest.raises(InputError, match="is of a training with hidden 8, not 16"):
         replace(QUICK, hidden=16).train(FOUR_GPUS, 3, trained, lambda episode, scalars: None)
 
 

@@ -19,23 +19,23 @@ from instances.one_gpu import Resident, fit_gpu
 from instances.plan import spatial_gpu
 
 CERTIFIED_TOLERANCE = 0.016
-"""Of a pricing call, at or below which regions are searched as long as it takes."""
+"""Tolerance of a pricing call at or below which regions are searched without a small node limit."""
 
 RESOLUTION, FINEST = 0.4, 1.5e-3
-"""What the boxes that are searched may add: of the tolerance of a pricing call, and of a GPU's mean throughput."""
+"""Largest error of the searched boxes, relative to the pricing tolerance and to a GPU's mean throughput."""
 
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
 
 
 class CapacityGeneration(Generation):
-    """``capacity``: place every workload once, for the most throughput."""
+    """Column generation for ``capacity``: place every workload once, for the most throughput."""
 
     trivial_bound = math.inf
     first_tolerance = 0.12
     last_tolerance = 1e-9
     first_pull = 0.2
     diving_tolerance = None
-    first_node_limit = last_node_limit = 0  # pricing knows itself when to search more
+    first_node_limit = last_node_limit = 0  # the pricer sets its own node limits
 
     def __init__(self, instance: Instance, run: Run) -> None:
         self._filled: dict[Pattern, Filled] = {}
@@ -44,8 +44,8 @@ class CapacityGeneration(Generation):
         self.seed()
 
     def cover(self) -> Covering:
-        """Return what the master asks for."""
-        # Far above the throughput that any placement could give up for the sake of another.
+        """Return the rows of the master."""
+        # Far above the throughput that any placement could lose for the sake of another one.
         most_rps = 1000.0 * max(
             float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
             for view in self.views
@@ -57,9 +57,9 @@ class CapacityGeneration(Generation):
         return -self._filled[pattern].throughput_rps
 
     def seed(self) -> None:
-        """Start with each workload alone, and with the tightest GPUs that the same workloads make under ``cost``.
+        """Add each workload alone, and the filled patterns of a column generation for ``cost`` on the same workloads.
 
-        Shares that tight GPUs save are whole GPUs for those who turn shares into the most throughput.
+        Cheap plans use few GPUs. The saved GPUs serve the workloads that gain the most throughput from shares.
         """
         alone = [self._filled_pattern(pool, (w,)) for pool in range(len(self.views)) for w in range(len(self.class_of))]
         self.add([pattern for pattern in alone if pattern is not None])
@@ -79,7 +79,7 @@ class CapacityGeneration(Generation):
             self.add([] if filled is None else [filled])
 
     def starts(self) -> list[list[Pattern]]:
-        """Whole plans to begin with: the tight ones, filled, and the one handed over."""
+        """Return initial solutions: the filled plans of ``cost``, and the given start plan."""
         filled = [[pattern for pattern in patterns if pattern is not None] for patterns in self._tight]
         for patterns in filled:
             self.add(patterns)
@@ -102,7 +102,7 @@ class CapacityGeneration(Generation):
         return pattern
 
     def placed(self, pattern: Pattern, residents: list[Resident]) -> PlacedGpu | None:
-        """Return a GPU with the contents of a pattern at the shares that its throughput was found with."""
+        """Return a GPU with the remaining residents of a pattern, at the shares of its computed throughput."""
         if len(residents) < len(pattern.members):
             return fit_gpu(self.views[pattern.pool], residents, spend_spare=True)
         units = self._filled[pattern].units
@@ -117,11 +117,11 @@ class CapacityGeneration(Generation):
         return float(tolerance * self._mean_rps(relaxation) - relaxation.pool_dual[pool])
 
     def _mean_rps(self, relaxation: Relaxation) -> float:
-        """Return the throughput of a GPU on average."""
+        """Return the mean throughput of a GPU."""
         return abs(relaxation.value) / max(1.0, float(self.count.sum()))
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
-        """Look for patterns that gain."""
+        """Solve the pricing problem of every GPU type."""
         priced = []
         charge = -relaxation.workload_dual[self.class_of]
         certify = tolerance <= CERTIFIED_TOLERANCE
@@ -135,11 +135,11 @@ class CapacityGeneration(Generation):
         return priced
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give."""
+        """Return the bound from the duals and the best worth."""
         return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)
 
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
-        """Return every pattern whose reduced cost is at most ``slack``, or ``None``."""
+        """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some are missing."""
         threshold = self.threshold(pool, relaxation, 0.0) - slack
         charge = -relaxation.workload_dual[self.class_of]
         resolution = FINEST * self._mean_rps(relaxation)

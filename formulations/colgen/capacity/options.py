@@ -12,20 +12,21 @@ from instances.tables import Tables
 
 
 class CapacityMarket(NamedTuple):
-    """What one GPU type offers the workloads of an instance, and what each is charged for a place.
+    """Pricing problem of ``capacity`` on one GPU type: tables, latency budgets and the charge of each workload.
 
     Attributes
     ----------
     tables
-        Of the GPU type, with one growth.
+        Tables of the GPU type, with one growth.
     model
-        Row of each workload's model, shape (workloads,); identical workloads stand side by side.
+        Row of each workload's model, shape (workloads,); identical workloads are adjacent.
     budget_ms
-        Shape (workloads, largest batch + 1); -inf where the batch is impossible.
+        Latency budget, shape (workloads, largest batch + 1); -inf if the batch is infeasible.
     copy_of
-        The workload before, where it is identical to this one, else -1, shape (workloads,). GPUs take copies in order.
+        The preceding workload if it is identical to this one, else -1, shape (workloads,). A GPU takes identical
+        workloads in order (symmetry breaking).
     charge
-        Of each workload, requests per second, shape (workloads,); negative for workloads that are paid to be taken.
+        Charge for each workload, requests per second, shape (workloads,); negative if the workload's dual rewards it.
     """
 
     tables: Tables
@@ -36,16 +37,16 @@ class CapacityMarket(NamedTuple):
 
 
 class BoxOptions(NamedTuple):
-    """The (model, share, batch) options in one box, indexed ``[model, place of the permitted share, batch]``.
+    """Options (model, share, batch) in one box, indexed ``[model, index of the permitted share, batch]``.
 
     Attributes
     ----------
     time_ms
-        Least GPU time; infinite where the option is too large for the box.
+        Least GPU time; infinite if the option is infeasible in the box.
     rate_rps
-        Most throughput.
+        Largest throughput.
     worth
-        Throughput less what multipliers charge for the demands.
+        Throughput minus the multiplier charges for the demands.
     """
 
     time_ms: Floats
@@ -62,16 +63,16 @@ def empty_options(tables: Tables) -> BoxOptions:
 
 @njit(cache=True)
 def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
-    """Write times and throughputs at the floors of a box, which no GPU inside it can better.
+    """Write times and throughputs at the floors of a box: optimistic for every GPU inside it.
 
     Parameters
     ----------
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     box
         Residents, L2 floor and ceiling, power floor and ceiling.
     options
-        ``time_ms`` and ``rate_rps`` are written.
+        Output in ``time_ms`` and ``rate_rps``.
     """
     residents = int(box[0])
     l2_cap, power_cap = box[2] * (1.0 + MARGIN), box[4] * (1.0 + MARGIN)
@@ -90,7 +91,7 @@ def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
 
 @njit(cache=True)
 def loss_rps(tables: Tables, box: Floats, model: int, batch: int, units: int) -> tuple[float, float]:
-    """How far the floors overrate an option against the L2 ceiling and against the power ceiling of a box."""
+    """Return the throughput by which the floors overrate an option against the L2 ceiling and the power ceiling."""
     residents, exposed_ms = int(box[0]), tables.exposed_ms[model, batch]
     l2, power = tables.l2_pct[model, batch, units], tables.power_w[model, batch, units]
     others_low, others_high = max(0.0, box[1] - l2), max(0.0, box[2] - l2)

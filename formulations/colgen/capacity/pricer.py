@@ -1,8 +1,8 @@
-"""Pricing for ``capacity`` on one GPU type: GPUs filled for throughput, less what their residents are charged.
+"""Pricing for ``capacity`` on one GPU type: GPUs filled for throughput, minus the charges of their residents.
 
-Throughputs are ratios of sums that depend on everyone on the GPU, so least shares are not best and there is no worth of
-a resident by itself. In a small enough box of total L2 and power demand there nearly is: regions are halved, worst
-first, until the box itself makes little difference, and then searched to the end.
+Throughputs are ratios of sums over all residents of a GPU. So least shares are not optimal, and a single resident has
+no worth of its own. In a small box of total L2 and power demand it nearly has one. Regions are halved, largest bound
+first, until their boxes hardly overrate throughput, and then searched completely.
 """
 
 import heapq
@@ -25,31 +25,31 @@ from instances.spare_shares import spend_spare_shares
 from instances.view import View
 
 SPARE_NODES = 2_000
-"""Nodes of the search that spends spare shares when a set of workloads is valued."""
+"""Node limit of the search that distributes spare shares when a set of workloads is valued."""
 
 
 SEARCH_NODES = (1_000, 20_000, 400_000, 8_000_000)
-"""Nodes of one search: first a little everywhere, more only where and when nothing was found so."""
+"""Node limits of one search: small at first, larger only if and where smaller ones found nothing."""
 
 FILL_NODES = 100
 """Work of valuing a set of workloads: see ``formulations.colgen.clock``."""
 
 FINEST_RPS = 1e-6
-"""Regions whose boxes overrate throughput by no more are not halved."""
+"""Regions whose boxes overrate throughput by at most this are not halved."""
 
 ENOUGH = 10
-"""Filled GPUs that are worth another look at the master."""
+"""Number of filled GPUs after which the master is solved again."""
 
 PATTERNS_PER_SEARCH, PATTERNS_PER_CALL = 10, 40
 EXHAUSTIVE_PATTERNS = 20_000
 
 
 class Effort(Enum):
-    """How much a pricing call does."""
+    """Effort of a pricing call."""
 
-    QUICK = "a little search everywhere"
-    CERTIFY = "as much as it takes, where a little finds nothing that gains"
-    EXHAUST = "whatever it takes to find everything that gains"
+    QUICK = "a small search everywhere"
+    CERTIFY = "as much search as needed where a small one finds nothing that gains"
+    EXHAUST = "a complete search for everything that gains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class PricedGpus:
     Attributes
     ----------
     bound
-        No filled GPU is worth more, whenever the call stopped.
+        Upper bound on the worth of every filled GPU, valid whenever the call stops.
     filled
-        Worth more than the threshold; for each set of residents the best found.
+        GPUs worth more than the threshold; the best one found for each set of residents.
     nodes
-        Visited.
+        Number of nodes visited.
     complete
-        Whether every region was searched to its end.
+        Whether every region was searched completely.
     """
 
     bound: float
@@ -91,11 +91,11 @@ class CapacityPricer:
     Parameters
     ----------
     view
-        The instance from the GPU type.
+        The instance as seen from the GPU type.
     pool
         Index of the type in the instance's pool.
     order, copy_of
-        Positions in the instance with identical workloads side by side; see ``CapacityMarket``.
+        Positions in the instance with identical workloads adjacent; see ``CapacityMarket``.
     """
 
     def __init__(self, view: View, pool: int, order: Ints, copy_of: Ints) -> None:
@@ -108,7 +108,7 @@ class CapacityPricer:
         self._place_of = np.argsort(order)
         self._merged = one_growth(view.tables).tables
         self._values: dict[tuple[int, ...], Filled | None] = {}
-        # Residents beyond these take more than one GPU even at their least shares alone.
+        # More residents than this exceed one GPU even at their least shares alone.
         fitting = int(np.searchsorted(np.cumsum(np.sort(self.least_units())), self.tables.share_units, side="right"))
         self._most_residents = min(fitting, self.tables.most_residents)
         most_l2, most_power = float(self._merged.l2_pct.max()), float(self._merged.power_w.max())
@@ -119,7 +119,7 @@ class CapacityPricer:
         self.relaxed = empty_relaxed(self.tables, len(order), self._most_residents)
 
     def least_units(self) -> Ints:
-        """Least share of each workload alone over all batches; one more than there is where none is enough."""
+        """Return each workload's least share alone over all batches; ``share_units + 1`` if none is enough."""
         least = np.full(len(self.model), self.tables.share_units + 1)
         for w, budgets in enumerate(self.budget_ms):
             for b in np.flatnonzero(budgets > 0.0):
@@ -151,20 +151,20 @@ class CapacityPricer:
         effort: Effort,
         deadline: float,
     ) -> PricedGpus:
-        """Look for GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
+        """Find GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
 
         Parameters
         ----------
         charge
-            Of each workload of the instance, requests per second.
+            Charge for each workload of the instance, requests per second.
         threshold
-            Requests per second.
+            Threshold in requests per second.
         resolution
-            Regions are searched to their end once their boxes overrate throughput by no more than this; above 0.
+            Largest error in throughput of boxes that are searched instead of halved; above 0.
         effort
-            How much to do.
+            Effort of the call.
         deadline
-            value of ``clock.now()`` at which to stop.
+            Value of ``clock.now()`` at which to stop.
         """
         exhaust = effort is Effort.EXHAUST
         market = CapacityMarket(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
@@ -182,11 +182,11 @@ class CapacityPricer:
         return PricedGpus(bound, list(call.filled), call.nodes, complete)
 
     def places(self, workloads: tuple[int, ...]) -> Ints:
-        """Return where workloads (positions in the instance) stand in the order of the market."""
+        """Return the indices in the market of workloads (positions in the instance)."""
         return self._place_of[list(workloads)]
 
     def polished(self, filled: Filled) -> Filled:
-        """Return a filled GPU with the best shares for its batches, as far as a short search finds them."""
+        """Return a filled GPU with the best shares for its batches that a short search finds."""
         index, batch = self.places(filled.workload), np.array(filled.batch)
         rows, budget_ms = self.model[index], self.budget_ms[index, batch]
         units = np.zeros_like(index)
@@ -198,7 +198,7 @@ class CapacityPricer:
         return replace(filled, units=tuple(units.tolist()), throughput_rps=float(value))
 
     def filled_of(self, found: FilledFound, row: int) -> Filled:
-        """Return what a search found, in the order of the instance."""
+        """Return a filled GPU of a search, in the order of the instance."""
         size = int(found.size[row])
         residents = sorted(
             zip(
@@ -218,13 +218,13 @@ class _Call:
     Attributes
     ----------
     waiting
-        Regions in which something may gain.
+        Regions that may hold a GPU that gains.
     settled
-        The others, and those that are not looked at again in this call.
+        Regions that are finished in this call.
     filled
-        What was found, with its worth.
+        Filled GPUs found, with their worth.
     nodes
-        Visited.
+        Number of nodes visited.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class _Call:
         self.nodes = 0
 
     def file(self, region: CapacityRegion) -> None:
-        """Bound a region, value what its relaxation suggests, and line it up unless nothing in it can gain."""
+        """Bound a region, value the sets of its relaxation, and queue it unless its bound excludes every gain."""
         if now() >= self._deadline:
             region.bound = np.inf
             self.settled.append(region)
@@ -260,12 +260,12 @@ class _Call:
                 self._keep(self._pricer.fill(workloads))
 
     def search_all(self, node_limit: int, stop_after: int) -> None:
-        """Search the waiting regions, the worst first, halving those whose boxes matter; what is cut short waits on."""
+        """Search or halve the queued regions, largest bound first; regions cut short stay queued."""
         cut_short = []
         while self.waiting and len(self.filled) < stop_after and now() < self._deadline:
             region = heapq.heappop(self.waiting)
             coarse = max(region.losses) > max(self._resolution, FINEST_RPS)
-            # Once there is enough to go on with, coarse regions are only halved, for the sake of the bound.
+            # With enough patterns found, coarse regions are only halved, which improves the bound.
             if (not coarse or len(self.filled) < ENOUGH) and self._search(
                 region, SEARCH_NODES[0] if coarse else node_limit
             ):
@@ -285,7 +285,7 @@ class _Call:
         return steps
 
     def _search(self, region: CapacityRegion, node_limit: int) -> bool:
-        """Search a region; whether to its end."""
+        """Search a region; return whether the search was complete."""
         self._relax(region)
         if region.bound <= self._threshold:
             return True
@@ -312,7 +312,7 @@ class _Call:
         return complete
 
     def _keep(self, filled: Filled | None) -> None:
-        """Remember a filled GPU if it gains."""
+        """Store a filled GPU if it gains."""
         if filled is not None:
             charge = self._market.charge[self._pricer.places(filled.workload)]
             worth = filled.throughput_rps - float(charge.sum())
@@ -320,6 +320,6 @@ class _Call:
                 self.filled[filled] = worth
 
     def _relaxed_sets(self, residents: int, steps: int) -> set[tuple[int, ...]]:
-        """Return who is on the relaxed GPUs of the last relaxation: often they do fit."""
+        """Return the sets of workloads in the solutions of the last relaxation; many of them are feasible."""
         places = self._pricer.relaxed.chosen[:steps, :residents] // len(self._market.tables.permitted)
         return {tuple(sorted(each)) for each in self._pricer.order[places].tolist()}

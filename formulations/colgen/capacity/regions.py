@@ -1,4 +1,4 @@
-"""Regions of total interference: boxes that are halved where that matters most."""
+"""Regions of total interference: boxes that are halved along the axis of the larger error."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ from instances.arrays import Floats
 
 @dataclass(slots=True)
 class CapacityRegion:
-    """A box and the multipliers that served it best.
+    """A box with its best multipliers so far.
 
     Attributes
     ----------
     box
         Residents, L2 floor and ceiling, power floor and ceiling.
     multipliers
-        Of L2 and power.
+        Multipliers of L2 and power.
     bound
-        No GPU of the box is worth more, at the charges of the last call.
+        Upper bound on the worth of GPUs in the box at the charges of the last call.
     losses
-        How far the relaxed solution was overrated then for want of knowing the totals of L2 and of power.
+        Error of the relaxed solution due to the unknown totals of L2 and of power.
     """
 
     box: Floats
@@ -32,11 +32,11 @@ class CapacityRegion:
     losses: tuple[float, float] = (0.0, 0.0)
 
     def __lt__(self, other: "CapacityRegion") -> bool:
-        """The region with the larger bound comes first."""
+        """Order regions by decreasing bound."""
         return self.bound > other.bound
 
     def halves(self) -> list["CapacityRegion"]:
-        """Return the two halves along the axis that loses more."""
+        """Return the two halves along the axis of the larger error."""
         low, high = (1, 2) if self.losses[0] >= self.losses[1] else (3, 4)
         middle = (self.box[low] + self.box[high]) / 2.0
         lower, upper = self.box.copy(), self.box.copy()
@@ -46,7 +46,7 @@ class CapacityRegion:
 
 @njit(cache=True)
 def losses_rps(market: CapacityMarket, box: Floats, relaxed: RelaxedCapacityBox, step: int) -> tuple[float, float]:
-    """How far the relaxed solution of a step is overrated for want of knowing the L2 total, and the power total."""
+    """Return the error of a step's relaxed solution due to the unknown totals of L2 and of power."""
     l2_loss, power_loss = 0.0, 0.0
     for k in relaxed.chosen[step, : int(box[0])]:
         model = market.model[k // len(market.tables.permitted)]

@@ -1,4 +1,4 @@
-"""Bound the worth of the GPUs in one box: ceilings by multipliers, shares and residents by dynamic programming."""
+"""Relaxation of ``capacity`` pricing in one box: multipliers for the ceilings, dynamic programming for the rest."""
 
 from typing import NamedTuple
 
@@ -13,27 +13,28 @@ from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
 ROUNDS = 10
-"""Steps of the multipliers in one relaxation."""
+"""Multiplier steps in one relaxation."""
 
 
 class RelaxedCapacityBox(NamedTuple):
-    """The relaxation of one box, rewritten for each.
+    """Relaxation of one box, overwritten for each box.
 
     Attributes
     ----------
     options
-        Worth is after the multipliers' charge.
+        Options; their worth is after the multiplier charges.
     first, units
         Choices (workload, share) of workload w are ``first[w]`` to ``first[w + 1] - 1``, and their shares.
     worth, batch, usable
-        Of each choice: the most of any batch after all charges, that batch, and whether no smaller share is as good.
+        For each choice: largest worth over the batches after all charges, that batch, and whether every smaller share
+        is worse.
     table
-        The most worth of exactly n of the workloads w.. within s units, -inf if there is none, shape (workloads + 1,
-        most residents + 1, share units + 1).
+        Largest worth of exactly n of the workloads w, w + 1, ... within s units, -inf if there is none, shape
+        (workloads + 1, most residents + 1, share units + 1).
     take
-        The same with workload w among them, shape (workloads, ...).
+        The same with workload w included, shape (workloads, ...).
     chosen
-        Choices of the relaxed solutions of each step, the last one last, shape (steps, most residents).
+        Choices of the relaxed solution of each step, shape (steps, most residents).
     """
 
     options: BoxOptions
@@ -68,7 +69,7 @@ def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxe
 def relax(
     market: CapacityMarket, box: Floats, threshold: float, multipliers: Floats, relaxed: RelaxedCapacityBox
 ) -> tuple[float, int]:
-    """Bound what GPUs in a box are worth after their residents' charges, until at most ``threshold``.
+    """Bound the worth of GPUs in a box after their residents' charges; stop at or below ``threshold``.
 
     Parameters
     ----------
@@ -77,18 +78,18 @@ def relax(
     box
         Residents, L2 floor and ceiling, power floor and ceiling; all finite.
     threshold
-        A bound at or below it is good enough.
+        Value at which the bound is good enough.
     multipliers
-        Of L2 and power, shape (2,): where to start; overwritten with those of ``relaxed``.
+        Multipliers of L2 and power to start from, shape (2,); overwritten with those of ``relaxed``.
     relaxed
-        Written.
+        Output.
 
     Returns
     -------
     bound : float
         -inf if the box is empty.
     steps : int
-        Relaxed solutions written.
+        Number of relaxed solutions written.
     """
     tables, residents = market.tables, int(box[0])
     capacity = tables.share_units
@@ -132,7 +133,7 @@ def relax(
 
 @njit(cache=True)
 def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) -> None:
-    """Write the worth of every option that the box has room for."""
+    """Write the worth of every option that fits into the box."""
     for m in range(len(tables.kernels)):
         for j in range(len(tables.permitted)):
             u = tables.permitted[j]

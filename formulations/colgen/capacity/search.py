@@ -1,7 +1,7 @@
-"""Find the GPUs of one box that are worth more than a threshold, or prove that there are none.
+"""Branch-and-bound search of one box for GPUs worth more than a threshold, or a proof that none exists.
 
-Depth first over (workload, share, batch), one resident after another in the order of the workloads. What is still to
-come is bounded by the table of the box's relaxation; a complete GPU is evaluated exactly.
+The search goes depth first over (workload, share, batch), one resident after another in the order of the workloads.
+The table of the box's relaxation bounds the missing residents. A complete GPU is evaluated exactly.
 """
 
 from typing import NamedTuple
@@ -18,14 +18,14 @@ from instances.tables import Tables
 
 
 class FilledFound(NamedTuple):
-    """Filled GPUs found, a row each; ``stored`` is how many, shape (1,).
+    """Filled GPUs found, one per row; ``stored`` is their number, shape (1,).
 
     Attributes
     ----------
     size, value
-        Residents and total throughput of each.
+        Number of residents and total throughput of each GPU.
     workload, batch, units
-        Of each resident, shape (rows, most residents).
+        Workload, batch and share of each resident, shape (rows, most residents).
     """
 
     stored: Ints
@@ -37,7 +37,7 @@ class FilledFound(NamedTuple):
 
 
 def empty_found(rows: int, most_residents: int) -> FilledFound:
-    """Return room for ``rows`` filled GPUs."""
+    """Return buffers for ``rows`` filled GPUs."""
     each = (rows, max(most_residents, 1))
     return FilledFound(
         np.zeros(1, dtype=np.int64),
@@ -50,9 +50,9 @@ def empty_found(rows: int, most_residents: int) -> FilledFound:
 
 
 class _Partial(NamedTuple):
-    """Residents so far: ``place`` of each, then sums over those before each depth.
+    """Partial GPU: ``place`` of each resident, then sums over the residents before each depth.
 
-    ``worth`` is less what the multipliers charge for demands, ``gain`` is without.
+    ``worth`` is after the multiplier charges for demands, ``gain`` before them.
     """
 
     place: Ints
@@ -80,24 +80,24 @@ def search(
     Parameters
     ----------
     exact
-        Of the GPU type, as they are.
+        Tables of the GPU type without relaxation.
     market, box, threshold, multipliers
         See ``relax``.
     relaxed
-        As ``relax`` left it for the same box and multipliers.
+        Output of ``relax`` for the same box and multipliers.
     node_limit
-        Nodes to visit at most.
+        Largest number of nodes.
     found
         Rows are added until it is full.
 
     Returns
     -------
     complete : bool
-        Whether the box was searched to its end.
+        Whether the box was searched completely.
     worth : float
-        If complete, no GPU of the box is worth more; at least ``threshold``.
+        If complete, an upper bound on the worth of the box's GPUs; at least ``threshold``.
     nodes : int
-        Visited.
+        Number of nodes visited.
     """
     tables, residents = market.tables, int(box[0])
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
@@ -136,7 +136,7 @@ def search(
         so_far.memory[depth + 1] = so_far.memory[depth] + tables.memory_mib[m, b]
         if depth + 1 < residents:
             depth += 1
-            # The next resident comes from the workloads behind.
+            # The next resident is one of the later workloads.
             so_far.place[depth] = (w + 1) * shares * batches - 1
             continue
         if so_far.l2[residents] < box[1] * (1.0 - MARGIN) or so_far.power[residents] < box[3] * (1.0 - MARGIN):
@@ -170,15 +170,15 @@ def _next_place(
     needed: float,
     threshold: float,
 ) -> int:
-    """Return the next (workload, share, batch) behind ``so_far.place[depth]`` that may lead on, or -1.
+    """Return the next (workload, share, batch) after ``so_far.place[depth]`` that may lead to a solution, or -1.
 
-    Places count batches fastest, then shares, then workloads, so that whole shares and workloads are passed over.
+    Places enumerate batches fastest, then shares, then workloads, so that whole shares and workloads can be skipped.
     """
     tables, options = market.tables, relaxed.options
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
     need, free = residents - depth, so_far.free_units[depth]
     missing = needed - so_far.worth[depth]
-    # The last resident completes a GPU inside the box: nothing is charged for its demands.
+    # The last resident completes a GPU inside the box, so its demands are not charged.
     missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
     l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
     memory_free = tables.memory_limit_mib * (1.0 + MARGIN) - so_far.memory[depth]
@@ -196,7 +196,7 @@ def _next_place(
                 continue
         u = tables.permitted[j]
         if b == 0:
-            # Batches count from 1: this place stands for the share as a whole.
+            # Batches start at 1: index 0 stands for the whole share.
             if u > free:
                 place += (shares - j) * batches
             elif relaxed.worth[choice] + relaxed.table[w + 1, need - 1, free - u] <= missing:
@@ -220,13 +220,13 @@ def _next_place(
 
 @njit(cache=True)
 def _holds(workload: int, so_far: _Partial, depth: int, places: int) -> bool:
-    """Whether the last resident is ``workload``: copies stand side by side."""
+    """Return whether the last resident is ``workload``; identical workloads are adjacent."""
     return depth > 0 and so_far.place[depth - 1] // places == workload
 
 
 @njit(cache=True)
 def _store(found: FilledFound, workload: Ints, batch: Ints, units: Ints, value: float) -> bool:
-    """Keep a filled GPU, or the better of two with the same residents; whether there is room for another."""
+    """Store a filled GPU, or the better of two with the same residents; return whether there is room for another."""
     residents, row = len(workload), 0
     while row < found.stored[0] and not (
         found.size[row] == residents and np.all(found.workload[row, :residents] == workload)

@@ -1,4 +1,4 @@
-"""Value of a set of workloads on one GPU: a good lower bound quickly, by the one-GPU kernels."""
+"""Value of a set of workloads on one GPU: a fast lower bound by the one-GPU kernels."""
 
 import numpy as np
 from numba import njit
@@ -14,20 +14,20 @@ from instances.tables import Tables
 def value_pattern(
     tables: Tables, model: Ints, budget_ms: Floats, workload: Ints, batch: Ints, units: Ints, node_limit: int
 ) -> float:
-    """Throughput of one GPU with these residents: batches by coordinate ascent, spare shares spent for each.
+    """Return the throughput of one GPU with these residents, by coordinate ascent over batches and spare shares.
 
     Parameters
     ----------
     tables, model, budget_ms
-        See ``Market``.
+        See ``CapacityMarket``.
     workload
         The residents, shape (residents,).
     batch
-        Where to start; overwritten with the best found.
+        Batches to start from; overwritten with the best ones found.
     units
-        Written.
+        Output.
     node_limit
-        Of each spending of spare shares.
+        Node limit of each distribution of spare shares.
 
     Returns
     -------
@@ -71,9 +71,9 @@ def value_pattern(
 
 @njit(cache=True)
 def can_fit(merged: Tables, model: Ints, budget_ms: Floats, members: Ints, batch: Ints) -> bool:
-    """Whether the least that a set must take, whichever its batches, fits on one GPU: false is a proof.
+    """Return whether a set fits on one GPU at its least demands over all batches; ``False`` is a proof.
 
-    Writes into ``batch`` those that take the least shares there, a good place to look for batches that really fit.
+    Writes into ``batch`` the batches of the least shares, a good start for the search for feasible batches.
     """
     l2_floor, power_floor = 0.0, 0.0
     while True:

@@ -1,4 +1,4 @@
-"""The content of one GPU, evaluated exactly, and improved slot by slot."""
+"""Content of one GPU in the class ``split``: exact evaluation, and local improvement of its slots."""
 
 from typing import NamedTuple
 
@@ -10,14 +10,14 @@ from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms, gpu_times_ms
 
 SWEEPS = 4
-"""Rounds of improvement at most."""
+"""Largest number of improvement rounds."""
 
 LEAST_GAIN = 1e-9
-"""Relative gain for which a slot is changed."""
+"""Least relative gain for which a slot is changed."""
 
 
 class Contents(NamedTuple):
-    """Slots of one GPU: class, batch and share of each, what part of a workload it serves, and its GPU time."""
+    """Slots of one GPU: class, batch and share, the part of a workload that each serves, and its GPU time."""
 
     group: Ints
     batch: Ints
@@ -27,7 +27,7 @@ class Contents(NamedTuple):
 
 
 def empty_contents(slots: int) -> Contents:
-    """Return room for so many slots."""
+    """Return buffers for ``slots`` slots."""
     return Contents(
         np.zeros(slots, dtype=np.int64),
         np.zeros(slots, dtype=np.int64),
@@ -39,9 +39,10 @@ def empty_contents(slots: int) -> Contents:
 
 @njit(cache=True)
 def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
-    """Return the worth of the first ``count`` slots: parts times weights, no class above its copies.
+    """Return the worth of the first ``count`` slots: parts times weights, each class at most at its copies.
 
-    Parts and times are written. -inf where a slot breaks its SLO, or shares or memory do not suffice.
+    Parts and times are written. The worth is -inf if a slot violates its SLO, or the shares or the memory do not
+    suffice.
     """
     tables = market.tables
     model = market.model[contents.group[:count]]
@@ -68,12 +69,12 @@ def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int
 
 @njit(cache=True)
 def settle(market: SplitMarket, contents: Contents, count: int) -> int:
-    """Give slots that break their SLO the largest batch that does not, or drop them; how many slots are left."""
+    """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
     while count > 0 and not np.isfinite(worth_of(market, market.copies, contents, count)):
         broken = 0
         while broken < count and _serves(market, contents, count, broken):
             broken += 1
-        if broken == count:  # all keep their SLO: it is shares or memory that do not suffice
+        if broken == count:  # all slots meet their SLO, so the shares or the memory do not suffice
             count -= 1
             continue
         while contents.batch[broken] > 0 and not _serves(market, contents, count, broken):
@@ -87,7 +88,7 @@ def settle(market: SplitMarket, contents: Contents, count: int) -> int:
 
 @njit(cache=True)
 def _serves(market: SplitMarket, contents: Contents, count: int, slot: int) -> bool:
-    """Whether one slot serves anything beside the others."""
+    """Return whether one slot serves requests beside the others."""
     model = market.model[contents.group[:count]]
     gpu_times_ms(market.tables, model, contents.batch, contents.units, count, contents.time_ms)
     return part_served(market, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
@@ -95,7 +96,7 @@ def _serves(market: SplitMarket, contents: Contents, count: int, slot: int) -> b
 
 @njit(cache=True)
 def improve(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
-    """Change one batch, or move one step of share, as long as that adds worth; return the worth."""
+    """Change batches, or move steps of share, as long as that adds worth; return the worth."""
     best = worth_of(market, weight, contents, count)
     for _ in range(SWEEPS):
         before = best
@@ -127,7 +128,7 @@ def _improve_batch(
 def _improve_shares(
     market: SplitMarket, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
 ) -> float:
-    """Move a step of share to one slot from another, or from what is free where ``giver`` is -1, if that adds worth."""
+    """Move a step of share to a slot, from slot ``giver`` or from the free shares (-1), if that adds worth."""
     tables, units = market.tables, contents.units
     grown, shrunk = tables.next_share[units[taker]], 0
     if giver >= 0:
@@ -150,7 +151,7 @@ def _improve_shares(
 
 @njit(cache=True)
 def least_fractions(market: SplitMarket) -> Floats:
-    """Least part of the GPU that one workload of each class takes, by its best slot alone; inf where it has none."""
+    """Return the least part of the GPU that a workload of each class takes in its best slot alone; inf without one."""
     tables, least = market.tables, np.full(len(market.model), np.inf)
     for w in range(len(least)):
         m = market.model[w]

@@ -1,4 +1,4 @@
-"""Whole GPUs one after another: each covers what those before it leave open."""
+"""Integer solutions by diving: one GPU after another covers part of the remaining workloads."""
 
 import math
 from dataclasses import replace
@@ -12,35 +12,36 @@ from formulations.colgen.split.generation import SplitGeneration
 from instances.arrays import Floats
 
 NOTHING = 1e-9
-"""Parts of a workload that are not worth a slot."""
+"""Remaining part of a workload that is neglected."""
 
 SURE = 0.999
-"""Weights at or above this are taken as whole."""
+"""Weights at or above this count as integers."""
 
 NEW_PART = 0.9
-"""Of what a pattern covers: GPUs chosen together leave at least this to each other."""
+"""Fraction of a pattern's coverage that must remain uncovered by the other GPUs fixed in the same step."""
 
 ROUNDS, REGIONS = 3, 40
-"""Pricing calls between two GPUs, and regions halved in each."""
+"""Pricing calls between two GPUs, and regions halved in each call."""
 
 DISTURBANCE = (0.5, 1.5)
-"""Range of the factors on duals that are disturbed."""
+"""Range of the random factors on duals."""
 
 
 def dive(generation: SplitGeneration, random: np.random.Generator | None = None) -> list[Pattern] | None:
-    """Fix the largest weights step by step, generating patterns for what is left of every workload.
+    """Fix the largest weights step by step, and price for the remaining part of every workload.
 
     Parameters
     ----------
     generation
-        Its master learns the patterns found.
+        Column generation; its master receives the patterns found.
     random
-        Disturbs the duals that patterns are priced at, and the weights, for other patterns than last time.
+        Random generator that disturbs the duals and the weights, so that repeated dives differ; ``None`` for no
+        disturbance.
 
     Returns
     -------
     list or None
-        A pattern for each GPU; ``None`` if time ran out or the pool did.
+        A pattern for each GPU; ``None`` if the time or the pool was exhausted.
     """
     run = generation.run
     left, free = generation.copies.copy(), generation.count.copy()
@@ -74,7 +75,7 @@ def dive(generation: SplitGeneration, random: np.random.Generator | None = None)
 def _taken(
     generation: SplitGeneration, largest: list[tuple[Pattern, float]], at_once: int, left: Floats, free: Floats
 ) -> list[Pattern]:
-    """Choose the patterns of the largest weights: as many as are whole, or ``at_once`` that hardly overlap."""
+    """Return the patterns of the largest weights: all integer ones, or at most ``at_once`` that hardly overlap."""
     left_over, free, taken = left.copy(), free.copy(), []
     for number, (pattern, weight) in enumerate(largest):
         amounts = np.minimum(generation.amounts(pattern), left)
@@ -96,7 +97,7 @@ def _disturbed(relaxation: Relaxation, random: np.random.Generator | None) -> Re
 
 
 def _residual(generation: SplitGeneration, left: Floats, free: Floats) -> Master:
-    """Return the master of what is left, with the patterns known so far."""
+    """Return the restricted master of the remaining parts, with the patterns known so far."""
     asked = generation.asked
     least = np.minimum(asked.least, left) if generation.minimised else asked.least
     most = asked.most if generation.minimised else left
@@ -112,7 +113,7 @@ def _add(generation: SplitGeneration, master: Master, pattern: Pattern, left: Fl
 
 
 def _price(generation: SplitGeneration, master: Master, relaxation: Relaxation, left: Floats) -> int:
-    """Add patterns that gain to both masters; how many."""
+    """Add patterns that gain to both masters; return their number."""
     added = 0
     for priced in generation.price_left(relaxation, left, REGIONS):
         generation.add(priced.patterns)

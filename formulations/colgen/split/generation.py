@@ -25,14 +25,14 @@ from instances.one_gpu import Resident, fit_gpu
 from instances.plan import Gpulet
 
 CUSHION = 1e-12
-"""Relative room between the rate that a slot keeps up with and the one it is planned for."""
+"""Relative difference between the largest rate that a slot can serve and its planned rate."""
 
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
-"""Patterns taken over from plans without splitting, time for finding them, pricing calls at the first duals."""
+"""Patterns taken from column generation without splitting, its fraction of the time, and pricing calls at its duals."""
 
 
 class SplitGeneration(Generation):
-    """What ``cost`` and ``goodput`` share when workloads may be split."""
+    """Base of ``cost`` and ``goodput`` with split workloads."""
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPLIT
     diving_tolerance: float = 1e-3
@@ -46,7 +46,7 @@ class SplitGeneration(Generation):
 
     @cached_property
     def markets(self) -> list[SplitMarket]:
-        """The classes of workloads from each GPU type."""
+        """Classes of workloads as seen from each GPU type."""
         _, first_of_class = np.unique(self.class_of, return_index=True)
         return [market(self.instance, view, first_of_class, self.copies) for view in self.views]
 
@@ -58,7 +58,7 @@ class SplitGeneration(Generation):
     # Patterns ---------------------------------------------------------------------------------------------------
 
     def amounts(self, pattern: Pattern) -> Floats:
-        """How many workloads of each class a pattern covers, shape (classes,): a slot one at most."""
+        """Return how many workloads of each class a pattern covers: at most one per slot, shape (classes,)."""
         covered = np.zeros(len(self.copies))
         for w, _, rate in pattern.members:
             group = self.class_of[w]
@@ -70,11 +70,11 @@ class SplitGeneration(Generation):
         return self.cost_of_amounts(pattern.pool, self.amounts(pattern))
 
     def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
-        """Cost of a GPU of a pool that covers so many workloads of each class, as the master counts it."""
+        """Return the master's cost of a GPU of a pool that covers ``amounts`` workloads of each class."""
         raise NotImplementedError
 
     def pattern_of_contents(self, pool: int, gpu: Gpu) -> Pattern | None:
-        """Return the pattern of a GPU at the rates that its slots keep up with; ``None`` if one serves nothing."""
+        """Return the pattern of a GPU at the rates that its slots can serve; ``None`` if a slot serves nothing."""
         times_ms = self.pricers[pool].times_ms(gpu)
         if times_ms is None:
             return None
@@ -90,7 +90,7 @@ class SplitGeneration(Generation):
         return None if fit_gpu(self.views[pool], residents) is None else Pattern(pool, tuple(members))
 
     def _rate_rps(self, pool: int, workload: int, batch: int, time_ms: float) -> float:
-        """What a slot is planned for: what its workload asks for if it keeps up with that, or the most it can."""
+        """Return the planned rate of a slot: its workload's rate, or the largest rate it can serve if that is lower."""
         seen, view = self.markets[pool], self.views[pool]
         own = float(view.rate_rps[workload])
         overhead_ms = float(seen.overhead_ms[view.model[workload], batch])
@@ -99,11 +99,11 @@ class SplitGeneration(Generation):
             most = own * (GOODPUT_STEP * min(seen.steps, math.floor(most / own * seen.steps + 1e-9)))
         if most < own:
             return most
-        # Under ``assembly`` a batch may fill too slowly at what arrives, and only the bound looks at higher rates.
+        # Under ``assembly`` a batch may fill too slowly at the workload's rate; only the bound considers higher rates.
         return own if float(view.budget_ms(workload, batch, own)) >= time_ms else 0.0
 
     def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
-        """Contents of a placed GPU as a pattern, each slot at the rate that it keeps up with."""
+        """Return the content of a placed GPU as a pattern, each slot at the rate that it can serve."""
         pools = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
         where = self.instance.workload_index
         if gpu.type not in pools or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
@@ -127,11 +127,11 @@ class SplitGeneration(Generation):
     # Pricing ----------------------------------------------------------------------------------------------------
 
     def weight(self, relaxation: Relaxation) -> Floats:
-        """Worth of one whole workload of each class at the duals, shape (classes,)."""
+        """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
         raise NotImplementedError
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
-        """Look for patterns that gain."""
+        """Solve the pricing problem of every GPU type."""
         weight, deadline = self.weight(relaxation), self.run.deadline
         least = [self._least_worth(pool, relaxation, tolerance) for pool in range(len(self.pricers))]
         return [
@@ -140,7 +140,7 @@ class SplitGeneration(Generation):
         ]
 
     def price_left(self, relaxation: Relaxation, left: Floats, region_limit: int) -> list[Priced]:
-        """Look for patterns that gain where only ``left`` workloads of each class are to be served."""
+        """Solve the pricing problems with only ``left`` workloads of each class to serve."""
         weight, deadline = self.weight(relaxation), self.run.deadline
         least = [self._least_worth(pool, relaxation, self.diving_tolerance) for pool in range(len(self.pricers))]
         return [
@@ -156,15 +156,15 @@ class SplitGeneration(Generation):
         return Priced(found.bound, [p for p in patterns if p is not None], found.regions, cut_short=False)
 
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
-        """There are too many: every share of every batch makes another."""
+        """Return ``None``: every share of every batch makes another pattern, too many to enumerate."""
         return None
 
     # Beginning --------------------------------------------------------------------------------------------------
 
     def seed(self) -> None:
-        """Start with each class alone on a whole GPU, and with what column generation without splitting finds.
+        """Add each class alone on a whole GPU, and the patterns of column generation without splitting.
 
-        There, workloads that no GPU serves alone stand in equal parts.
+        For the latter, workloads that no GPU serves alone are split into equal parts.
         """
         served = np.zeros(len(self.copies))
         for pool, pricer in enumerate(self.pricers):
@@ -215,13 +215,13 @@ class SplitGeneration(Generation):
         self._whole.append(kept)
 
     def starts(self) -> list[list[Pattern]]:
-        """Whole plans to begin with: the one without splitting, and the one handed over."""
+        """Return initial solutions: the plan without splitting, and the given start plan."""
         return [*(p for p in self._whole if self.complete(p)), *super().starts()]
 
     # Plans ------------------------------------------------------------------------------------------------------
 
     def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
-        """Share the slots of a solution out among the workloads and take back what nobody needs."""
+        """Distribute the slots of a solution among the workloads and remove the surplus."""
         patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
         if not self.complete(patterns):
             return None
@@ -239,17 +239,17 @@ class SplitGeneration(Generation):
         return self.value(plan), plan
 
     def value(self, plan: Plan) -> float:
-        """Value of a plan as the master counts it."""
+        """Return the value of a plan as the master counts it."""
         raise NotImplementedError
 
 
 class SplitCostGeneration(SplitGeneration):
-    """``cost``: cover every workload with the cheapest GPUs, in parts where that helps."""
+    """Column generation for ``cost``: cover every workload with the cheapest GPUs, split where that is cheaper."""
 
     trivial_bound = 0.0
 
     def cover(self) -> Covering:
-        """Return what the master asks for."""
+        """Return the rows of the master."""
         free = np.full_like(self.copies, np.inf)
         return Covering(self.class_of, self.copies, free, self.count, artificial_cost=100.0 * float(self.price.max()))
 
@@ -258,7 +258,7 @@ class SplitCostGeneration(SplitGeneration):
         return float(self.price[pool])
 
     def seed(self) -> None:
-        """Also add the patterns that gain if everyone pays for the least part of a GPU that it takes."""
+        """Also add the patterns that gain if each workload pays for the least part of a GPU that it takes."""
         super().seed()
         parts = np.array([least_fractions(each) * price for each, price in zip(self.markets, self.price, strict=True)])
         fair = parts.min(axis=0)
@@ -282,40 +282,40 @@ class SplitCostGeneration(SplitGeneration):
         return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
 
     def weight(self, relaxation: Relaxation) -> Floats:
-        """Worth of one whole workload of each class at the duals, shape (classes,)."""
+        """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
         return relaxation.workload_dual
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give."""
+        """Return the bound from the duals and the best worth."""
         return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
 
     def value(self, plan: Plan) -> float:
-        """Cost of a plan."""
+        """Return the cost of a plan."""
         price = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
         return math.fsum(price[gpu.type] for gpu in plan.gpus)
 
 
 class SplitGoodputGeneration(SplitGeneration):
-    """``goodput``: serve the most requests; what patterns serve beyond a workload's rate counts for nothing."""
+    """Column generation for ``goodput``: serve the most requests; service beyond a workload's rate has no value."""
 
     last_tolerance = 5e-10
 
     @property
     def trivial_bound(self) -> float:
-        """Nobody serves more than what arrives."""
+        """Bound before the first iteration: the sum of all rates."""
         return most_served(self.instance)
 
     def cover(self) -> Covering:
-        """Return what the master asks for."""
+        """Return the rows of the master."""
         free = np.full_like(self.copies, -np.inf)
         return Covering(self.class_of, free, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
 
     def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
-        """Return what a GPU that covers so much serves, negated."""
+        """Return the negated throughput of a GPU that covers ``amounts``."""
         return -float(amounts @ self.asked_rps)
 
     def complete(self, patterns: list[Pattern]) -> bool:
-        """Whether the pools are large enough: surplus is taken back."""
+        """Return whether the pools are large enough; surplus coverage is removed later."""
         used = np.bincount([p.pool for p in patterns], minlength=len(self.count))
         return bool(np.all(used <= self.count))
 
@@ -325,16 +325,16 @@ class SplitGoodputGeneration(SplitGeneration):
         return float(tolerance * per_gpu - relaxation.pool_dual[pool])
 
     def weight(self, relaxation: Relaxation) -> Floats:
-        """Worth of one whole workload of each class at the duals, shape (classes,)."""
+        """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
         return np.maximum(0.0, self.asked_rps + relaxation.workload_dual)
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give."""
+        """Return the bound from the duals and the best worth."""
         charge = self.asked_rps - self.weight(relaxation)
         return value_bound(charge, self.copies, best_worth, self.count)
 
     def value(self, plan: Plan) -> float:
-        """Requests per second not served, up to a constant."""
+        """Return the unserved requests per second, up to a constant."""
         return -math.fsum(slot.rate_rps for _, _, slot in plan.slots())
 
 
@@ -353,9 +353,9 @@ SPLIT_GENERATIONS: dict[Objective, type[SplitGeneration]] = {
 
 
 def split_obstacle(instance: Instance) -> str:
-    """One line on why splitting is not decided for an instance; empty where it is."""
+    """Return a one-line reason why the class ``split`` is not supported for an instance; empty if it is."""
     if instance.objective not in SPLIT_GENERATIONS:
         return f"no bound on split plans is known for {instance.objective}"
     if instance.slo_rule is SloRule.P99:
-        return "no bound on split plans is known under p99: what rate a slot keeps up with is only simulated"
+        return "no bound on split plans is known under p99: the rate that a slot can serve is known by simulation only"
     return ""

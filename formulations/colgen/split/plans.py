@@ -1,4 +1,4 @@
-"""Share the slots of patterns out among identical workloads, and take back what nobody needs."""
+"""Distribution of the slots of patterns among identical workloads, and removal of the surplus."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ ROUNDING = 1e-10
 
 @dataclass(slots=True)
 class _ServedSlot:
-    """A slot: its GPU, pattern member and the rate that it is to serve; 0 once it is not needed."""
+    """A slot: its GPU, pattern member and the rate that it is to serve; the rate is 0 once the slot is dropped."""
 
     gpu: int
     pool: int
@@ -30,13 +30,13 @@ class _ServedSlot:
 def shared_out(
     instance: Instance, class_of: NDArray[np.int64], patterns: Sequence[Pattern], views: Sequence[View]
 ) -> list[list[Resident]] | None:
-    """Give every slot of ``patterns`` to one workload of its class.
+    """Assign every slot of ``patterns`` to one workload of its class.
 
     Returns
     -------
     list or None
-        Residents of each pattern's GPU, surplus taken back; ``None`` where ``cost`` asks for more than this way of
-        sharing out serves.
+        Residents of each pattern's GPU after removal of the surplus; ``None`` if under ``cost`` this assignment
+        leaves a workload uncovered or with a surplus.
     """
     slots: dict[int, list[_ServedSlot]] = defaultdict(list)
     for g, pattern in enumerate(patterns):
@@ -64,7 +64,7 @@ def shared_out(
 
 
 def _by_copy(slots: list[_ServedSlot], copies: int, asked_rps: float) -> list[list[_ServedSlot]]:
-    """Cover copy after copy: the largest slot left, then the smallest that completes it; drop the others."""
+    """Cover copy after copy: the largest remaining slot, then the smallest that completes it; drop the others."""
     left = sorted(slots, key=lambda slot: slot.rate_rps)
     shares: list[list[_ServedSlot]] = []
     for _ in range(copies):
@@ -82,9 +82,9 @@ def _by_copy(slots: list[_ServedSlot], copies: int, asked_rps: float) -> list[li
 
 
 def _take_back(instance: Instance, views: Sequence[View], share: list[_ServedSlot], asked_rps: float) -> float:
-    """Lower or drop slots, the smallest first, until they serve no more than is asked; return what is left to lower.
+    """Lower or drop slots, smallest first, until they serve at most ``asked_rps``; return the excess that remains.
 
-    Under ``assembly`` a batch that fills more slowly may break the SLO: such a slot keeps its rate under ``cost``, and
+    Under ``assembly`` a batch that fills more slowly may violate the SLO. Such a slot keeps its rate under ``cost`` and
     is dropped under ``goodput``.
     """
     surplus = sum(slot.rate_rps for slot in share) - asked_rps

@@ -1,4 +1,4 @@
-"""Pricing for ``split`` on one GPU type: boxes of total interference, halved where that matters most."""
+"""Pricing for ``split`` on one GPU type: boxes of total interference, halved along the axis of the largest error."""
 
 import heapq
 import math
@@ -16,19 +16,19 @@ from instances.arrays import Floats
 from instances.interference import gpu_time_ms
 
 ENOUGH = 200
-"""GPUs found that are worth another look at the master."""
+"""Number of GPUs found after which the master is solved again."""
 
 FINEST = 1e-3
-"""Boxes that overrate the worth of a GPU by no more, relatively, are not halved."""
+"""Boxes that overrate the worth of a GPU by at most this relative error are not halved."""
 
 FINEST_L2_PCT, FINEST_POWER_W = 0.2, 1.0
-"""Nor are narrower ones: where only steps of a rate count, a worth may jump in the narrowest box."""
+"""Widths below which boxes are not halved either. With stepped rates a worth may jump even in the narrowest box."""
 
 SUFFIXES = 20
-"""Solutions of one region that are looked at."""
+"""Number of solutions of one region that are evaluated."""
 
 PROMISING = 0.9
-"""Of the threshold: GPUs worth less are not improved."""
+"""Fraction of the threshold below which GPUs are not improved."""
 
 Gpu = tuple[tuple[int, int, int], ...]
 """Content of one GPU: (class, batch, share) of each slot, ascending."""
@@ -36,18 +36,18 @@ Gpu = tuple[tuple[int, int, int], ...]
 
 @dataclass(slots=True)
 class SplitRegion:
-    """A box, the multipliers that served it best, and what it was worth at the weights of the last call.
+    """A box with its best multipliers, and its bound at the weights of the last call.
 
     Attributes
     ----------
     box
         Least and most residents, floor and ceiling of L2 and of power.
     multipliers
-        Of L2 and power.
+        Multipliers of L2 and power.
     bound
-        No GPU of the box is worth more.
+        Upper bound on the worth of GPUs in the box.
     losses
-        How far the relaxed solution is overrated for want of knowing residents, L2 and power.
+        Error of the relaxed solution due to the unknown residents, L2 and power.
     """
 
     box: Floats
@@ -56,11 +56,11 @@ class SplitRegion:
     losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __lt__(self, other: "SplitRegion") -> bool:
-        """The region with the larger bound comes first."""
+        """Order regions by decreasing bound."""
         return self.bound > other.bound
 
     def halves(self) -> list["SplitRegion"]:
-        """Return the two halves along the axis that loses most."""
+        """Return the two halves along the axis of the largest error."""
         axis = 2 * int(np.argmax(self.losses))
         middle = (self.box[axis] + self.box[axis + 1]) / 2.0
         lower, upper = self.box.copy(), self.box.copy()
@@ -78,11 +78,11 @@ class SplitPriced:
     Attributes
     ----------
     bound
-        No GPU is worth more.
+        Upper bound on the worth of every GPU.
     contents
         GPUs worth more than the threshold.
     regions
-        Visited.
+        Number of regions visited.
     """
 
     bound: float
@@ -91,12 +91,12 @@ class SplitPriced:
 
 
 class SplitPricer:
-    """Pricing on one GPU type; keeps its regions between calls.
+    """Pricing on one GPU type; the regions are kept between calls.
 
     Parameters
     ----------
     market
-        Classes of workloads from the GPU type.
+        Classes of workloads as seen from the GPU type.
     """
 
     def __init__(self, market: SplitMarket) -> None:
@@ -113,18 +113,18 @@ class SplitPricer:
         return SplitRegion(np.array([1.0, most, 0.0, most * l2_pct, 0.0, most * power_w]), np.zeros(2))
 
     def price(self, weight: Floats, threshold: float, region_limit: int, deadline: float) -> SplitPriced:
-        """Look for GPUs worth more than ``threshold``.
+        """Find GPUs worth more than ``threshold``.
 
         Parameters
         ----------
         weight
             Worth of one whole workload of each class, shape (classes,).
         threshold
-            At least 0.
+            Threshold, at least 0.
         region_limit
-            Regions to halve at most.
+            Largest number of regions to halve.
         deadline
-            value of ``clock.now()`` at which to stop; the bound is infinite unless all regions were looked at.
+            Value of ``clock.now()`` at which to stop; the bound is infinite unless all regions were bounded.
         """
         priced, self._regions = self._price(self.market, self._regions, weight, threshold, region_limit, deadline)
         return priced
@@ -132,7 +132,7 @@ class SplitPricer:
     def price_left(
         self, left: Floats, weight: Floats, threshold: float, region_limit: int, deadline: float
     ) -> SplitPriced:
-        """Look for GPUs where only ``left`` of the workloads of each class are to be served, shape (classes,)."""
+        """Find GPUs that gain with only ``left`` workloads of each class to serve, shape (classes,)."""
         market = self.market._replace(copies=left)
         return self._price(market, [self._everything()], weight, threshold, region_limit, deadline)[0]
 
@@ -184,10 +184,10 @@ class SplitPricer:
     def _collect(
         self, market: SplitMarket, weight: Floats, region: SplitRegion, threshold: float, found: dict[Gpu, float]
     ) -> None:
-        """Evaluate the relaxed solution of a region; where it gains, those without the first classes as well."""
+        """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), market.tables.share_units
         most = self._relaxed.table[:, residents, units]
-        # Without the classes up to the first of a solution there is another one.
+        # Leaving out the classes up to the first of a solution gives another solution.
         for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
             count = trace(market, region.box, self._relaxed, first, self._best)
             count = settle(market, self._best, count)
@@ -203,7 +203,7 @@ class SplitPricer:
         return tuple(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
 
     def times_ms(self, gpu: Gpu) -> Floats | None:
-        """GPU time of each slot of a GPU; ``None`` where a slot breaks its SLO, or shares or memory do not suffice."""
+        """Return the GPU time of each slot; ``None`` if a slot violates its SLO, or shares or memory do not suffice."""
         best, count = self._best, len(gpu)
         if count > self.most_residents:
             return None
@@ -213,7 +213,7 @@ class SplitPricer:
         return best.time_ms[:count].copy() if math.isfinite(worth) else None
 
     def best_alone(self, group: int) -> Gpu | None:
-        """The batch of a class that serves most on a whole GPU, or ``None``."""
+        """Return a slot of the class on a whole GPU with the batch that serves most; ``None`` if none is feasible."""
         weight = np.zeros(len(self.market.model))
         weight[group] = 1.0
         best = self._best
@@ -223,7 +223,7 @@ class SplitPricer:
 
 @njit(cache=True)
 def losses(market: SplitMarket, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
-    """How far slots at the floors of a box are overrated, for each axis against its ceiling; 0 where it is narrow."""
+    """Return the error of slots at the floors of a box against each ceiling; 0 along axes too narrow to halve."""
     tables = market.tables
     lost, widths = np.zeros(3), box[1::2] - box[::2]
     for i in range(count):

@@ -1,9 +1,8 @@
-"""Bound the worth of the GPUs in one box of total interference, at any rates.
+"""Relaxation of ``split`` pricing in one box of total interference, at any rates.
 
-The times at the floors of a box are the least that a slot can take on a GPU inside it, so each (batch, share) serves at
-most the part of its workload that follows from them. Ceilings are charged by multipliers; shares and slots go by
-dynamic programming, first among the slots of one class, whose parts together count for no more than its copies, then
-over the classes.
+The times at the floors of a box are the least for any GPU inside it. They limit the part of its workload that each
+(batch, share) can serve. Multipliers charge for the ceilings. Shares and slots are chosen by dynamic programming, first
+among the slots of one class, whose parts together count at most as its copies, then over the classes.
 """
 
 from typing import NamedTuple
@@ -19,29 +18,29 @@ from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 
 ROUNDS = 10
-"""Steps of the multipliers in one relaxation."""
+"""Multiplier steps in one relaxation."""
 
 RESIDENTS, L2, POWER = 0, 2, 4
-"""Where the floors of a box are; the ceiling of each follows."""
+"""Positions of the floors in a box; each ceiling follows its floor."""
 
 
 class RelaxedSplitBox(NamedTuple):
-    """The relaxation of one box, rewritten for each.
+    """Relaxation of one box, overwritten for each box.
 
     Attributes
     ----------
     time_ms
-        Least GPU time, shape (models, permitted shares, largest batch + 1); infinite where it does not fit the box.
+        Least GPU time, shape (models, permitted shares, largest batch + 1); infinite if infeasible in the box.
     part
-        Part of a workload served at most, shape (classes, permitted shares, largest batch + 1).
+        Largest part of a workload served, shape (classes, permitted shares, largest batch + 1).
     net, batch
-        Most worth of a slot after the charges, and its batch, shape (classes, permitted shares).
+        Largest worth of a slot after the charges, and its batch, shape (classes, permitted shares).
     slots
-        Most net of exactly n slots of a class within s units, shape (classes, most residents + 1, share units + 1).
+        Largest net of exactly n slots of a class within s units, shape (classes, most residents + 1, share units + 1).
     offer_first, offer_slots, offer_units, offer_worth
-        Undominated (slots, units, worth) of class w are those from ``offer_first[w]`` to ``offer_first[w + 1] - 1``.
+        Undominated (slots, units, worth) of class w are at ``offer_first[w]`` to ``offer_first[w + 1] - 1``.
     table
-        Most worth of at most n slots of the classes w.. within s units, shape (classes + 1, ...).
+        Largest worth of at most n slots of the classes w, w + 1, ... within s units, shape (classes + 1, ...).
     """
 
     time_ms: Floats
@@ -86,7 +85,7 @@ def relax(
     relaxed: RelaxedSplitBox,
     best: Contents,
 ) -> tuple[float, int]:
-    """Bound what GPUs in a box are worth, until at most ``threshold``.
+    """Bound the worth of GPUs in a box; stop at or below ``threshold``.
 
     Parameters
     ----------
@@ -97,23 +96,23 @@ def relax(
     box
         Least and most residents, floor and ceiling of L2 and of power, shape (6,); all finite.
     threshold
-        A bound at or below it is good enough.
+        Value at which the bound is good enough.
     multipliers
-        Of L2 and power, shape (2,): where to start; overwritten with those of the best bound.
+        Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
     relaxed
-        Written.
+        Output.
     best
-        Written: the relaxed solution of the last step.
+        Output: the relaxed solution of the last step.
 
     Returns
     -------
     bound : float
-        At least 0: a GPU may be empty.
+        Bound, at least 0: a GPU may be empty.
     count : int
-        Slots of the relaxed solution.
+        Number of slots of the relaxed solution.
     """
     tables = market.tables
-    # Own demands on their own exceed no ceiling; beyond those of so many residents a ceiling says nothing.
+    # One slot's demand exceeds no ceiling; a ceiling above the sum of the largest demands does not bind.
     l2_most, power_most = _parts_at_floors(market, weight, box, relaxed)
     l2_cap = min(box[L2 + 1], box[RESIDENTS + 1] * l2_most) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * power_most) * (1.0 + MARGIN)
@@ -176,7 +175,7 @@ def _parts_at_floors(market: SplitMarket, weight: Floats, box: Floats, relaxed: 
 
 @njit(cache=True)
 def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
-    """Write what each class offers: the most worth of its slots together, by their number and their units."""
+    """Write the offers of each class: the largest worth of its slots together, by number of slots and units."""
     tables, capacity = market.tables, market.tables.share_units
     residents, shares = int(box[RESIDENTS + 1]), len(market.tables.permitted)
     charge = np.empty(shares)
@@ -199,7 +198,7 @@ def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Float
                     if weight[w] * relaxed.part[w, j, b] - price > net:
                         net, batch = weight[w] * relaxed.part[w, j, b] - price, b
             relaxed.net[w, j], relaxed.batch[w, j], charge[j] = net, batch, least
-            # A slot at a loss is never needed, nor a larger share that neither gains more nor is charged less.
+            # Dominated: a slot at a loss, and a larger share with neither more gain nor less charge.
             usable[j] = net > 0.0 and (net > best_so_far or least < least_so_far)
             if usable[j]:
                 least_units = min(least_units, u)
@@ -226,7 +225,7 @@ def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Float
                     relaxed.offer_slots[offers], relaxed.offer_units[offers] = n, s
                     relaxed.offer_worth[offers] = worth
                     offers += 1
-                # More slots are charged more: where fewer make as much as is possible after that, they are not needed.
+                # More slots are charged more: fewer slots dominate them if they gain all that is still possible.
                 settled = settled and (charged[n, s] == np.inf or gained[n, s] >= most - charged[n, s])
             if settled:
                 break
@@ -251,7 +250,7 @@ def _complete(relaxed: RelaxedSplitBox, classes: int, residents: int, capacity: 
 
 @njit(cache=True)
 def trace(market: SplitMarket, box: Floats, relaxed: RelaxedSplitBox, first: int, best: Contents) -> int:
-    """Write the slots of the relaxed solution without the classes before ``first``; how many they are."""
+    """Write the slots of the relaxed solution without the classes before ``first``; return their number."""
     tables, table = market.tables, relaxed.table
     n, s, count = int(box[RESIDENTS + 1]), tables.share_units, 0
     for w in range(first, len(relaxed.offer_first) - 1):

@@ -1,8 +1,8 @@
 """Rate that a slot of a split workload serves, given the duration of its batches.
 
-In the class ``split`` a slot may serve any part of its workload's rate. Every analytic rule then says two things of a
-batch: how long it may take at all, and the largest rate that it keeps up with. So the rate is no decision: a GPU's
-content is (workload, batch, share) of its slots, and each serves what its time allows.
+In the class ``split`` a slot may serve any part of its workload's rate. Every analytic rule then limits a batch in two
+ways: its longest time, and the largest rate that it can serve. So the rate is no decision variable. The content of a
+GPU is (workload, batch, share) of its slots, and each slot serves the rate that its time permits.
 """
 
 import math
@@ -17,31 +17,31 @@ from instances.tables import Tables
 from instances.view import View
 
 STEP_ROUNDING = 1e-9
-"""Steps of a rate by which one may be short and still count."""
+"""Fraction of a rate step that may be missing."""
 
 
 class SplitMarket(NamedTuple):
-    """Classes of identical workloads seen from one GPU type.
+    """Classes of identical workloads as seen from one GPU type.
 
     Attributes
     ----------
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     model
         Row of each class's model, shape (classes,).
     limit_ms
-        Longest GPU time at which a slot serves anything, shape (classes, largest batch + 1); -inf where the batch is
-        impossible.
+        Longest GPU time at which a slot serves requests, shape (classes, largest batch + 1); -inf if the batch is
+        infeasible.
     overhead_ms
-        Added to the GPU time for the period of a batch, shape (models, largest batch + 1).
+        Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
     buffer
         The instance's latency buffer.
     asked_rps
         Rate of one workload of each class, shape (classes,).
     copies
-        Workloads of each class, shape (classes,).
+        Number of workloads of each class, shape (classes,).
     steps
-        A part of a rate is a multiple of one in so many; 0 for any part.
+        Steps per rate: a served part is a multiple of one step; 0 permits any part.
     """
 
     tables: Tables
@@ -55,18 +55,18 @@ class SplitMarket(NamedTuple):
 
 
 def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats) -> SplitMarket:
-    """Look at the classes of ``instance`` from one GPU type.
+    """Return the classes of ``instance`` as seen from one GPU type.
 
     Parameters
     ----------
     instance
-        Under an analytic rule.
+        Instance with an analytic rule.
     view
-        It from the GPU type.
+        The instance as seen from the GPU type.
     first_of_class
         Position of one workload of each class, shape (classes,).
     copies
-        Workloads of each class, shape (classes,).
+        Number of workloads of each class, shape (classes,).
     """
     tables = view.tables
     batch = np.arange(tables.transfer_ms.shape[1])
@@ -92,7 +92,7 @@ def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats)
 
 @njit(cache=True)
 def part_served(market: SplitMarket, group: int, batch: int, time_ms: float) -> float:
-    """Part of a workload's rate that a slot keeps up with when a batch takes ``time_ms``; 0 where it breaks the SLO."""
+    """Return the part of its rate that a slot can serve if a batch takes ``time_ms``; 0 if that violates the SLO."""
     if not time_ms <= market.limit_ms[group, batch]:
         return 0.0
     period_ms = market.buffer * (time_ms + market.overhead_ms[market.model[group], batch])

@@ -1,4 +1,4 @@
-"""One run for ``split``: what spatial plans give, bound, then whole GPUs over and over."""
+"""One run for ``split``: patterns of spatial plans, bound, then repeated dives to integer solutions."""
 
 from typing import ClassVar
 
@@ -9,14 +9,14 @@ from formulations.colgen.split.diving import dive
 from formulations.colgen.split.generation import SplitGeneration
 
 PATIENCE = 20
-"""Dives without a better plan after which no more are made."""
+"""Number of dives without a better plan after which the run ends."""
 
 
 class SplitSolution(Solution):
-    """Whole GPUs that leave parts of workloads to others are priced one after another."""
+    """Run with repeated dives: GPUs are fixed one after another and priced for the remaining parts of workloads."""
 
     generation: SplitGeneration
-    # Pricing rounds each term of the bound up, and no enumeration puts an exact value in its place.
+    # Pricing rounds each term of the bound up, and no enumeration replaces it by an exact value.
     agreement: ClassVar[float] = 1e-8
 
     def _to_whole_gpus(self) -> None:
@@ -27,7 +27,7 @@ class SplitSolution(Solution):
         self._round()
 
     def _close(self) -> None:
-        """Dive again and again, at random, each time among the patterns of all dives before."""
+        """Repeat randomised dives; each one also uses the patterns of all earlier dives."""
         random, idle = np.random.default_rng(self.run.seed), 0
         while idle < PATIENCE and not self.proven() and self.run.remaining_s > 0.0:
             before = self.value

@@ -1,1 +1,1 @@
-"""Certified bounds for plans in which slots take turns, and workloads may be in many gpulets: ``spatio-temporal``."""
+"""Certified bounds on ``spatio-temporal`` plans: slots take turns, and a workload may be on many gpulets."""

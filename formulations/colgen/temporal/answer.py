@@ -1,4 +1,4 @@
-"""Answer of ``colgen`` for the class ``spatio-temporal``: a certified bound, and no plan of its own."""
+"""Outcome of ``colgen`` for the class ``spatio-temporal``: a certified bound without a plan of its own."""
 
 import math
 
@@ -8,31 +8,31 @@ from formulations.colgen.temporal.turns import SLOTS
 from formulations.problem import TOO_FEW
 from instances import Instance, Objective, Plan, PlanClass, SloRule
 
-BOUND_ONLY = "plans that take turns are bounded, not looked for; colgen@NAME hands on the plan of NAME"
+BOUND_ONLY = "colgen computes only a bound on plans that take turns; colgen@NAME passes on the plan of NAME"
 
 
 def turns_obstacle(instance: Instance) -> str:
-    """Say why there is no bound on plans that take turns; empty if nothing speaks against one."""
+    """Return the reason why no bound on plans that take turns is available; empty if one is."""
     if instance.objective not in RELAXATIONS:
         return f"{instance.objective} has no bound on plans that take turns"
     if instance.slo_rule is SloRule.P99:
-        return "p99 has no bound on plans that take turns: how much a gpulet serves is known by simulation only"
+        return "p99 has no bound on plans that take turns: the rate that a gpulet can serve is known by simulation only"
     if instance.objective is not Objective.COST and any(pool.count is None for pool in instance.gpus):
-        return f"{instance.objective} needs a pool with a number of GPUs"
+        return f"{instance.objective} needs a number of GPUs for every type of the pool"
     return ""
 
 
 def bound_on_turns(instance: Instance, run: Run) -> Outcome:
-    """Bound what plans can be worth whose gpulets hold up to three slots and whose workloads are in many of them.
+    """Bound the value of plans with up to three slots per gpulet and any number of gpulets per workload.
 
-    A plan that was handed over is handed on.
+    A given start plan is returned as the plan.
 
     Parameters
     ----------
     instance
-        With nothing in ``turns_obstacle``'s way.
+        Instance for which ``turns_obstacle`` returns no reason.
     run
-        Its terms.
+        Limits of the run.
     """
     if not instance.workloads:
         return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIO_TEMPORAL))
@@ -57,7 +57,7 @@ def _bound(relaxation: TemporalRelaxation) -> Bound | None:
 
 
 def _whole_pool(instance: Instance) -> float:
-    """Price of all GPUs of the pool, infinite if any type has no limit."""
+    """Return the price of all GPUs of the pool; infinite if some type has no limit."""
     return math.fsum(
         pool.type.price_per_hour * (math.inf if pool.count is None else pool.count) for pool in instance.gpus
     )

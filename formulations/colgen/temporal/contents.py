@@ -1,4 +1,4 @@
-"""The GPU that is worth most on one GPU type: a relaxation of every content that a plan may give it."""
+"""Pricing on one GPU type: a relaxation over all contents that a plan may give a GPU."""
 
 import math
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ class TemporalPriced:
     Attributes
     ----------
     bound
-        No content of a GPU is worth more.
+        Upper bound on the worth of every content.
     served_rps
-        Of contents worth much: the rate at which each workload is served, shape (workloads,) each.
+        Contents of high worth: the rate at which each serves each workload, shape (workloads,) each.
     """
 
     bound: float
@@ -34,11 +34,11 @@ class TemporalPriced:
 
 
 def asked_of(view: View) -> TypeDemand:
-    """Return what the instance of ``view`` asks for."""
+    """Return the demands of the instance of ``view``."""
     batch = np.arange(view.tables.active_ms.shape[1], dtype=np.float64)
     longest_part = np.full(len(batch), 0.5)
     if view.instance.slo_rule is SloRule.ASSEMBLY:
-        # SLO - 1000 (b - 1) / r >= t and 1000 b / r >= t have a common rate r up to this t.
+        # The conditions SLO - 1000 (b - 1) / r >= t and 1000 b / r >= t have a common rate r up to this t.
         longest_part = batch / np.maximum(2.0 * batch - 1.0, 1.0)
     overlaps = view.instance.slo_rule is SloRule.HALF_SLO
     return TypeDemand(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps)
@@ -61,7 +61,7 @@ def _look_everywhere(
     workload: Ints,
     rate_rps: Floats,
 ) -> None:
-    """Write the first look at every place."""
+    """Write the first estimate of every gpulet position."""
     for p in range(len(places)):
         value[p], workload[p, 0], rate_rps[p, 0], limit[p] = first_look(
             tables, asked, _place(places[p]), worth, most_rps
@@ -70,7 +70,7 @@ def _look_everywhere(
 
 @njit(cache=True)
 def _fill(units: Ints, value: Floats, share_units: int, most: int, chosen: Ints) -> float:
-    """Return the most worth of at most ``most`` gpulets on one GPU, and write how often each share is chosen."""
+    """Return the largest worth of at most ``most`` gpulets on one GPU; write how often each share is chosen."""
     best = np.zeros((most + 1, share_units + 1))
     last = np.full((most + 1, share_units + 1), -1, dtype=np.int64)
     for n in range(1, most + 1):
@@ -89,7 +89,7 @@ def _fill(units: Ints, value: Floats, share_units: int, most: int, chosen: Ints)
 
 
 PLACE_NODES, TURNS_NODES = 20, 3_000
-"""Work of a first look at a gpulet, and of a look at the turns in it: see ``formulations.colgen.clock``."""
+"""Work of the first estimate of a gpulet, and of bounding its turns: see ``formulations.colgen.clock``."""
 
 
 class TemporalPricer:
@@ -98,7 +98,7 @@ class TemporalPricer:
     Parameters
     ----------
     view
-        The instance from the GPU type; its rule is not ``p99``.
+        The instance as seen from the GPU type; its rule is not ``p99``.
     """
 
     def __init__(self, view: View) -> None:
@@ -109,7 +109,7 @@ class TemporalPricer:
         self._together = (self.seating.beside >= 0) & (self.seating.beside.T >= 0)
 
     def alone(self, workload: int, most_rps: Floats) -> float:
-        """Return the most that a GPU serves of one workload in a gpulet of its own, in requests per second."""
+        """Return the highest rate at which a GPU serves one workload in a gpulet of its own, in requests per second."""
         worth = np.zeros(len(most_rps))
         worth[workload] = 1.0
         places = (self.seating.places[p] for p in self.seating.alone)
@@ -121,20 +121,20 @@ class TemporalPricer:
     ) -> TemporalPriced:
         """Bound the worth of a GPU.
 
-        Every gpulet is first taken for the better of one workload alone and a limit on turns. Where the best GPU
-        contains such limits, turns are looked at there, until it contains none or time is up: the bound is valid then,
-        too.
+        At first each gpulet counts as the larger of its best single workload and a quick upper limit on turns. If the
+        best GPU uses such limits, they are replaced there by exact bounds on turns, until it uses none or the time is
+        over. The bound is valid in both cases.
 
         Parameters
         ----------
         worth
-            Of a unit of rate of each workload, shape (workloads,); where not above 0 a workload is left out.
+            Worth of a unit of rate of each workload, shape (workloads,); workloads of worth <= 0 are left out.
         most_rps
             Largest rate of each workload that counts, shape (workloads,).
         closely
-            ``False`` to leave it at the limits.
+            ``False`` to keep the quick limits.
         deadline
-            value of ``clock.now()``.
+            Value of ``clock.now()`` at which to stop.
         """
         places = len(self._places)
         value, limit = np.zeros(places), np.zeros(places)
@@ -162,7 +162,7 @@ class TemporalPricer:
         )
 
     def _fullest(self, value: Floats) -> Iterator[tuple[float, list[int]]]:
-        """Yield the GPUs worth most with one gpulet, with two and with every crowd: worth and places."""
+        """Yield the best GPU with one gpulet, with two, and with each larger number: worth and positions."""
         seats = self.seating
         if len(seats.alone):
             p = int(seats.alone[np.argmax(value[seats.alone])])

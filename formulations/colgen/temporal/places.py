@@ -1,4 +1,4 @@
-"""Places where a gpulet may be, how long batches take there at least, and what one workload alone makes of them."""
+"""Gpulet positions: the least time of batches there, and the best use by one workload alone."""
 
 from typing import NamedTuple
 
@@ -10,22 +10,22 @@ from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
 MARGIN = 1e-8
-"""Part of every time that is forgiven: more than the judge forgives of a rate."""
+"""Fraction of every time that is forgiven: more than the judge's tolerance on a rate."""
 
 
 class TypeDemand(NamedTuple):
-    """What is asked for on one GPU type.
+    """Demands of the workloads on one GPU type.
 
     Attributes
     ----------
     model
         Row of each workload in the tables, shape (workloads,).
     slo_ms
-        Of each workload.
+        Latency SLO of each workload.
     latency_buffer
         Factor on every predicted latency.
     longest_part
-        Part of the SLO that a batch may take where its workload has the gpulet to itself, shape (max batch + 1,).
+        Fraction of the SLO that a batch may take if its workload has the gpulet alone, shape (max batch + 1,).
     loading_overlaps
         Whether such a gpulet loads the next batch while it executes one.
     """
@@ -38,18 +38,18 @@ class TypeDemand(NamedTuple):
 
 
 class GpuletPosition(NamedTuple):
-    """Where a gpulet may be.
+    """Position of a gpulet: its share, and the interference there.
 
     Attributes
     ----------
     units
-        Its share.
+        Share of the gpulet.
     l2_ceiling_pct
-        Most L2 demand of any of its slots.
+        Largest L2 demand of any of its slots.
     residents
-        Gpulets on the GPU, at least; more than one is not the same as one.
+        Least number of gpulets on the GPU; from two on, interference applies.
     l2_pct, dram_pct, power_w
-        What the other gpulets show it at least.
+        Least demands of the other gpulets.
     """
 
     units: int
@@ -61,14 +61,14 @@ class GpuletPosition(NamedTuple):
 
 
 class FirstLook(NamedTuple):
-    """What a first look says of a gpulet.
+    """First estimate of a gpulet.
 
     Attributes
     ----------
     worth, workload, rate_rps
-        The most that one workload alone in it is worth, whose it is and at which rate; -1 for nobody's.
+        Largest worth of a single workload in it, that workload and its rate; -1 without one.
     limit
-        Turns are worth no more than this.
+        Upper bound on the worth of turns.
     """
 
     worth: float
@@ -81,7 +81,7 @@ class FirstLook(NamedTuple):
 def batch_times_ms(
     tables: Tables, asked: TypeDemand, place: GpuletPosition, model: int, times_ms: Floats, periods_ms: Floats
 ) -> None:
-    """Write the least ``t_inf`` and period of every batch of a model at a place, latency buffer included."""
+    """Write the least ``t_inf`` and period of every batch of a model at a position, latency buffer included."""
     for b in range(1, len(times_ms)):
         times_ms[b] = periods_ms[b] = np.inf
         if (
@@ -99,7 +99,7 @@ def batch_times_ms(
 
 @njit(cache=True)
 def all_times_ms(tables: Tables, asked: TypeDemand, place: GpuletPosition) -> tuple[Floats, Floats]:
-    """Return the times and periods of every batch of every model that is asked for, shape (models, max batch + 1)."""
+    """Return times and periods of every batch of every model with a workload, shape (models, max batch + 1)."""
     times_ms, periods_ms = np.full(tables.active_ms.shape[:2], np.inf), np.full(tables.active_ms.shape[:2], np.inf)
     done = np.zeros(len(times_ms), dtype=np.bool_)
     for model in asked.model:
@@ -111,18 +111,18 @@ def all_times_ms(tables: Tables, asked: TypeDemand, place: GpuletPosition) -> tu
 
 @njit(cache=True)
 def first_look(tables: Tables, asked: TypeDemand, place: GpuletPosition, worth: Floats, most_rps: Floats) -> FirstLook:
-    """Find the best workload for the gpulet alone, and a limit on the worth of turns.
+    """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
 
-    In a cycle of D ms every slot serves at most ``1000 b / D``, and D is no shorter than all their times together. So a
-    slot that serves r requests per second has the gpulet for a part of the time of at least ``r t / (1000 b)``, and the
-    parts add up to at most 1: a fractional knapsack.
+    In a cycle of D ms each slot serves at most ``1000 b / D``, and D is at least the sum of all batch times. So a slot
+    that serves r requests per second occupies the gpulet for at least the fraction ``r t / (1000 b)`` of the time. The
+    fractions sum to at most 1: a fractional knapsack.
 
     Parameters
     ----------
     tables, asked, place
-        Of the GPU type, what is asked for, and where.
+        Tables of the GPU type, demands of its workloads, and the position.
     worth, most_rps
-        Of a unit of rate of each workload, and the largest rate that counts.
+        Worth of a unit of rate of each workload, and the largest rate that counts.
     """
     times_ms, periods_ms = all_times_ms(tables, asked, place)
     best, best_workload, best_rps = 0.0, -1, 0.0

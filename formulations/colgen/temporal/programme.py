@@ -1,4 +1,4 @@
-"""The linear programme over contents of GPUs: how many GPUs of each, as fractions."""
+"""Restricted master over contents of GPUs: a linear program with fractional numbers of GPUs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,12 @@ from instances.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class ProgrammeSolution:
-    """Solution of the programme.
+    """Solution of the restricted master.
 
     Attributes
     ----------
     value
-        Of the minimised objective.
+        Value of the minimised objective.
     workload
         Dual of each workload's row, shape (workloads,).
     pool
@@ -29,21 +29,21 @@ class ProgrammeSolution:
 
 
 class Programme:
-    """Rows are workloads and pools of GPUs, columns contents; the objective is minimised.
+    """Restricted master: rows are workloads and pools of GPUs, columns are contents; a minimisation.
 
     Parameters
     ----------
     least, most
-        Of the served fractions of each workload, shape (workloads,).
+        Least and largest served fraction of each workload, shape (workloads,).
     pool_count
-        GPUs of each type, ``inf`` for as many as needed.
+        GPUs of each type, ``inf`` without a limit.
     threads
-        Of the solver.
+        Threads of the solver.
     """
 
     def __init__(self, least: Floats, most: Floats, pool_count: Floats, threads: int) -> None:
 
-        # HiGHS's pool of threads outlives a solver, and refuses to solve with another number of them.
+        # HiGHS keeps its thread pool between solvers and cannot solve with another number of threads.
         highspy.Highs.resetGlobalScheduler(True)
         self._solver = highspy.Highs()
         for name, value in (("output_flag", False), ("threads", threads), ("solver", "simplex")):
@@ -56,7 +56,7 @@ class Programme:
         self._workloads = len(least)
 
     def add(self, cost: float, served: Floats, pool: int | None = None) -> None:
-        """Add a column: what it costs, the fraction of each workload that it serves, and the pool it takes a GPU of."""
+        """Add a column: its cost, the fraction of each workload that it serves, and the pool of its GPU."""
         rows = np.flatnonzero(served)
         index, part = rows.astype(np.int32), served[rows].astype(np.float64)
         if pool is not None:
@@ -65,9 +65,9 @@ class Programme:
         self._solver.addCol(float(cost), 0.0, np.inf, len(index), index, part)
 
     def solve(self) -> ProgrammeSolution:
-        """Solve, warm from the last basis."""
+        """Solve the linear program, warm-started from the last basis."""
         if self._solver.run() == highspy.HighsStatus.kError:
-            raise RuntimeError("HiGHS cannot solve the programme over contents")
+            raise RuntimeError("HiGHS cannot solve the restricted master over contents")
         dual = np.array(self._solver.getSolution().row_dual)
         value = float(self._solver.getInfo().objective_function_value)
         return ProgrammeSolution(value, dual[: self._workloads], dual[self._workloads :])

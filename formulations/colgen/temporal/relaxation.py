@@ -1,4 +1,4 @@
-"""Column generation over contents of GPUs: bounds on ``cost``, ``goodput`` and ``scale`` for plans that take turns."""
+"""Column generation over contents of GPUs: bounds for plans that take turns (``cost``, ``goodput``, ``scale``)."""
 
 import math
 from collections.abc import Callable
@@ -16,41 +16,41 @@ from instances.arrays import Floats
 from instances.view import View
 
 GOOD_ENOUGH = 1e-4
-"""Relative gap between the programme and its bound at which no more contents are looked for."""
+"""Relative gap between the restricted master and the bound at which column generation stops."""
 
 PULL = 0.5
-"""Weight of the best bound's duals against the programme's own."""
+"""Weight of the stabilisation centre's duals against the master's own."""
 
 LEAST_PULL = 0.1
-"""Below it the programme's own duals are used."""
+"""Weight below which the master's own duals are used."""
 
 FAR_ABOVE = 1e4
 """Cost of leaving a workload unserved, in GPUs."""
 
 ANOTHER_ROUND = 1e-3
-"""Relative change of the fraction that counts which calls for another round."""
+"""Relative decrease of the fraction that counts above which another round follows."""
 
 
 class TemporalRelaxation:
-    """Contents of one instance's GPUs and the best bound so far; one subclass for each objective.
+    """Column generation over contents, and the best bound so far; one subclass per objective.
 
     Parameters
     ----------
     instance
-        With workloads; its rule is not ``p99``.
+        Instance with workloads; its rule is not ``p99``.
     run
-        Its terms.
+        Limits of the run.
 
     Attributes
     ----------
     bound
-        On the instance's own objective.
+        Bound on the instance's own objective.
     iterations
-        Solutions of the programme so far.
+        Number of solutions of the restricted master so far.
     contents
-        Pool and served fraction of each workload, of every content known.
+        Pool, and served fraction of each workload, of every known content.
     centre
-        Duals that the bound was found with.
+        Stabilisation centre: the duals of the best bound.
     """
 
     def __init__(self, instance: Instance, run: Run) -> None:
@@ -64,12 +64,12 @@ class TemporalRelaxation:
         self.contents: list[tuple[int, Floats]] = []
         self.centre: Floats | None = None
 
-    # What an objective decides ----------------------------------------------------------------------------------
+    # Parts that depend on the objective ------------------------------------------------------------------------
 
     minimised: ClassVar[bool] = False
 
     def begin(self) -> Programme:
-        """Return the programme without contents."""
+        """Return the restricted master without contents."""
         raise NotImplementedError
 
     def worth(self, dual: Floats) -> Floats:
@@ -77,23 +77,23 @@ class TemporalRelaxation:
         raise NotImplementedError
 
     def cost_of(self, pool: int, served: Floats) -> float:
-        """Return what a content costs in the minimised programme; ``served`` are fractions of the workloads' rates."""
+        """Return the cost of a content in the minimised master; ``served`` are fractions of the workloads' rates."""
         raise NotImplementedError
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
-        """Return the bound from duals and a bound on the worth of every content on each GPU type."""
+        """Return the bound from duals and an upper bound on the worth of every content on each GPU type."""
         raise NotImplementedError
 
     def most_served(self) -> float:
-        """Return the fraction of a workload's rate beyond which serving it does not count."""
+        """Return the fraction of a workload's rate beyond which service does not count."""
         return 1.0
 
-    # What they share --------------------------------------------------------------------------------------------
+    # Parts that all objectives share ---------------------------------------------------------------------------
 
     def solve(self, report: Callable[[], None]) -> None:
-        """Look for contents until none improves the bound or time is up; ``report`` is called after every better bound.
+        """Add contents until none improves the bound or the time is over; call ``report`` after every better bound.
 
-        Limits on turns come first: they are quick, and all that there is where time is short.
+        The first round uses quick limits on turns, so that a bound exists even if the time is short.
         """
         closely = False
         while self.run.remaining_s > 0.0:
@@ -104,7 +104,7 @@ class TemporalRelaxation:
             closely = True
 
     def _round(self, most: float, closely: bool, report: Callable[[], None]) -> None:
-        """Generate contents that serve at most ``most`` of each workload's rate, from where the last round ended."""
+        """Add contents that serve at most ``most`` of each workload's rate, starting from those of the last round."""
         programme = self.begin()
         if not self.contents:
             self.contents = [(t, alone) for t, pricer in enumerate(self.pricers) for alone in self._alone(pricer, most)]
@@ -141,12 +141,12 @@ class TemporalRelaxation:
         return np.flatnonzero(~np.array(served, dtype=bool).reshape(-1, len(every)).any(axis=0)).tolist()
 
     def _alone(self, pricer: TemporalPricer, most: float) -> Floats:
-        """Return the contents that serve one workload by itself, shape (workloads, workloads)."""
+        """Return the contents that serve a single workload, shape (workloads, workloads)."""
         rates = [pricer.alone(w, most * self.rate_rps) for w in range(len(self.rate_rps))]
         return np.diag(np.array(rates) / self.rate_rps)
 
     def _add(self, programme: Programme, solution: ProgrammeSolution, pool: int, served: Floats) -> bool:
-        """Add a content; whether it gains at the programme's own duals."""
+        """Add a content; return whether it gains at the master's own duals."""
         cost = self.cost_of(pool, served)
         programme.add(cost, served, pool)
         self.contents.append((pool, served))
@@ -161,12 +161,12 @@ class TemporalRelaxation:
 
 
 class CostRelaxation(TemporalRelaxation):
-    """``cost``: serve everybody."""
+    """Bounds on ``cost``: every workload is served in full."""
 
     minimised = True
 
     def begin(self) -> Programme:
-        """Return the programme without contents."""
+        """Return the restricted master without contents."""
         served = np.ones(len(self.rate_rps))
         programme = Programme(served, np.full_like(served, np.inf), self.count, self.run.threads)
         for row in np.eye(len(served)):
@@ -178,19 +178,19 @@ class CostRelaxation(TemporalRelaxation):
         return dual
 
     def cost_of(self, pool: int, served: Floats) -> float:
-        """Return what a content costs."""
+        """Return the cost of a content."""
         return float(self.price[pool])
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give."""
+        """Return the bound from the duals and the best worth."""
         return cost_bound(dual, np.ones(len(dual)), best_worth, self.price, self.count)
 
 
 class GoodputRelaxation(TemporalRelaxation):
-    """``goodput``: serve the most requests."""
+    """Bounds on ``goodput``: serve the most requests."""
 
     def begin(self) -> Programme:
-        """Return the programme without contents."""
+        """Return the restricted master without contents."""
         served = np.ones(len(self.rate_rps))
         return Programme(np.full_like(served, -np.inf), served, self.count, self.run.threads)
 
@@ -199,19 +199,19 @@ class GoodputRelaxation(TemporalRelaxation):
         return self.rate_rps + np.minimum(dual, 0.0)
 
     def cost_of(self, pool: int, served: Floats) -> float:
-        """Return what a content costs."""
+        """Return the cost of a content."""
         return -float(self.rate_rps @ served)
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give."""
+        """Return the bound from the duals and the best worth."""
         return value_bound(-np.minimum(dual, 0.0), np.full(len(dual), 1.0 + MARGIN), best_worth, self.count)
 
 
 class ScaleRelaxation(TemporalRelaxation):
-    """``scale``: serve the same multiple of every rate."""
+    """Bounds on ``scale``: serve the same multiple of every rate."""
 
     def begin(self) -> Programme:
-        """Return the programme without contents."""
+        """Return the restricted master without contents."""
         served = np.zeros(len(self.rate_rps))
         programme = Programme(served, np.full_like(served, np.inf), self.count, self.run.threads)
         programme.add(-1.0, np.full_like(served, -1.0))
@@ -222,13 +222,14 @@ class ScaleRelaxation(TemporalRelaxation):
         return dual
 
     def cost_of(self, pool: int, served: Floats) -> float:
-        """Return what a content costs."""
+        """Return the cost of a content."""
         return 0.0
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
-        """Return the bound that duals and the best worth give.
+        """Return the bound from the duals and the best worth.
 
-        Duals ``pi`` price a multiple s of all rates at ``s sum(pi)``, and no GPU of type t serves more than ``v_t``.
+        At the duals ``pi`` a multiple s of all rates is worth ``s sum(pi)``, and a GPU of type t serves at most
+        ``v_t``.
         """
         paid = math.fsum(np.maximum(dual, 0.0))
         if paid <= 0.0:
@@ -236,7 +237,7 @@ class ScaleRelaxation(TemporalRelaxation):
         return value_bound(np.zeros(len(dual)), np.zeros(len(dual)), best_worth, self.count) / paid * (1.0 + SAFETY)
 
     def most_served(self) -> float:
-        """Return the bound: a plan of any scale below it loses nothing by serving no more."""
+        """Return the bound: a plan of a scale below it gains nothing from serving more."""
         return self.bound
 
 

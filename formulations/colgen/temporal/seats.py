@@ -1,7 +1,7 @@
 """Positions of gpulets on one GPU type: permitted neighbours, and their least mutual interference.
 
-A GPU holds one gpulet, or two, or more. Two are looked at closely: each shows the other a range of L2 demand, and at
-least so much of DRAM demand and power. Of more than two each has at least the least company that so many can be.
+A GPU holds one gpulet, two, or more. The model of two is detailed: each neighbour has a range of L2 demand and least
+DRAM and power demands. For more than two, each gpulet meets at least the sum of the least demands of the others.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from instances.arrays import Ints
 from instances.tables import Tables
 
 PAIR_SEATS = 36
-"""Seats beside one other gpulet, about: the shares times the ranges of L2 demand at each."""
+"""Approximate number of seats beside one other gpulet: shares times ranges of L2 demand per share."""
 
 CROWDS = (3, 4, 5, 6, 8, 12, 16, 24, 32)
-"""Numbers of gpulets from which the least company is reckoned anew."""
+"""Numbers of gpulets at which the least interference is computed anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A share beside one other gpulet, with a range of L2 demand; the demands are the least of any slot in it."""
+    """Share beside one other gpulet, with a range of L2 demand; the demands are the least of any slot in the range."""
 
     units: int
     l2_ceiling_pct: float
@@ -33,20 +33,20 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Every place on one GPU type, and which of them make a GPU.
+    """All gpulet positions on one GPU type, and the combinations that make a GPU.
 
     Attributes
     ----------
     places
-        One by one.
+        All positions.
     alone
-        Places that have the GPU to themselves, shape (shares,).
+        Positions alone on the GPU, shape (shares,).
     beside
-        Place of a gpulet in seat i while the other is in seat j, -1 where both do not fit, shape (seats, seats).
+        Position of a gpulet in seat i beside one in seat j, -1 if both do not fit, shape (seats, seats).
     crowd
-        Places among at least so many others, shape (crowds, shares).
+        Positions on a GPU with at least that many gpulets, shape (crowds, shares).
     most_in_crowd
-        Gpulets of each crowd, at most, shape (crowds,).
+        Largest number of gpulets of each crowd, shape (crowds,).
     """
 
     places: list[GpuletPosition]
@@ -57,7 +57,7 @@ class Seating:
 
 
 def seating(tables: Tables, asked: TypeDemand) -> Seating:
-    """List the places for gpulets that can serve anybody."""
+    """List the positions of gpulets that can serve some workload."""
     able = {int(units): _servable(tables, asked, int(units)) for units in tables.permitted}
     shares = [units for units, able_here in able.items() if able_here.any()]
     places: list[GpuletPosition] = []
@@ -83,7 +83,7 @@ def seating(tables: Tables, asked: TypeDemand) -> Seating:
 
 
 def _servable(tables: Tables, asked: TypeDemand, units: int) -> NDArray[np.bool_]:
-    """Whether a batch meets the SLO of any workload on an otherwise empty GPU, shape (models, max batch + 1)."""
+    """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
     times_ms, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
     able = np.zeros(times_ms.shape, dtype=np.bool_)
     for model, slo_ms in zip(asked.model, asked.slo_ms, strict=True):
@@ -92,14 +92,14 @@ def _servable(tables: Tables, asked: TypeDemand, units: int) -> NDArray[np.bool_
 
 
 def _least(tables: Tables, units: int, able: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Return the least L2, DRAM and power demand of the batches that are ``able``."""
+    """Return the least L2, DRAM and power demand of the batches marked in ``able``."""
     model, batch = np.nonzero(able)
     at = (model, batch, units)
     return float(tables.l2_pct[at].min()), float(tables.dram_pct[at].min()), float(tables.power_w[at].min())
 
 
 def _seats(tables: Tables, units: int, able: NDArray[np.bool_], ranges: int) -> list[Seat]:
-    """Divide the L2 demand of a share into ranges of one width; those that no batch is in are left out."""
+    """Divide the L2 demand of a share into ranges of equal width; ranges without a batch are left out."""
     l2_pct = tables.l2_pct[:, :, units]
     edges = np.linspace(l2_pct[able].min(), l2_pct[able].max(), max(1, ranges) + 1)
     number = np.clip(np.searchsorted(edges, l2_pct, side="right") - 1, 0, max(1, ranges) - 1)

@@ -1,7 +1,7 @@
-"""The most that slots which take turns in one gpulet can be worth.
+"""Upper bound on the worth of slots that take turns on one gpulet.
 
-In a cycle of D ms every slot runs one batch and so serves at most ``1000 b / D``; all of them take at most D together,
-and a request that just missed its batch still meets its SLO: ``D + t_inf <= SLO``.
+In a cycle of D ms every slot runs one batch, so it serves at most ``1000 b / D``. All batches together take at most D.
+A request that just missed its batch still meets its SLO: ``D + t_inf <= SLO``.
 """
 
 from typing import NamedTuple
@@ -14,27 +14,27 @@ from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
 SLOTS = 3
-"""Slots of a gpulet, at most."""
+"""Largest number of slots of a gpulet."""
 
 CYCLE_STEP = 0.01
-"""Width of a range of duty cycles, as a part of its lower end."""
+"""Width of a range of duty cycles, as a fraction of its lower end."""
 
 RANGES_AT_ONCE = 8
-"""Neighbouring ranges that are bounded together first."""
+"""Number of neighbouring ranges that are first bounded together."""
 
 PRICE_ROUNDS = 6
-"""Halvings of the price that bounds the worth of a range of duty cycles."""
+"""Bisection steps for the multiplier on the cycle time that bounds the worth of a range of duty cycles."""
 
 
 class Slots(NamedTuple):
-    """What one range of duty cycles has room for: one or two slots of a workload, by rising time and worth.
+    """Undominated candidates of one range of duty cycles: one or two slots of a workload, by rising time and worth.
 
     Attributes
     ----------
     first
-        Those of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
+        Candidates of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
     time_ms, worth
-        Least time and most worth of each.
+        Least time and largest worth of each candidate.
     """
 
     first: Ints
@@ -43,14 +43,14 @@ class Slots(NamedTuple):
 
 
 class Price(NamedTuple):
-    """A price for the time of a cycle, and the limit that it proves on the worth of turns.
+    """Lagrange multiplier ("price") of the cycle time, and the upper bound on the worth of turns that it proves.
 
     Attributes
     ----------
     per_ms, limit
-        The price, and the limit.
+        The multiplier, and the bound.
     first, second
-        The two largest surpluses of any workload's slot beyond the price of its time, at least 0.
+        The two largest reduced worths of any workload's slots (worth minus multiplier times time), at least 0.
     """
 
     per_ms: float
@@ -63,21 +63,21 @@ class Price(NamedTuple):
 def _slots(
     asked: TypeDemand, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
 ) -> None:
-    """Write what cycles from ``low_ms`` to ``high_ms`` have room for; nothing that takes longer for no more worth."""
+    """Write the candidates that fit cycles from ``low_ms`` to ``high_ms``, without dominated ones."""
     count = 0
     for w in range(len(worth)):
         slots.first[w] = count
         if worth[w] <= 0.0:
             continue
         m, most = asked.model[w], worth[w] * most_rps[w]
-        last = 0  # the largest batch that there is room for
+        last = 0  # the largest batch that fits
         for b in range(1, times_ms.shape[1]):
             time_ms = times_ms[m, b]
             if time_ms <= high_ms and low_ms + time_ms <= asked.slo_ms[w]:
                 count = _insert(slots, w, count, time_ms, worth[w] * min(most_rps[w], 1000.0 * b / low_ms))
                 last = b
-        # A workload may have two slots of a cycle: where one batch as large as both is not possible, or takes longer.
-        # Three are no better than one alone.
+        # Two slots of a workload in one cycle help only if one batch as large as both is impossible or takes longer.
+        # Three slots are no better than one workload alone.
         for b in range(1, last + 1):
             for other in range(b, last + 1):
                 time_ms = times_ms[m, b] + times_ms[m, other]
@@ -92,17 +92,17 @@ def _slots(
 
 @njit(cache=True)
 def _insert(slots: Slots, workload: int, count: int, time_ms: float, value: float) -> int:
-    """Insert a slot in its place unless another of the workload is as good; return the new number of all slots."""
+    """Insert a candidate in order unless it is dominated by one of its workload; return the new total number."""
     first = int(slots.first[workload])
     at = first + int(np.searchsorted(slots.time_ms[first:count], time_ms, side="right"))
     if at > first and slots.worth[at - 1] >= value:
         return count
-    end = at  # slots from ``at`` to ``end`` take longer and are worth no more
+    end = at  # candidates from ``at`` to ``end`` take longer and are worth no more
     while end < count and slots.worth[end] <= value:
         end += 1
     if at > first and slots.time_ms[at - 1] == time_ms:
         at -= 1
-    moved = at + 1 - end  # at most 1: from the back then, else from the front
+    moved = at + 1 - end  # at most 1: the later candidates shift back then, else forward
     for k in range(count - 1, end - 1, -1) if moved > 0 else range(end, count):
         slots.time_ms[k + moved], slots.worth[k + moved] = slots.time_ms[k], slots.worth[k]
     slots.time_ms[at], slots.worth[at] = time_ms, value
@@ -111,7 +111,7 @@ def _insert(slots: Slots, workload: int, count: int, time_ms: float, value: floa
 
 @njit(cache=True)
 def _priced(slots: Slots, high_ms: float) -> Price:
-    """Bound the worth of turns by a price for the time of the cycle."""
+    """Bound the worth of turns by a multiplier on the cycle time."""
     low, high = 0.0, 0.0
     for k in range(slots.first[-1]):
         high = max(high, slots.worth[k] / slots.time_ms[k])
@@ -141,14 +141,14 @@ def _priced(slots: Slots, high_ms: float) -> Price:
 def _best_three(slots: Slots, high_ms: float, price: Price, enough: float, chosen: Ints) -> float:
     """Write the best slots of up to three workloads that fit into ``high_ms``, if they are worth more than ``enough``.
 
-    At any price for the time, slots are worth no more than the price of the whole cycle and what each is worth beyond
-    the price of its own time.
+    At any multiplier on the time, slots are worth at most the multiplier times the cycle plus the reduced worth of
+    each.
     """
     best = enough
     workloads = len(slots.first) - 1
     surplus = slots.worth[: slots.first[-1]] - price.per_ms * slots.time_ms[: slots.first[-1]]
     paid = price.per_ms * high_ms
-    # Slots of all later workloads by time, each worth more than those before it.
+    # Undominated slots of all later workloads: by rising time and worth.
     stairs_ms, stairs_slot = np.empty(len(surplus)), np.empty(len(surplus), dtype=np.int64)
     steps = 0
     for j in range(workloads - 1, -1, -1):
@@ -178,7 +178,7 @@ def _best_three(slots: Slots, high_ms: float, price: Price, enough: float, chose
 
 @njit(cache=True)
 def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stairs_slot: Ints) -> int:
-    """Merge a workload's slots into the stairs of the best slot by time; return their number."""
+    """Merge a workload's slots into the undominated slots by time; return their number."""
     i, k, steps = 0, slots.first[workload], 0
     last = slots.first[workload + 1]
     while i < len(known) or k < last:
@@ -205,28 +205,28 @@ def most_in_turns(
     workload: Ints,
     rate_rps: Floats,
 ) -> float:
-    """Bound the worth of slots that take turns, and write the slots that reach it.
+    """Bound the worth of slots that take turns, and write the slots that attain the bound.
 
-    Duty cycles are looked at in ranges: a slot serves what it would in the shortest cycle of its range, and all slots
-    have the time of the longest.
+    Duty cycles are treated in ranges. A slot serves the rate of the shortest cycle of its range, and all slots have the
+    time of the longest.
 
     Parameters
     ----------
     tables, asked, place, worth, most_rps
         See ``first_look``.
     enough
-        Turns worth no more are of no interest.
+        Value at or below which turns need not be bounded exactly.
     workload, rate_rps
-        Overwritten with whose the slots are (-1: none) and their rates, shape (3,); as they were if turns are worth no
-        more than ``enough``.
+        Overwritten with the workloads of the slots (-1: none) and their rates, shape (3,); unchanged if turns are worth
+        at most ``enough``.
 
     Returns
     -------
     float
-        At least ``enough``.
+        The bound, at least ``enough``.
     """
     times_ms, _ = all_times_ms(tables, asked, place)
-    for b in range(times_ms.shape[1] - 2, 0, -1):  # a larger batch that is done sooner serves as much
+    for b in range(times_ms.shape[1] - 2, 0, -1):  # a larger batch with less time dominates a smaller one
         times_ms[:, b] = np.minimum(times_ms[:, b], times_ms[:, b + 1])
     shortest_ms, longest_ms = np.inf, 0.0
     for w in range(len(worth)):
@@ -265,5 +265,5 @@ def most_in_turns(
 
 @njit(cache=True)
 def _range_ms(shortest_ms: float, first: int, count: int) -> tuple[float, float]:
-    """Return the ends of ``count`` ranges of duty cycles from number ``first`` on."""
+    """Return the ends of ``count`` consecutive ranges of duty cycles, starting at number ``first``."""
     return shortest_ms * (1.0 + CYCLE_STEP) ** first, shortest_ms * (1.0 + CYCLE_STEP) ** (first + count)

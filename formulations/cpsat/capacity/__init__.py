@@ -1,1 +1,1 @@
-"""The objective ``capacity`` in CP-SAT: sets of workloads on one GPU each, and a choice among the sets."""
+"""Objective ``capacity`` in CP-SAT: sets of workloads with one GPU each, and a partition into such sets."""

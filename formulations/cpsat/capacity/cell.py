@@ -1,14 +1,14 @@
-"""Cells of a GPU's configurations: an overestimate of the throughput inside a cell, and the plan behind it.
+"""Cells of a GPU's configurations: an upper bound on the throughput inside a cell, and the plan behind the bound.
 
 A cell gives every resident an interval of its configurations. A resident's throughput at given shares and batches is
-``1000 b f / (A + y f)``: A is its work in milliseconds at full clock, linear in the demands of its neighbours, f the
-clock and y the transfer that no execution hides. It is convex in A and concave in the total power, so a chord in A and
-a tangent in the power lie above it. Their slopes are bounded over the cell. What is left is separable: each resident's
-throughput beside the least company of the cell, less what its own demands take from its neighbours. A dynamic program
-over the shares of the GPU finds the most of that.
+``1000 b f / (A + y f)``. A is its work in milliseconds at full clock, linear in the demands of its neighbours; f is the
+clock, and y is the transfer time that no execution hides. The throughput is convex in A and concave in the total power.
+So a chord in A and a tangent in the power are upper bounds, with slopes bounded over the cell. The remaining problem is
+separable: each resident's throughput beside the least demands of the others, minus the loss that its own demands cause
+its neighbours. A dynamic program over the shares of the GPU maximises the sum.
 
-Rounding errors are some 1e-15. ``MARGIN`` is far above them: comparisons that drop a configuration are relaxed by it,
-and every overestimate is raised by it.
+Rounding errors are about 1e-15; ``MARGIN`` is far above them. Comparisons that drop a configuration are relaxed by it,
+and every upper bound is raised by it.
 """
 
 import numpy as np
@@ -20,32 +20,32 @@ from instances.interference import gpu_times_ms
 from instances.tables import Tables
 
 MARGIN = 1e-11
-"""Relative room for rounding."""
+"""Relative tolerance for rounding."""
 
 
 @njit(cache=True)
 def overestimate(
     gpu: Tables, configurations: Configurations, members: Ints, low: Ints, high: Ints, chosen: Ints
 ) -> float:
-    """Bound the throughput of one GPU within a cell.
+    """Return an upper bound on the throughput of one GPU within a cell.
 
     Parameters
     ----------
     gpu
         Tables of the GPU type.
     configurations
-        On it.
+        Configurations on the GPU type.
     members
         Class of each resident, ascending, shape (residents,).
     low, high
-        First configuration of each resident and the one after its last; shrunk to those that some plan may use.
+        First configuration of each resident and the one after its last; reduced to those that some plan may use.
     chosen
-        Overwritten with the configurations that reach the overestimate.
+        Overwritten with the configurations that attain the bound.
 
     Returns
     -------
     float
-        Requests per second that no feasible plan in the cell exceeds; -inf if there is none.
+        Upper bound in requests per second on every feasible plan in the cell; -inf if there is none.
     """
     count = len(members)
     alive = np.ones((count, np.max(high - low)), dtype=np.bool_)
@@ -55,7 +55,7 @@ def overestimate(
         return -np.inf
     for i in range(1, count):
         if members[i] == members[i - 1]:
-            # Alike residents are exchangeable: the first takes the earlier configuration.
+            # Symmetry breaking: the first of identical residents takes the earlier configuration.
             high[i - 1] = min(high[i - 1], high[i])
             low[i] = max(low[i], low[i - 1])
             if low[i - 1] >= high[i - 1] or low[i] >= high[i]:
@@ -74,9 +74,9 @@ def _filter(
     least: Floats,
     most: Floats,
 ) -> bool:
-    """Drop configurations that break a limit even beside the least company of the cell, until nothing changes.
+    """Drop configurations that violate a limit even beside the least demands in the cell, until nothing changes.
 
-    ``least`` and ``most`` become those of L2, DRAM, power, units and memory of each resident.
+    ``least`` and ``most`` are overwritten with those of L2, DRAM, power, units and memory of each resident.
     """
     count = len(low)
     while True:
@@ -117,7 +117,7 @@ def _filter(
 
 @njit(cache=True)
 def _amount(configurations: Configurations, k: int, quantity: int) -> float:
-    """L2, DRAM, power, units or memory of a configuration."""
+    """Return L2, DRAM, power, units or memory of a configuration."""
     if quantity < 3:
         return float(configurations.demand[k, quantity])
     return float(configurations.units[k]) if quantity == 3 else float(configurations.memory_mib[k])
@@ -125,7 +125,7 @@ def _amount(configurations: Configurations, k: int, quantity: int) -> float:
 
 @njit(cache=True)
 def _sum_but(amounts: Floats, left_out: int) -> Floats:
-    """Sum over all residents but one, of each quantity."""
+    """Return the sum of each quantity over all residents but one."""
     total = np.zeros(amounts.shape[1])
     for i in range(len(amounts)):
         if i != left_out:
@@ -137,7 +137,7 @@ def _sum_but(amounts: Floats, left_out: int) -> Floats:
 def _work_ms(
     gpu: Tables, configurations: Configurations, k: int, residents: int, l2_pct: float, dram_pct: float
 ) -> tuple[float, bool]:
-    """GPU time at full clock beside others with these demands, and whether the growth is clipped at 1."""
+    """Return the GPU time at full clock beside others with these demands, and whether the growth is clipped at 1."""
     model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
     company = 1.0 if residents <= 1 else gpu.company[model, batch, units]
     growth = company + gpu.alpha_l2[model] * l2_pct + gpu.alpha_dram[model] * dram_pct
@@ -151,7 +151,7 @@ def _work_ms(
 
 @njit(cache=True)
 def _clock(gpu: Tables, power_w: float) -> float:
-    """Part of the full frequency at a total power above idle; may be negative."""
+    """Return the fraction of the full frequency at a total power above idle; may be negative."""
     excess_w = gpu.idle_power_w + power_w - gpu.max_power_w
     return 1.0 if excess_w <= 0.0 else 1.0 + gpu.throttle_per_w * excess_w
 
@@ -160,7 +160,7 @@ def _clock(gpu: Tables, power_w: float) -> float:
 def _slopes(
     gpu: Tables, configurations: Configurations, k: int, count: int, others_least: Floats, others_most: Floats
 ) -> tuple[float, float, float, float]:
-    """Throughput beside the least company, and what each percent of L2, of DRAM and each watt more takes at least."""
+    """Return the throughput beside the least demands, and its least loss per percent of L2, of DRAM and per watt."""
     model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
     exposed_ms, asked = gpu.exposed_ms[model, batch], 1000.0 * batch
     power_w = configurations.demand[k, 2] + others_least[2]
@@ -169,7 +169,7 @@ def _slopes(
     throughput = asked * clock / (best_ms + exposed_ms * clock)
     per_ms = 0.0
     if not clipped:
-        # The chord in A at any clock: f / ((A0 + y f) (A1 + y f)) rises, then falls with f, so an end is the least.
+        # Slope of the chord in A at any clock: f / ((A0 + y f) (A1 + y f)) rises, then falls: an end is least.
         worst_ms, _ = _work_ms(gpu, configurations, k, count, others_most[0], others_most[1])
         slowest = max(0.0, _clock(gpu, configurations.demand[k, 2] + others_most[2]))
         per_ms = asked * min(
@@ -179,7 +179,7 @@ def _slopes(
     active_ms = gpu.active_ms[model, batch, units]
     per_watt = 0.0
     if gpu.idle_power_w + power_w >= gpu.max_power_w:
-        # The tangent in the power, at the least power
+        # Slope of the tangent in the power, at the least power
         per_watt = -gpu.throttle_per_w * asked * best_ms / (best_ms + exposed_ms * clock) ** 2
     per_l2, per_dram = per_ms * active_ms * gpu.alpha_l2[model], per_ms * active_ms * gpu.alpha_dram[model]
     return throughput, per_l2, per_dram, per_watt
@@ -197,7 +197,7 @@ def _most(
     most: Floats,
     chosen: Ints,
 ) -> float:
-    """Return the overestimate of a filtered cell."""
+    """Return the upper bound of a filtered cell."""
     count, shares = len(low), gpu.share_units
     throughput = np.empty(alive.shape)
     loss = np.full((count, 3), np.inf)
@@ -212,7 +212,7 @@ def _most(
                 loss[i, 2] = min(loss[i, 2], per_watt)
         if loss[i, 0] == np.inf:
             return -np.inf
-    # table[i, s]: the most that residents i.. may have in s units.
+    # table[i, s]: the most that residents i, i + 1, ... may have in s units.
     table = np.full((count + 1, shares + 1), -np.inf)
     table[count] = 0.0
     worth, best = np.full((count, shares + 1), -np.inf), np.zeros((count, shares + 1), dtype=np.int64)
@@ -247,10 +247,9 @@ def _most(
 
 @njit(cache=True)
 def throughput_of(gpu: Tables, configurations: Configurations, chosen: Ints) -> tuple[float, float]:
-    """Throughput of these configurations on one GPU, and the least slack.
+    """Return the throughput of these configurations on one GPU, and the least slack.
 
-    The slack is that of shares, memory and times, relative to their limits: the GPU is feasible where it is not
-    negative.
+    The slack covers shares, memory and times, relative to their limits. The GPU is feasible iff it is not negative.
     """
     count = len(chosen)
     model, batch, units = configurations.model[chosen], configurations.batch[chosen], configurations.units[chosen]

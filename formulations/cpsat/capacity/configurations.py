@@ -1,4 +1,4 @@
-"""Configurations for ``capacity``: every batch and share of every class of alike workloads on one GPU type."""
+"""Configurations for ``capacity``: every batch and share of every class of identical workloads on one GPU type."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from instances.view import View
 
 
 class Configurations(NamedTuple):
-    """Configurations of all classes, one class after another, each class in the order of ``impact``.
+    """Configurations of all classes, class by class, each class in the order of ``impact``.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Configurations(NamedTuple):
     model
         Row of the DNN model in the tables.
     batch, units
-        The configuration.
+        Batch and share of each configuration.
     demand
         L2 (percent), DRAM (percent) and power (W), shape (configurations, 3).
     memory_mib
@@ -29,7 +29,7 @@ class Configurations(NamedTuple):
     budget_ms
         Longest GPU time within the SLO rule.
     impact
-        Rough part by which the configuration slows each neighbour: what cells are cut along.
+        Approximate fraction by which the configuration slows each neighbour; cells are split along it.
     """
 
     first: Ints
@@ -43,16 +43,16 @@ class Configurations(NamedTuple):
 
 
 def configurations_on(view: View, rates: Sequence[Rates], classes: Sequence[Sequence[int]]) -> Configurations:
-    """List what is within budget and memory on a GPU of its own.
+    """List the configurations that are feasible alone on a GPU.
 
     Parameters
     ----------
     view
-        The instance from the GPU type.
+        The instance as seen from the GPU type.
     rates
-        What each workload is planned for, in the order of the instance.
+        Rates that each workload may be planned for, in the order of the instance.
     classes
-        Positions of alike workloads, by class.
+        Positions of identical workloads, by class.
     """
     tables = view.tables
     used = np.unique(view.model)

@@ -1,7 +1,7 @@
-"""Sets of workloads that may share a GPU, each with a search for its most throughput.
+"""Sets of workloads that may share a GPU, each with a search for its largest throughput.
 
-A set is written as ascending classes of alike workloads. Residents only slow each other down, so a set fits only if it
-fits without any one of its members: sets grow by one member at a time.
+A set is a tuple of ascending classes of identical workloads. Residents only slow each other down, so every subset of a
+feasible set is feasible. Sets are therefore enumerated by adding one member at a time.
 """
 
 import time
@@ -17,18 +17,18 @@ GpuSets = dict[tuple[int, ...], OneGpu]
 def gpu_sets(
     gpu: Tables, configurations: Configurations, sizes: Sequence[int], most_sets: int, deadline: float
 ) -> GpuSets | None:
-    """List the sets that may fit on a GPU type; ``None`` if they are too many or take too long.
+    """List the sets that may fit on a GPU type; return ``None`` if they are too many or take too long.
 
     Parameters
     ----------
     gpu, configurations
-        Of the GPU type.
+        Tables and configurations of the GPU type.
     sizes
-        Workloads of each class.
+        Number of workloads of each class.
     most_sets
-        Sets to list at most.
+        Largest number of sets to list.
     deadline
-        ``time.monotonic()`` at which to give up.
+        ``time.monotonic()`` value at which the listing gives up.
     """
     found: GpuSets = {}
     grown: list[tuple[int, ...]] = [()]

@@ -1,6 +1,6 @@
-"""The most throughput of one set of workloads on one GPU: branch and bound over cells, best first.
+"""Largest throughput of one set of workloads on one GPU: best-first branch and bound over cells.
 
-A search can stop at any time and go on later; what it knows in between are a plan and a bound.
+A search can be interrupted and continued at any time; in between it holds an incumbent and a bound.
 """
 
 import heapq
@@ -17,33 +17,33 @@ from instances.arrays import Ints
 from instances.tables import Tables
 
 CLOSED_WITHIN = 5e-10
-"""Relative difference from the bound at which a plan is the best."""
+"""Relative difference from the bound within which a plan is optimal."""
 
 FIRST_CELLS = 50
-"""Cells of a search's first part; each later part visits twice as many."""
+"""Number of cells in a search's first part; each later part visits twice as many."""
 
 DEADLINE_EVERY = 64
-"""Cells between two looks at the clock."""
+"""Number of cells between two checks of the clock."""
 
 
 @dataclass(slots=True)
 class OneGpu:
-    """The search on one set.
+    """Branch and bound on one set.
 
     Attributes
     ----------
     gpu, configurations
-        Tables of the GPU type and what there is on it.
+        Tables of the GPU type, and the configurations on it.
     members
         Class of each resident, ascending.
     value, chosen
-        The best throughput found, -inf before, and its configurations.
+        Largest throughput found (-inf at first), and its configurations.
     open
-        Cells to look at, as (-overestimate, number, low, high), the most promising first.
+        Open cells as (-upper bound, number, low, high), the largest bound first.
     doubtful
-        Most throughput of a plan that breaks a limit by no more than rounding: it counts for the bound.
+        Largest throughput of a plan that violates a limit by no more than rounding: it counts for the bound only.
     part
-        Cells of the next part of the search.
+        Number of cells in the next part of the search.
     """
 
     gpu: Tables
@@ -66,22 +66,22 @@ class OneGpu:
 
     @property
     def bound(self) -> float:
-        """Throughput that no feasible plan exceeds; -inf if there is none."""
+        """Upper bound on the throughput of feasible plans; -inf if there is none."""
         top = -self.open[0][0] if self.open else -math.inf
         return max(self.value * (1.0 + CLOSED_WITHIN), self.doubtful, top)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing better is left to find."""
+        """Whether the search is finished: nothing better exists."""
         return not self.open
 
     @property
     def impossible(self) -> bool:
-        """Whether the set is proven not to fit."""
+        """Whether the set is proven infeasible."""
         return self.bound == -math.inf
 
     def go_on(self, deadline: float) -> int:
-        """Search one more part; return the cells visited."""
+        """Search one more part; return the number of cells visited."""
         visited = 0
         while self.open and visited < self.part:
             if visited % DEADLINE_EVERY == 0 and time.monotonic() >= deadline:
@@ -105,7 +105,7 @@ class OneGpu:
         return self.value == -math.inf or bound > self.value * (1.0 + CLOSED_WITHIN)
 
     def _look(self, low: Ints, high: Ints, parent: float) -> None:
-        """Bound a cell, take the plan behind the bound, and keep the cell if it promises more."""
+        """Bound a cell, test the plan behind the bound, and keep the cell open if its bound exceeds the incumbent."""
         if (low >= high).any():
             return
         chosen = np.empty(len(low), dtype=np.int64)
@@ -123,7 +123,7 @@ class OneGpu:
             heapq.heappush(self.open, (-bound, self._pushed, low, high))
 
     def _split(self, low: Ints, high: Ints) -> tuple[int, int]:
-        """Return the resident whose impact varies most, and where to cut its interval: halfway in impact."""
+        """Return the resident whose impact varies most, and the split point of its interval: halfway in impact."""
         impact = self.configurations.impact
         width = np.where(high - low > 1, impact[high - 1] - impact[low], -1.0)
         if width.max() <= 0.0:

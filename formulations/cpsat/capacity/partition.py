@@ -1,4 +1,4 @@
-"""The choice of sets that place every workload once, for the largest sum of their bounds.
+"""Choice of sets that place every workload once, for the largest sum of their bounds.
 
 Importing this module loads OR-Tools.
 """
@@ -16,19 +16,19 @@ from formulations.cpsat.capacity.one_gpu import OneGpu
 from formulations.cpsat.whole_numbers import EXACT_LIMIT
 
 SOLVER_ROOM = 1e-3
-"""Steps that a floating-point bound of the solver may lack."""
+"""Allowance for the solver's floating-point bound, in steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenPartition:
-    """What one choice found.
+    """Result of one choice of sets.
 
     Attributes
     ----------
     gpus
         GPU type and set of each GPU; empty if none was found.
     bound
-        Sum of bounds, in requests per second, that no choice exceeds.
+        Upper bound on the sum of bounds of every choice, in requests per second.
     infeasible
         Whether no choice places every workload.
     """
@@ -46,13 +46,13 @@ def best_partition(
     Parameters
     ----------
     sets, counts
-        Of each GPU type: sets that may fit, and GPUs.
+        For each GPU type: sets that may fit, and number of GPUs.
     sizes
-        Workloads of each class; all are placed.
+        Number of workloads of each class; all must be placed.
     run
-        For the seed and the threads.
+        Seed and threads.
     deadline
-        ``time.monotonic()`` at which to stop.
+        ``time.monotonic()`` value at which to stop.
     """
     model = cp_model.CpModel()
     taken = []
@@ -64,7 +64,7 @@ def best_partition(
         model.add(sum(x for x, gpu, _, _ in taken if gpu == t) <= count)
     for c, size in enumerate(sizes):
         model.add(sum(members.count(c) * x for x, _, members, _ in taken if c in members) == size)
-    # Bounds are rounded up to whole steps, so fine that no sum of them exceeds the limit.
+    # Bounds are rounded up to integer steps; the steps are as small as the limit on sums permits.
     largest = max((search.bound for _, _, _, search in taken), default=1.0)
     steps_per_rps = EXACT_LIMIT / (largest * max(1, sum(counts)))
     total = sum(math.ceil(search.bound * steps_per_rps) * x for x, _, _, search in taken)
@@ -73,7 +73,7 @@ def best_partition(
     solver.parameters.num_workers = run.threads
     solver.parameters.random_seed = run.seed
     solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
-    # Linear relaxations of set partitions are strong. Presolve takes longer than it saves, and that of OR-Tools 9.15
+    # Linear relaxations of set partitioning are strong. Presolve takes longer than it saves, and that of OR-Tools 9.15
     # was seen to lose the best choice where a row with coefficients this large bounds the objective.
     solver.parameters.linearization_level = 2
     solver.parameters.cp_model_presolve = False

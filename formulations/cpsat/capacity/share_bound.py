@@ -1,8 +1,8 @@
-"""A bound on ``capacity`` without any set: workloads buy units of the pool, and each is as fast as it is alone.
+"""Lagrangian bound on ``capacity`` without sets: workloads buy units of the pool and run without interference.
 
-Every unit of a GPU type has a price, and every workload takes the configuration of the largest throughput less its
-price. For any prices not below zero, what they take so and what all units cost together is a bound (Lagrange). The
-prices are improved one type at a time.
+Every unit of a GPU type has a multiplier ("price"). Every workload takes the configuration with the largest throughput
+minus the price of its units. For any nonnegative prices the sum of these differences plus the price of all units is an
+upper bound. The prices are improved one type at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,25 +14,25 @@ from instances.arrays import Floats
 from instances.tables import Tables
 
 ROUNDS, STEPS = 3, 40
-"""Passes over the GPU types, and steps of a golden-section search in each."""
+"""Passes over the GPU types, and steps of the golden-section search in each."""
 
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
 
 ROUNDING = 1e-9
-"""Relative room for rounding, of the sum of all that is added up."""
+"""Relative tolerance for the rounding of the sum."""
 
 
 def share_bound(
     tables: Sequence[Tables], configurations: Sequence[Configurations], counts: Sequence[int], sizes: Sequence[int]
 ) -> float:
-    """Bound the throughput of all plans; -inf if some class has no configuration anywhere.
+    """Return an upper bound on the throughput of all plans; -inf if some class has no configuration on any type.
 
     Parameters
     ----------
     tables, configurations, counts
-        Of each GPU type; ``counts`` is how many GPUs there are.
+        For each GPU type; ``counts`` is the number of GPUs.
     sizes
-        Workloads of each class.
+        Number of workloads of each class.
     """
     alone = [_alone_rps(gpu, offered) for gpu, offered in zip(tables, configurations, strict=True)]
     supply = np.array([gpu.share_units * count for gpu, count in zip(tables, counts, strict=True)], dtype=np.float64)
@@ -54,7 +54,7 @@ def share_bound(
 
 
 def _better(bound: Callable[[Floats], float], price: Floats, t: int, highest: float) -> Floats:
-    """Return the prices with the one of type ``t`` improved: the bound is convex in it."""
+    """Return the prices with that of type ``t`` improved; the bound is convex in it."""
 
     def at(value: float) -> Floats:
         trial = price.copy()
@@ -72,7 +72,7 @@ def _better(bound: Callable[[Floats], float], price: Floats, t: int, highest: fl
 
 
 def _alone_rps(gpu: Tables, offered: Configurations) -> Floats:
-    """Most throughput of each class at each share on a GPU of its own, shape (classes, units + 1)."""
+    """Return the largest throughput of each class at each share alone on a GPU, shape (classes, units + 1)."""
     values = np.full((len(offered.first) - 1, gpu.share_units + 1), -np.inf)
     at = (offered.model, offered.batch, offered.units)
     clock = 1.0 + gpu.throttle_per_w * np.maximum(0.0, gpu.idle_power_w + offered.demand[:, 2] - gpu.max_power_w)

@@ -1,10 +1,10 @@
-"""The most throughput of a pool: sets of workloads, one GPU each, refined where the best choice of sets uses them.
+"""Largest throughput of a pool: a partition of the workloads into sets, one GPU each, refined until it is optimal.
 
-Every set that may fit on a GPU has a certified bound of its throughput. CP-SAT chooses the sets of the largest sum of
-bounds that place every workload once. The sets chosen are searched further, which lowers their bounds, and the choice
-is made anew. Once no set of the choice has anything left to find, its plan is the best.
+Every set that may fit on a GPU has a certified upper bound on its throughput. CP-SAT chooses sets that place every
+workload once, for the largest sum of bounds. The chosen sets are searched further, which lowers their bounds, and the
+choice is repeated. Once the search of every chosen set is finished, the plan is optimal.
 
-Where there are too many sets, the bound is that of ``share_bound`` and the plan comes from first fit.
+If there are too many sets, the bound is that of ``share_bound`` and the plan is that of first fit.
 """
 
 import math
@@ -30,13 +30,13 @@ from instances.plan import spatial_gpu
 from instances.spare_shares import throughput_rps
 
 PROVEN_WITHIN = 1e-9
-"""Relative difference from the bound at which a plan is optimal."""
+"""Relative difference from the bound within which a plan is optimal."""
 
 LISTING_PART = 0.5
-"""Part of the time left that listing the sets may take."""
+"""Fraction of the remaining time that listing the sets may take."""
 
 OPEN_CELLS = 400_000
-"""Cells kept over all sets, at most: some 500 bytes each."""
+"""Largest number of open cells over all sets: about 500 bytes each."""
 
 
 @dataclass
@@ -46,9 +46,9 @@ class MostThroughput:
     Attributes
     ----------
     problem, run
-        What is solved, on which terms.
+        The problem, and the limits of the run.
     most_sets
-        Sets listed on each GPU type, at most.
+        Largest number of sets listed on each GPU type.
     """
 
     problem: Problem
@@ -70,7 +70,7 @@ class MostThroughput:
         self.configurations: list[Configurations] = []
 
     def outcome(self) -> Outcome:
-        """Solve, and say what was found."""
+        """Solve the problem and return the outcome."""
         problem, run = self.problem, self.run
         if reason := problem.unservable():
             return Outcome(Status.INFEASIBLE, reason=reason)
@@ -97,13 +97,13 @@ class MostThroughput:
             self.run.report(bound=Bound(bound, certified=True))
 
     def _take(self, gpus: Sequence[PlacedGpu], value: float) -> None:
-        """Take a plan that places every workload, if it is better than the best so far."""
+        """Make a plan that places every workload the incumbent if it is better."""
         if value > self.value:
             self.plan, self.value = Plan(self.problem.instance.name, tuple(gpus)), value
             self.run.report(plan=self.plan)
 
     def _take_groups(self, groups: Sequence[Group]) -> None:
-        """Spend the spare shares of GPUs that place every workload."""
+        """Distribute the spare shares of GPUs that place every workload, and accept the plan."""
         if not self.problem.serves_all(groups):
             return
         gpus, value = [], 0.0
@@ -119,7 +119,7 @@ class MostThroughput:
         self._take(gpus, value)
 
     def _spread(self, groups: Sequence[Group]) -> list[Group]:
-        """Halve the fullest GPUs of a type until none of its GPUs is idle: whoever is left alone is faster."""
+        """Split the fullest GPUs of a type until none of its GPUs is idle: fewer residents interfere less."""
         spread: list[Group] = []
         for t, count in enumerate(self.counts):
             own = sorted((group.residents for group in groups if group.offer == t), key=len)
@@ -131,7 +131,7 @@ class MostThroughput:
         return spread
 
     def _list_sets(self) -> tuple[list[GpuSets] | None, str]:
-        """List the sets of every GPU type; ``None`` and the reason if they are too many."""
+        """List the sets of every GPU type; return ``None`` and the reason if they are too many."""
         deadline = solver_deadline(self.run, LISTING_PART)
         sets = []
         for gpu, configurations in zip(self.tables, self.configurations, strict=True):
@@ -144,7 +144,7 @@ class MostThroughput:
         return sets, ""
 
     def _refine(self, sets: Sequence[GpuSets]) -> bool:
-        """Choose sets and search those chosen until nothing is left to find; return whether there is no plan."""
+        """Alternate between choosing sets and searching them until none improves; return whether no plan exists."""
         deadline = solver_deadline(self.run)
         self.statistics |= {"partitions": 0.0, "cells": 0.0}
         while self.run.remaining_s > 0.0:
@@ -164,7 +164,7 @@ class MostThroughput:
         return False
 
     def _take_sets(self, gpus: Sequence[tuple[int, OneGpu]]) -> None:
-        """Make a plan of the best known configurations of the sets."""
+        """Build a plan from the best known configurations of the sets."""
         if not gpus or any(search.value == -math.inf for _, search in gpus):
             return
         waiting = [list(members) for members in self.classes]

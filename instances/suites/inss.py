@@ -48,7 +48,7 @@ def overloaded() -> tuple[Instance, ...]:
 
 
 def unseen() -> tuple[Instance, ...]:
-    """Return ``4gpu-unseen-0`` to ``-99``: rates drawn from 1 to 4 times those of ``4gpu``, all too high for four GPUs."""
+    """Return ``4gpu-unseen-0`` to ``-99``: rates drawn from 1 to 4 times those of ``4gpu``, too high for four GPUs."""
     factors = np.random.default_rng(20261121).uniform(1.0, 4.0, (100, len(_DEMANDS)))
     return tuple(
         _cluster(

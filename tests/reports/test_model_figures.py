@@ -44,7 +44,7 @@ def test_without_measurements_those_that_draw_nothing_else_say_so(
     name: str, tmp_path: Path, nothing_measured: None
 ) -> None:
     with pytest.raises(
-        NothingToDrawError, match=rf"^{name}: no measurements to draw; {VARIABLE} names no folder with "
+        NothingToDrawError, match=rf"^{name}: no measurements to draw; set {VARIABLE} to a folder with "
     ):
         figure(name).draw([], tmp_path)
     assert list(tmp_path.iterdir()) == []

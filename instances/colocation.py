@@ -52,7 +52,7 @@ class Launches(NamedTuple):
     model
         Row of its model in the tables.
     arrival_ms, batch
-        Of every launch, by arrival, shape (launches,).
+        Arrival time and batch of every launch, by arrival, shape (launches,).
     """
 
     model: int

@@ -31,7 +31,7 @@ def next_batch(
     free_ms
         End of the previous batch.
     batch, timeout_ms
-        Of the slot.
+        Figures of the slot.
     """
     ready_ms = arrivals_ms[first] + timeout_ms
     if first + batch <= known:
@@ -57,7 +57,7 @@ def batch_latencies_ms(
     arrivals_ms
         Arrival times, nondecreasing, shape (requests,).
     batch, service_ms, timeout_ms
-        Of the slot.
+        Figures of the slot.
     latencies_ms
         Output, shape (requests,).
     """

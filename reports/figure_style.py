@@ -33,7 +33,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def page(width_in: float, height_in: float) -> "Iterator[Page]":
-    """Yield an empty page of the given size in inches, in this style whatever the user's own settings.
+    """Yield an empty page of the given size in inches, in this style, independent of the user's own settings.
 
     It belongs to no window and no global state. Draw and save it inside the ``with`` block.
     """

@@ -18,7 +18,7 @@ RATE_RPS, SLO_MS = 150.0, 25.0
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
-    """Draw what is served online into ``folder``; it needs no runs."""
+    """Draw the online runs into ``folder``; they need no runs of the ledger."""
     return draw_two_panels(FIGURE.name, folder, series, _label)
 
 

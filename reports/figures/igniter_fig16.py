@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
-    """Draw what is served online into ``folder``; it needs no runs."""
+    """Draw the online runs into ``folder``; they need no runs of the ledger."""
     return draw_two_panels(FIGURE.name, folder, series, _label)
 
 

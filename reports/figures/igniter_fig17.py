@@ -21,7 +21,7 @@ _LINES = ("-", "--", "-.", ":")
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
-    """Draw what is served online into ``folder``; it needs no runs."""
+    """Draw the online runs into ``folder``; they need no runs of the ledger."""
     courses = {policy: course(policy) for policy in ("static", "shadow")}
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         ax = sheet.subplots()

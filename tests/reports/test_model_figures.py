@@ -102,7 +102,7 @@ def test_a_profile_that_is_no_json_is_refused(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "v100-igniter").mkdir()
     (tmp_path / "v100-igniter" / "profile.json").write_text("nonsense")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with pytest.raises(InputError, match=r"profile\.json: is no JSON"):
+    with pytest.raises(InputError, match=r"profile\.json: is not valid JSON"):
         light_profile()
 
 

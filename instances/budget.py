@@ -1,4 +1,4 @@
-"""The latency budget: every SLO rule as one number, the largest GPU time at which the rule still holds."""
+"""Latency budget: every SLO rule as one number, the largest GPU time at which the rule holds."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from instances.arrays import Floats
 
 
 class SloRule(StrEnum):
-    """How an SLO turns into a latency budget.
+    """Rules that convert an SLO into a latency budget.
 
     ``half-slo``: a batch is dispatched when full or after SLO/2 (iGniter 13, 14). ``assembly``: steady first come first
     served, full batches (InSS 3). ``duty-cycle``: every D ms a batch of up to b (Nexus, gpulet). ``p99``: the simulated
@@ -38,24 +38,24 @@ def latency_budget_ms(
     Parameters
     ----------
     rule
-        Of the instance.
+        Latency rule of the instance.
     slo_ms
         Latency objective.
     rate_rps
         Rate the slot serves.
     batch
-        Its batch size, at least 1.
+        Batch size of the slot, at least 1.
     transfer_ms
         Upload plus feedback ``x`` of a batch.
     exposed_ms
         The part of ``x`` that delays the next batch.
     latency_buffer
-        Predicted latencies are multiplied by it before they are tested.
+        Factor on every predicted latency before it is tested.
 
     Returns
     -------
     numpy.ndarray
-        Milliseconds; not positive where the batch is impossible.
+        Milliseconds; 0 or less if the batch is impossible.
     """
     slo, rate, b = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
     x, y = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)

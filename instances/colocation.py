@@ -1,14 +1,14 @@
-"""Best-effort jobs on one GPU (MediatorDNN): when their batches come, and how far they get side by side.
+"""Best-effort jobs on one GPU (MediatorDNN): arrivals of their batches and their progress side by side.
 
-Nobody has a share. Each job is a process that takes its batches in the order in which they come. Every launch is first
-transferred, which delays only itself, then needs the GPU. The launches that are on the GPU at a moment
+Jobs have no shares. Each job is a process that takes its batches in order of arrival. Every launch is first
+transferred, which delays only itself, and then runs on the GPU. The launches on the GPU at a moment
 
 - take turns: with n of them each advances at 1/n of its speed alone on the whole GPU;
-- disturb each other: each is slower by the factor that the performance model predicts for n shares of equal size, since
-  what it demands of caches and memory falls with its speed.
+- interfere: each is slower by the factor that the performance model predicts for n shares of equal size, since its
+  demand of caches and memory falls with its speed.
 
-Work is conserved: as long as the jobs together ask for less than the whole GPU, disturbance included, all of it is
-done, only later; beyond that queues grow. MediatorDNN's testbed has real contention; this is a model of it.
+Work is conserved. While the jobs together need less than the whole GPU, interference included, all of it is done, but
+later; beyond that the queues grow. MediatorDNN's testbed has real contention; this is a model of it.
 """
 
 from bisect import bisect_right
@@ -30,28 +30,28 @@ from instances.workload import Job
 Value = TypeVar("Value")
 
 WINDOW_MS = 1000.0
-"""Utilisation is that of windows of this length."""
+"""Length of the windows over which utilisation is averaged."""
 
 WINDOWS = 200
-"""Windows simulated: as long as MediatorDNN profiles a job (Sec. IV-B)."""
+"""Number of simulated windows: the time that MediatorDNN profiles a job (Sec. IV-B)."""
 
 
 class Sample(StrEnum):
-    """Which sample of a job's batches: schedulers look at one, plans are judged by another that nobody has seen."""
+    """Samples of a job's batches: schedulers see one, and plans are judged by an independent one."""
 
     PROFILE = "profile"
     TRIAL = "trial"
 
 
 class Launches(NamedTuple):
-    """What a job puts on a GPU in the time simulated.
+    """Launches of a job on a GPU in the simulated time.
 
     Attributes
     ----------
     model
         Row of its model in the tables.
     arrival_ms, batch
-        Of every launch, by arrival, shape (launches,).
+        Arrival time and batch of every launch, by arrival, shape (launches,).
     """
 
     model: int
@@ -60,16 +60,16 @@ class Launches(NamedTuple):
 
 
 class JobProgress(NamedTuple):
-    """How far jobs get side by side on one GPU.
+    """Progress of jobs side by side on one GPU.
 
     Attributes
     ----------
     taken
-        Part of the GPU that each job takes in each window, shape (jobs, ``WINDOWS``); their sum is at most 1.
+        Fraction of the GPU that each job takes in each window, shape (jobs, ``WINDOWS``); their sum is at most 1.
     served
-        Requests whose launch was completed, shape (jobs,).
+        Requests of completed launches, shape (jobs,).
     launches
-        Completed, shape (jobs,).
+        Completed launches, shape (jobs,).
     on_gpu_ms
         Time with a launch on the GPU, running or waiting for its turn, shape (jobs,).
     """
@@ -86,27 +86,28 @@ class JobProgress(NamedTuple):
 
 
 def draw_launches(tables: Tables, model: int, job: Job, largest: int, seed: int | None, sample: Sample) -> Launches:
-    """Draw when a job's batches come and how large they are; the same arguments give the same launches.
+    """Draw the arrivals and sizes of a job's batches; the same arguments give the same launches.
 
     Parameters
     ----------
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     model
         Row of the job's model.
     job
-        With its distributions.
+        The job with its distributions.
     largest
-        Batches above it are put on the GPU in several launches, one behind the other; at most what has figures.
+        Largest batch of one launch, at most the largest with figures. Larger batches become several consecutive
+        launches.
     seed
-        Of the instance.
+        Seed of the instance.
     sample
-        Which sample.
+        The sample to draw.
     """
     random = Random(f"{seed}/{job.id}/{sample}")
     gap_ms = _sampler(random, job.interarrival_ms, job.interarrival_weights)
     size = _sampler(random, job.batches, job.batch_weights)
-    # More launches than the job gets done with the GPU to itself change nothing.
+    # Launches beyond those that the job completes alone on the GPU change nothing.
     alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : largest + 1, tables.share_units]
     horizon_ms = WINDOWS * WINDOW_MS
     most = 1 + int(horizon_ms / alone_ms.min())
@@ -147,7 +148,7 @@ def run_together(tables: Tables, jobs: Sequence[Launches]) -> JobProgress:
 
 
 def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
-    """Return the part of a GPU of its own that each job takes in each window, shape (jobs, ``WINDOWS``)."""
+    """Return the fraction of a GPU that each job takes alone in each window, shape (jobs, ``WINDOWS``)."""
     return np.concatenate([np.empty((0, WINDOWS)), *(run_together(tables, [job]).taken for job in jobs)])
 
 
@@ -155,7 +156,7 @@ def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
 def _take_turns(
     tables: Tables, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints, windows: int
 ) -> tuple[Floats, Ints, Ints, Floats]:
-    """Go from event to event: a launch comes onto the GPU, a launch ends, a window ends.
+    """Simulate from event to event: a launch comes onto the GPU, a launch ends, a window ends.
 
     The launches of job i are those from ``starts[i]`` up to ``starts[i + 1]``.
     """
@@ -165,7 +166,7 @@ def _take_turns(
     on_gpu_ms = np.zeros(jobs)
     current = starts[:-1].copy()
     running = np.zeros(jobs, dtype=np.bool_)
-    # When the next event of each job is due, what is left of its launch alone on the GPU, and how much longer it takes
+    # Per job: time of the next event, remaining time of its launch alone on the GPU, and its slowdown
     due_ms, left_ms, slower = np.empty(jobs), np.zeros(jobs), np.ones(jobs)
     for i in range(jobs):
         due_ms[i] = _ready_ms(tables, model[i], current[i], starts[i + 1], arrival_ms, batch, 0.0)
@@ -209,7 +210,7 @@ def _take_turns(
 
 @njit(cache=True)
 def _ready_ms(tables: Tables, model: int, at: int, end: int, arrival_ms: Floats, batch: Ints, now_ms: float) -> float:
-    """When the launch at position ``at`` has come and is transferred; never, if the job has no more."""
+    """Return the time at which launch ``at`` has arrived and is transferred; infinite after the job's last launch."""
     if at >= end:
         return np.inf
     return max(now_ms, arrival_ms[at]) + tables.transfer_ms[model, batch[at]]
@@ -219,7 +220,7 @@ def _ready_ms(tables: Tables, model: int, at: int, end: int, arrival_ms: Floats,
 def _slow_down(
     tables: Tables, model: Ints, batch: Ints, current: Ints, running: NDArray[np.bool_], slower: Floats
 ) -> None:
-    """Write how many times as long each running launch takes as it would alone on the whole GPU."""
+    """Write the factor by which each running launch takes longer than alone on the whole GPU."""
     beside = np.flatnonzero(running)
     count = len(beside)
     units = max(1, tables.share_units // count)
@@ -230,11 +231,11 @@ def _slow_down(
     for n in range(count):
         m, b = model[beside[n]], batch[current[beside[n]]]
         disturbed_ms = gpu_time_beside_ms(tables, m, b, units, demands, n)
-        # Where the frequency falls to nothing, nothing goes on
+        # At a frequency of 0 no launch advances
         slower[beside[n]] = count * disturbed_ms / _alone_ms(tables, m, b, units) if disturbed_ms < np.inf else np.inf
 
 
 @njit(cache=True)
 def _alone_ms(tables: Tables, model: int, batch: int, units: int) -> float:
-    """GPU time of a launch on a GPU without anybody else."""
+    """Return the GPU time of a launch alone on the GPU."""
     return gpu_time_ms(tables, model, batch, units, 1, 0.0, 0.0, tables.power_w[model, batch, units])

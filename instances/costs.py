@@ -1,4 +1,4 @@
-"""Costs that whole GPUs can have: a bound between two of them means the next one."""
+"""Costs of sets of whole GPUs, which lift a fractional bound to the next reachable cost."""
 
 import math
 from fractions import Fraction
@@ -8,15 +8,15 @@ import numpy as np
 from instances.instance import Instance
 
 ROUNDING = 1e-6
-"""A bound this much (relatively) above a reachable cost still means that cost: it comes from sums of floats."""
+"""Relative tolerance: a bound this little above a reachable cost still means that cost, since both are float sums."""
 
 
 _MOST_GPUS = 100_000
-"""Of a type; where more would be needed, the next cost is so near that it is not looked for."""
+"""Largest number of GPUs of a type for which the next cost is computed; beyond it the steps are negligible."""
 
 
 def cost_step(instance: Instance) -> float:
-    """Return a number that all costs of whole GPUs are multiples of: two that differ do so by at least this."""
+    """Return a common divisor of all costs of whole GPUs: two different costs differ by at least this."""
     step = Fraction(0)
     for price in (Fraction(repr(pool.type.price_per_hour)) for pool in instance.gpus):
         common = step.denominator * price.denominator
@@ -25,10 +25,10 @@ def cost_step(instance: Instance) -> float:
 
 
 def next_cost(bound: float, instance: Instance) -> float:
-    """Return the least cost, at least ``bound``, that some set of whole GPUs of the pool has.
+    """Return the least cost of a set of whole GPUs of the pool that is at least ``bound``.
 
-    ``bound`` itself if even the whole pool costs less, since then no plan exists, and where it is that of so many GPUs
-    that one more or less makes no difference.
+    Return ``bound`` itself if even the whole pool costs less, since no plan exists then, and if the bound needs so many
+    GPUs that one of them makes no difference.
     """
     if not math.isfinite(bound):
         return bound
@@ -42,12 +42,12 @@ def next_cost(bound: float, instance: Instance) -> float:
     for price, count in offers:
         most = math.ceil(target / price) if count is None else min(count, math.ceil(target / price))
         reached = (sums[:, None] + price * np.arange(most + 1)).ravel()
-        # Prices are multiples of a cent or so: equal sums differ in the last bits only.
+        # Prices are multiples of about a cent: equal sums differ in the last bits only.
         _, first = np.unique(np.round(reached, 9), return_index=True)
         sums = reached[first]
         enough = sums >= target
         if enough.any():
-            # Of the sums that suffice already, more GPUs only cost more.
+            # Among sums that reach the bound, more GPUs only raise the cost.
             sums = np.append(sums[~enough], sums[enough].min())
     enough = sums >= target
     return float(sums[enough].min()) if enough.any() else bound

@@ -1,4 +1,4 @@
-"""Random instances: a family, a size and a seed name the same instance for ever."""
+"""Generator of random instances: family, size and seed determine the instance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from instances.instance import GpuPool, Instance, Objective
 from instances.workload import Workload
 
 MOST_WORKLOADS = 100_000
-"""Files of more take minutes to read, and no scheduler ends on them."""
+"""Largest number of workloads: larger files take minutes to read, and no scheduler finishes on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Range:
     high: int
 
     def draw(self, random: Random) -> int:
-        """Draw one; built on ``Random.random`` alone, whose sequence Python guarantees across versions."""
+        """Draw a number; uses ``Random.random`` alone, whose sequence Python guarantees across versions."""
         return self.low + int(random.random() * (self.high - self.low + 1))
 
 
@@ -33,11 +33,11 @@ class Family:
     Attributes
     ----------
     name, description
-        For ``bench list`` and ``--help``.
+        Texts of ``bench list`` and ``--help``.
     gpu
         Name of the GPU type.
     demands
-        Per model the SLO in ms and the rate in requests per second.
+        Ranges of the SLO in ms and of the rate in requests per second, by model.
     """
 
     name: str
@@ -102,18 +102,18 @@ def generate(
     size
         Number of workloads, 1 to ``MOST_WORKLOADS``; their models are drawn uniformly.
     seed
-        The same family, size and seed give the same workloads for ever.
+        Seed; the same family, size and seed give the same workloads in every version.
     objective
-        What plans are scored by.
+        Objective of a plan.
     gpus
-        Size of the pool; ``None`` for as many as needed.
+        Size of the pool; ``None`` for an unlimited pool.
     name
-        Of the instance; by default made of family, size and seed.
+        Name of the instance; by default built from family, size and seed.
 
     Raises
     ------
     InputError
-        For an unknown family or a size out of range.
+        If the family is unknown or the size is out of range.
     """
     if family not in FAMILIES:
         raise unknown_name("family", "instance family", family, list(FAMILIES))

@@ -1,4 +1,4 @@
-"""GPU types and DNN models: what the catalogue says of the hardware and of each model on it."""
+"""GPU types and DNN models: the catalogue's figures of the hardware and of each model on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from instances.profile import Company, PairFactor, SoloProfile
 
 
 class Partition(StrEnum):
-    """How a GPU is divided among workloads.
+    """Ways to divide a GPU among workloads.
 
     ``shares``: any whole number of share units under MPS, with interference. ``mig``: isolated instances of a few
     sizes at fixed places.
@@ -23,17 +23,17 @@ class Partition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the figures of a catalogue entry come from.
+    """Origin of the figures of a catalogue entry.
 
     Attributes
     ----------
     kind
-        ``fitted`` (to measurements), ``calibrated`` (shaped from elsewhere and pinned to published points, hence no
-        evidence for those points), ``measured`` (published measurements as they are) or ``measured-here``.
+        ``fitted`` (to measurements), ``calibrated`` (shaped like other measurements and pinned to published points,
+        which it therefore does not predict), ``measured`` (published measurements, unchanged) or ``measured-here``.
     source
         The measurements or publication, in words.
     residual
-        Largest and mean relative error of the fit over its own samples, by quantity; empty where nothing was fitted.
+        Largest and mean in-sample relative error of the fit, by quantity; empty without a fit.
     """
 
     kind: str
@@ -69,7 +69,7 @@ class Hardware:
 
 
 ISOLATED = Hardware(inf, 0.0, inf, 1.0, 0.0, 0.0, 0.0)
-"""Of GPUs that are cut into MIG instances: nobody shares a bus, a power cap or a scheduler worth modelling."""
+"""Coefficients of GPUs cut into MIG instances: bus, power cap and scheduler cause no modelled interference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,17 @@ class DnnModel:
     kernels
         Kernel launches per batch, ``n_k``.
     input_bytes, output_bytes
-        Transferred per request, ``d_load`` and ``d_feedback``.
+        Bytes transferred per request, ``d_load`` and ``d_feedback``.
     memory_base_mib, memory_per_item_mib
         Resident memory is ``base + b * per_item``.
     provenance
-        Where these figures come from.
+        Origin of these figures.
     solo
         Profile of the model alone; ``None`` where only iGniter's coefficients are known.
     inss
         Growth of the time per percent of the others' L2 and DRAM utilisation (InSS, Sec. 4.1), or ``None``.
     company
-        How it suffers beside others (``instances.performance.hybrid``), or ``None``.
+        Slowdown beside others (``instances.performance.hybrid``), or ``None``.
     """
 
     name: str
@@ -124,11 +124,11 @@ class DnnModel:
     company: Company | None = None
 
     def memory_mib(self, batch: int) -> float:
-        """Device memory that one serving process holds at ``batch``, in MiB."""
+        """Return the device memory of one serving process at ``batch``, in MiB."""
         return self.memory_base_mib + batch * self.memory_per_item_mib
 
     def profiled(self, gpu: str) -> SoloProfile:
-        """Return the profile alone on the GPU type called ``gpu``.
+        """Return the solo profile on the GPU type called ``gpu``.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class DnnModel:
         return self.solo
 
     def inss_alphas(self, gpu: str) -> tuple[float, float]:
-        """Return InSS's growths on the GPU type called ``gpu``.
+        """Return the growths of InSS's model on the GPU type called ``gpu``.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class GpuType:
     Attributes
     ----------
     name
-        As the catalogue file is called, such as ``v100``.
+        Name of the catalogue file, such as ``v100``.
     share_units
         Units in 100 % of the GPU; shares are whole units (V100: 40 units of 2.5 %; under MIG the compute slices).
     memory_mib
@@ -169,15 +169,15 @@ class GpuType:
     hardware
         Coefficients of the hardware; ``ISOLATED`` under MIG.
     models
-        By name; empty under MIG, where figures exist for instances only.
+        Models by name; empty under MIG, where figures exist for instances only.
     provenance
-        Where the hardware's figures come from.
+        Origin of the hardware's figures.
     allowed_shares
         The only permitted shares, in units, ascending; ``None`` permits every whole unit.
     mig
-        The instances it is cut into and the models on them; ``None`` where shares are cut freely.
+        Its MIG instances and the models on them; ``None`` for a GPU divided into shares.
     pair
-        gpulet's factor for pairs on it, or ``None``.
+        gpulet's pair factor on this GPU type, or ``None``.
     """
 
     name: str
@@ -191,26 +191,26 @@ class GpuType:
     mig: MigProfile | None = None
     pair: PairFactor | None = None
 
-    def __hash__(self) -> int:  # mappings have no hash; equal types still have equal names
+    def __hash__(self) -> int:  # mappings are unhashable, and equal types have equal names
         return hash((self.name, self.share_units, self.memory_mib))
 
     @property
     def partition(self) -> Partition:
-        """How it is divided among workloads."""
+        """Way in which the GPU is divided among workloads."""
         return Partition.SHARES if self.mig is None else Partition.MIG
 
     @property
     def model_names(self) -> list[str]:
-        """Names of the models that it has figures for."""
+        """Names of the models with figures."""
         return list(self.models if self.mig is None else self.mig.models)
 
     def check_model(self, name: str, where: str = "model") -> None:
-        """Make sure that there are figures for the model called ``name``.
+        """Check that the model called ``name`` has figures.
 
         Raises
         ------
         InputError
-            If there are none; ``where`` names the place that asked.
+            If it has none; ``where`` is the place that the error names.
         """
         if name not in self.model_names:
             raise unknown_name(where, f"model on {self.name}", name, self.model_names)
@@ -221,11 +221,11 @@ class GpuType:
         Raises
         ------
         InputError
-            If this GPU type has no figures for it; ``where`` names the place that asked.
+            If the model has no figures; ``where`` is the place that the error names.
         """
         self.check_model(name, where)
         return self.models[name]
 
     def share_pct(self, share_units: float) -> float:
-        """Percent of the GPU that ``share_units`` are."""
+        """Return ``share_units`` in percent of the GPU."""
         return 100.0 * share_units / self.share_units

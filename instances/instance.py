@@ -1,4 +1,4 @@
-"""An instance: what is to be served, on which GPUs, under which rule, to which end."""
+"""An instance: workloads to serve, a GPU pool, a latency rule and an objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -20,13 +20,13 @@ from instances.workload import Application, Job, Workload
 
 
 class Objective(StrEnum):
-    """What a plan is scored by. Files call ``capacity`` and ``goodput`` together ``throughput``.
+    """Objective of a plan. Files call ``capacity`` and ``goodput`` together ``throughput``.
 
     ``cost``: least sum of GPU prices with everything served (iGniter 12-16). ``capacity``: everything served on the
     given GPUs, most throughput (InSS 1). ``goodput``: workloads may be served in part, most requests served.
     ``scale``: largest multiple of all rates that fits. ``colocation``: best-effort jobs in groups, each on a whole GPU
-    (MediatorDNN); the value is the requests per second that all jobs get done under contention, more is better. It is
-    read beside the number of GPUs and the time over capacity (``bench.judging.colocation``): a GPU for each job serves
+    (MediatorDNN). Its value is the requests per second that all jobs complete under contention; more is better. Compare
+    it together with the number of GPUs and the time over capacity (``bench.judging.colocation``): one GPU per job serves
     most.
     """
 
@@ -43,12 +43,12 @@ class Objective(StrEnum):
 
 
 GOODPUT_STEP = 0.05
-"""Under ``goodput`` the rate served to a workload is a multiple of this fraction of its own rate."""
+"""Step of the served rates under ``goodput``, as a fraction of each workload's own rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPool:
-    """GPUs of one type on offer: ``count`` of them, or as many as needed when it is ``None``."""
+    """GPUs of one type on offer: ``count`` of them, or an unlimited number if it is ``None``."""
 
     type: GpuType
     count: int | None = None
@@ -56,30 +56,30 @@ class GpuPool:
 
 @dataclass(frozen=True)
 class Instance:
-    """One scheduling problem; everything a scheduler may look at.
+    """One scheduling problem: the whole input of a scheduler.
 
     Attributes
     ----------
     name
-        How people and plans refer to it.
+        Name of the instance; plans refer to it.
     objective
-        What a plan is scored by.
+        Objective of a plan.
     slo_rule
-        Which latency rule every plan must satisfy.
+        Latency rule that every plan must satisfy.
     performance_model
         Name of the latency model, such as ``igniter``.
     gpus
         The GPU pool, one entry per type.
     workloads
-        With unique ids.
+        The workloads, with unique ids.
     applications, jobs
         Request graphs over the workloads; best-effort jobs (``colocation`` only).
     latency_buffer
         Factor on every predicted latency before it is tested (gpulet: 1.1).
     seed
-        Of the generator, when one made it.
+        Seed of the generator that made the instance, if any.
     provenance
-        Where the instance comes from, in words.
+        Origin of the instance, in words.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Instance:
             self._check_figures()
 
     def _check_figures(self) -> None:
-        """Make sure that the catalogue says of every GPU type what the performance model needs."""
+        """Check that the catalogue has the performance model's figures for every GPU type."""
         performance = performance_model(self.performance_model, f"{self.name}: performance_model")
         for pool in self.gpus:
             for name, model in pool.type.models.items():
@@ -127,7 +127,7 @@ class Instance:
 
     @property
     def partition(self) -> Partition:
-        """How the GPUs of the pool are divided: all of them alike."""
+        """Partition of the pool's GPUs, the same for all of them."""
         return self.gpus[0].type.partition if self.gpus else Partition.SHARES
 
     @cached_property
@@ -137,7 +137,7 @@ class Instance:
 
     @cached_property
     def model_of(self) -> Mapping[str, str]:
-        """DNN model by id of what a plan places: of the jobs under ``colocation``, otherwise of the workloads."""
+        """DNN model by id: of the jobs under ``colocation``, otherwise of the workloads."""
         asking = self.jobs if self.objective is Objective.COLOCATION else self.workloads
         return {each.id: each.model for each in asking}
 
@@ -157,7 +157,7 @@ class Instance:
 
 
 def _plain(value: object) -> dict[str, Any] | str:
-    """Return what JSON cannot say as what it can; ``asdict`` of the whole takes three times as long."""
+    """Return a value that JSON lacks in a form that it has; ``asdict`` of the whole takes three times as long."""
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return str(value)
@@ -166,9 +166,10 @@ def _plain(value: object) -> dict[str, Any] | str:
 def partition_mismatch(
     types: Sequence[GpuType], performance_model: str, slo_rule: SloRule, objective: str
 ) -> tuple[str, str] | None:
-    """Return the field that does not suit how the GPUs are divided, and what would be right; ``None`` if all do.
+    """Return the field that contradicts the GPUs' partition and the expected value; ``None`` if all fields agree.
 
-    Under MIG latencies come from a table of whole inferences: the budget must not depend on transfers or on the rate.
+    Under MIG, latencies come from a table of whole inferences, so the latency budget must not depend on transfers or on
+    the rate.
     """
     partitions = {gpu.partition for gpu in types}
     if len(partitions) > 1:
@@ -205,7 +206,7 @@ class ScenarioSet:
 
     @property
     def name(self) -> str:
-        """The base's: scenario 7 of ``x`` is the instance ``x#7``."""
+        """The base instance's name; scenario 7 of ``x`` is the instance ``x#7``."""
         return self.base.name
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Interference through four sums: a batch's GPU time beside others depends on N, C, D and P alone."""
+"""Interference of co-located workloads: a batch's GPU time as a function of the sums N, C, D and P."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,15 @@ def gpu_time_ms(
     dram_others_pct: float,
     power_total_w: float,
 ) -> float:
-    """GPU time ``t_gpu`` of one batch beside the others on its GPU (iGniter equations 4-9; InSS Sec. 4.1).
+    """Return the GPU time ``t_gpu`` of one batch beside the others on its GPU (iGniter equations 4-9; InSS Sec. 4.1).
 
-    Under gpulet's model (``tables.pairwise``) it holds for one or two residents; for more see ``gpu_time_beside_ms``.
+    Under gpulet's model (``tables.pairwise``) it is exact for one or two residents; ``gpu_time_beside_ms`` handles
+    more.
 
     Parameters
     ----------
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     model, batch, units
         Row of the model, batch size and share in units.
     residents
@@ -33,12 +34,12 @@ def gpu_time_ms(
     l2_others_pct, dram_others_pct
         Demands of all other residents.
     power_total_w
-        Demand of all residents above idle, this one included.
+        Power demand of all residents above idle, this one included.
 
     Returns
     -------
     float
-        Milliseconds; infinite where the frequency would fall to nothing.
+        Milliseconds; infinite if the frequency falls to 0.
     """
     company = 1.0 if residents <= 1 else tables.company[model, batch, units]
     growth = _growth(tables, model, company, l2_others_pct, dram_others_pct)
@@ -49,16 +50,16 @@ def gpu_time_ms(
 def gpu_time_beside_ms(
     tables: Tables, model: int, batch: int, units: int, demands: NDArray[np.float64], own: int
 ) -> float:
-    """GPU time of one batch on a GPU whose residents' demands are known one by one.
+    """Return the GPU time of one batch from the demands of each resident of its GPU.
 
     Parameters
     ----------
     tables, model, batch, units
         See ``gpu_time_ms``.
     demands
-        L2 (percent), DRAM (percent) and power (W) that each resident shows the others, shape (residents, 3).
+        L2 (percent), DRAM (percent) and power (W) of each resident, shape (residents, 3).
     own
-        Which of them this batch belongs to; its power is that of the batch itself.
+        Row of this batch's workload; its power is that of the batch itself.
     """
     residents = len(demands)
     l2, dram, power = demands[:, 0].sum(), demands[:, 1].sum(), demands[:, 2].sum()
@@ -74,7 +75,7 @@ def gpu_time_beside_ms(
 
 @kernel
 def _growth(tables: Tables, model: int, company: float, l2_others_pct: float, dram_others_pct: float) -> float:
-    """Factor on the active time (iGniter equation 8; InSS Sec. 4.1; gpulet Sec. 4.4)."""
+    """Return the factor on the active time (iGniter equation 8; InSS Sec. 4.1; gpulet Sec. 4.4)."""
     growth = company + tables.alpha_l2[model] * l2_others_pct + tables.alpha_dram[model] * dram_others_pct
     return max(1.0, growth) if tables.pairwise else growth
 

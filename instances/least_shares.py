@@ -1,4 +1,4 @@
-"""One GPU, fixed batches: the least shares that keep every resident within its latency budget."""
+"""Least shares on one GPU, at fixed batches, that keep every resident within its latency budget."""
 
 import numpy as np
 from numba import njit
@@ -11,9 +11,9 @@ from instances.tables import Tables
 
 @kernel
 def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) -> int:
-    """Least permitted share whose time without any neighbour or throttling is within ``budget_ms``.
+    """Return the least permitted share whose time without neighbours or throttling is within ``budget_ms``.
 
-    This is iGniter's ``r_lower`` (equation 18) for any performance model: the workload's own power is not looked at.
+    This is iGniter's ``r_lower`` (equation 18) for any performance model. The workload's own power is ignored.
 
     Returns
     -------
@@ -38,26 +38,26 @@ def raise_to_feasible(
 ) -> bool:
     """Raise shares until every resident is within its budget (iGniter Alg. 2, ``alloc_gpus``).
 
-    In every sweep each violated resident gets one step more, all judged on the same state. Where the premises of
-    ``premises_hold`` are true and ``units`` starts at or below the least feasible shares, the result is exactly those,
-    component by component, whatever the order of the steps.
+    Every sweep gives each violated resident one step more, judged on the state before the sweep. If the premises of
+    ``premises_hold`` are true and ``units`` starts at or below the least feasible shares, the result is exactly those
+    shares, component by component, for any order of the steps.
 
     Parameters
     ----------
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     model, batch, budget_ms
-        Of the residents; the first ``count`` entries are read.
+        Figures of the residents; the first ``count`` entries are read.
     units
         Shares to start from; overwritten with the result.
     count
-        Residents.
+        Number of residents.
 
     Returns
     -------
     bool
-        Whether the residents fit; otherwise ``units`` holds the shares at which 100 % was passed. More residents than
-        ``tables.most_residents`` never fit.
+        Whether the residents fit; otherwise ``units`` holds the shares whose sum first exceeded 100 %. More residents
+        than ``tables.most_residents`` never fit.
     """
     if count > tables.most_residents:
         return False
@@ -98,14 +98,14 @@ def least_shares(
     budget_ms: NDArray[np.float64],
     units: NDArray[np.int64],
 ) -> bool:
-    """Least shares that make these residents feasible on one GPU, memory included.
+    """Compute the least shares that make these residents feasible on one GPU, memory included.
 
     Parameters
     ----------
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     model, batch, budget_ms
-        Of the residents, shape (residents,).
+        Figures of the residents, shape (residents,).
     units
         Overwritten with the result, shape (residents,).
 
@@ -132,7 +132,7 @@ def within_budgets(
     budget_ms: NDArray[np.float64],
     units: NDArray[np.int64],
 ) -> bool:
-    """Whether every resident meets its budget at exactly these shares, and they fit on the GPU."""
+    """Return whether every resident meets its budget at exactly these shares and they fit on the GPU."""
     count = len(model)
     if units.sum() > tables.share_units:
         return False
@@ -145,12 +145,12 @@ def within_budgets(
 
 
 def premises_hold(tables: Tables) -> bool:
-    """Whether ``least_shares`` is exact for every model of these tables.
+    """Return whether ``least_shares`` is exact for every model of these tables.
 
-    Needed are growth by interference that is never negative, throttling that never speeds up, a scheduling delay that
-    does not fall with the number of residents, demands that are nonnegative and do not fall with the share, and an
-    active time that does not rise with it. In company the time may rise with the share: what a share cannot meet beside
-    some others it cannot meet beside more.
+    The premises: growth by interference is never negative, throttling never speeds up, and the scheduling delay does
+    not fall with the number of residents. Demands are nonnegative and do not fall with the share, and the active time
+    does not rise with it. The co-located time may rise with the share: a budget that a share misses beside some
+    residents is also missed beside more.
     """
     rows = [(row, int(top)) for row, top in enumerate(tables.max_batch)]
     return bool(
@@ -171,7 +171,7 @@ def premises_hold(tables: Tables) -> bool:
 
 
 def linear_conditions_hold(tables: Tables) -> bool:
-    """Whether a time test is four linear conditions in (N, C, D, P): ``Delta`` is the larger of 0 and its line.
+    """Return whether a time test is four linear conditions in (N, C, D, P): ``Delta`` is the larger of 0 and its line.
 
     True where ``alpha_sch + beta_sch <= 0 <= 2 alpha_sch + beta_sch``: the line is not above 0 at one resident and not
     below 0 from two on.

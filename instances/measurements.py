@@ -1,4 +1,4 @@
-"""Measured latencies as people exchange them: ``solo.csv`` (models alone) and ``pairs.csv`` (two models on one GPU)."""
+"""Readers of measured latencies: ``solo.csv`` (models alone) and ``pairs.csv`` (two models on one GPU)."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class SoloSample:
-    """One row of ``solo.csv``: a model alone; utilisations are ``nan`` where they were not measured.
+    """One row of ``solo.csv``: a model alone; unmeasured utilisations are ``nan``.
 
     ``latency_ms`` is that of a whole inference, transfers included.
     """
@@ -40,7 +40,7 @@ class SoloSample:
 
 @dataclass(frozen=True, slots=True)
 class PairSample:
-    """One measured latency of ``pairs.csv``: ``own`` beside ``other``; ``std_ms`` is ``nan`` where it is not stated."""
+    """One measured latency of ``pairs.csv``: ``own`` beside ``other``; ``std_ms`` is ``nan`` if the file omits it."""
 
     own: Configuration
     other: Configuration
@@ -60,7 +60,7 @@ def read_solo(file: Path) -> list[SoloSample]:
     Raises
     ------
     InputError
-        If the file cannot be read, or names the line that is wrong.
+        If the file cannot be read or a line is wrong; the error names the line.
     """
     return [
         SoloSample(
@@ -81,7 +81,7 @@ def read_pairs(file: Path) -> list[PairSample]:
     Raises
     ------
     InputError
-        If the file cannot be read, or names the line that is wrong.
+        If the file cannot be read or a line is wrong; the error names the line.
     """
     samples = []
     for where, row in _rows(file, PAIR_COLUMNS):
@@ -93,7 +93,7 @@ def read_pairs(file: Path) -> list[PairSample]:
 
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield each row with where it stands; at least one."""
+    """Yield the location and the fields of each row; raise if the file has none."""
     reader = csv.DictReader(read_text(file).splitlines())
     try:
         missing = [column for column in columns if column not in (reader.fieldnames or ())]
@@ -104,7 +104,7 @@ def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[s
             empty = False
             yield f"{file}: line {reader.line_num}", {key: value or "" for key, value in row.items() if key}
     except csv.Error as error:
-        raise InputError(f"{file}: line {reader.line_num}", f"is no CSV: {error}") from None
+        raise InputError(f"{file}: line {reader.line_num}", f"is not valid CSV: {error}") from None
     if empty:
         raise InputError(str(file), "has no rows")
 

@@ -4,13 +4,13 @@ from instances.errors import unknown_name
 
 CONTEXT_MIB = 500.0
 
-# Parameters in millions and activations in MiB per item. Parameters of iGniter's four as its Table 3 lists them, the
-# others' those of torchvision and of the original publications. Activations come from the totals that gpulet's
-# configuration states at batch 32 (MiB: GoogLeNet 1720, ResNet-50 1820, SSD-MobileNet 640, VGG-16 2920, DenseNet-161
-# 1220, MnasNet 1550), those of AlexNet and SSD from the sizes of their layers' outputs at four bytes each. Relatives
-# share the activations of the model that has a total; deeper ResNets have more in proportion to their operations. The
-# totals of MobileNetV2 (464), BERT (500) and LeNet (50) leave no room for a CUDA context with weights: they get these
-# two and no activations.
+# Parameters in millions and activations in MiB per item. The parameters of iGniter's four models are those of its
+# Table 3; the others' are those of torchvision and of the original publications. The activations follow from the totals
+# at batch 32 in gpulet's configuration (MiB: GoogLeNet 1720, ResNet-50 1820, SSD-MobileNet 640, VGG-16 2920,
+# DenseNet-161 1220, MnasNet 1550). Those of AlexNet and SSD follow from the sizes of their layers' outputs at four
+# bytes each. Relatives of a model with a total share its activations; deeper ResNets have more in proportion to their
+# operations. The totals of MobileNetV2 (464), BERT (500) and LeNet (50) are too small for a CUDA context with weights:
+# these models get context and weights, and no activations.
 _PARAMETERS_AND_ACTIVATIONS = {
     "alexnet": (61.10, 4.0),
     "bert": (109.48, 0.0),
@@ -35,11 +35,12 @@ _PARAMETERS_AND_ACTIVATIONS = {
 }
 
 IMAGE_BYTES = 3 * 224 * 224 * 4
-"""Of the picture that most models take, in single precision."""
+"""Bytes of the picture that most models take, in single precision."""
 
 CLASSES_BYTES = 4 * 1000
 
-# Bytes in and out of one request where they are not those of a picture of 224 x 224 and a thousand classes.
+# Bytes in and out of one request, for models with another input than 224 x 224 pixels or another output than a
+# thousand classes.
 _BYTES = {
     "bert": (3 * 128 * 8, 4 * 2),
     "inception": (3 * 299 * 299 * 4, CLASSES_BYTES),
@@ -50,12 +51,12 @@ _BYTES = {
 
 
 def memory_mib(model: str, where: str = "model") -> tuple[float, float]:
-    """Return (base, per item) of ``model`` in MiB: memory at batch b is ``base + b * per_item``. Calibrated.
+    """Return calibrated (base, per item) of ``model`` in MiB: memory at batch b is ``base + b * per_item``.
 
     Raises
     ------
     InputError
-        If the model is not listed; ``where`` names the place that asked.
+        If the model is not listed; ``where`` is the place that the error names.
     """
     if model not in _PARAMETERS_AND_ACTIVATIONS:
         raise unknown_name(where, "model with known memory", model, list(_PARAMETERS_AND_ACTIVATIONS))
@@ -64,5 +65,5 @@ def memory_mib(model: str, where: str = "model") -> tuple[float, float]:
 
 
 def request_bytes(model: str) -> tuple[int, int]:
-    """Return the bytes that a request to ``model`` uploads and gets back."""
+    """Return the bytes that a request to ``model`` uploads and downloads."""
     return _BYTES.get(model, (IMAGE_BYTES, CLASSES_BYTES))

@@ -1,8 +1,8 @@
-"""Multi-instance GPUs (MIG): which isolated instances a GPU can be cut into, and what every model does on each.
+"""Multi-instance GPUs (MIG): the isolated instances of a GPU and the measured configurations on each.
 
-Instances of one GPU do not disturb each other: a model's latency depends on its own instance alone, so there is no
-continuous share and no interference, only a table of measured configurations. Inside an instance several processes of
-the same model may run side by side under MPS (ParvaGPU calls that a GPU segment).
+MIG instances of one GPU do not interfere: a model's latency depends on its own instance alone. There is therefore no
+continuous share and no interference, only a table of measured configurations. Several processes of the same model may
+run side by side in one MIG instance under MPS (ParvaGPU calls that a GPU segment).
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MIG_TABLE = "mig-table"
-"""Name of the performance model of instances on such GPUs: measured configurations, looked up."""
+"""Name of the performance model of MIG instances: a table of measured configurations."""
 
 Layout = tuple[tuple[int, int], ...]
 """The instances that one GPU is cut into, as (slice units, start), by ascending start."""
@@ -19,15 +19,15 @@ Layout = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class MigSlice:
-    """A size of instance.
+    """A size of MIG instance.
 
     Attributes
     ----------
     units
-        Compute slices it has (NVIDIA's GPCs); its share of the GPU.
+        Number of compute slices (NVIDIA's GPCs); its share of the GPU.
     span
-        Consecutive positions that it occupies. On an A100 three compute slices come with four memory slices: an
-        instance of 3 at 0 also blocks position 3.
+        Number of consecutive positions that it occupies. On an A100 three compute slices come with four memory slices:
+        an instance of 3 at 0 also blocks position 3.
     starts
         Positions at which it may begin, ascending.
     """
@@ -39,7 +39,7 @@ class MigSlice:
 
 @dataclass(frozen=True, slots=True)
 class MigConfiguration:
-    """One way to run a model in an instance, with what it was measured to do.
+    """A measured configuration of a model in a MIG instance.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class MigConfiguration:
     processes
         Processes of the model side by side in the instance.
     throughput_rps
-        Requests per second of all processes together.
+        Requests per second of all processes together, as measured.
     latency_ms
-        Of a batch, from input to result, with all processes busy.
+        Latency of a batch from input to result, with all processes busy.
     """
 
     units: int
@@ -64,26 +64,26 @@ class MigConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """How a GPU type is cut into instances, and the measured configurations.
+    """MIG instance sizes of a GPU type and the measured configurations.
 
     Attributes
     ----------
     slices
-        The sizes of instance there are.
+        The sizes of its MIG instances.
     models
-        Configurations of each model, by name. A configuration that another one of the same size matches or beats in
-        both throughput and latency is left out.
+        Configurations of each model, by name, without the dominated ones: another of the same size is at least as good
+        in both throughput and latency.
     """
 
     slices: tuple[MigSlice, ...]
     models: Mapping[str, tuple[MigConfiguration, ...]]
 
     def slice_of(self, units: int) -> MigSlice | None:
-        """Return the slice of ``units``, or ``None`` where there is none of that size."""
+        """Return the slice of ``units``, or ``None`` if that size does not exist."""
         return next((one for one in self.slices if one.units == units), None)
 
     def configuration(self, model: str, units: int, batch: int, processes: int) -> MigConfiguration | None:
-        """Return what is known of ``model`` run that way, or ``None``."""
+        """Return the measured configuration of ``model`` with these figures, or ``None``."""
         asked = (units, batch, processes)
         return next((one for one in self.models[model] if (one.units, one.batch, one.processes) == asked), None)
 
@@ -93,16 +93,16 @@ class MigProfile:
         return max(allowed, key=lambda one: (one.throughput_rps, -one.latency_ms, -one.processes), default=None)
 
     def layouts(self) -> tuple[Layout, ...]:
-        """Return the ways to cut a GPU; see ``layouts``."""
+        """Return the layouts of the GPU; see the function ``layouts``."""
         return layouts(self.slices)
 
 
 @lru_cache
 def layouts(slices: tuple[MigSlice, ...]) -> tuple[Layout, ...]:
-    """Return the ways to cut a GPU, as far as they matter to what can run on it.
+    """Return the maximal layouts of a GPU, one per multiset of sizes.
 
-    Where an instance begins changes nothing it does: of the layouts with the same multiset of sizes one stands for all,
-    and multisets that another one contains are left out.
+    The position of an instance does not affect its performance, so one layout represents all with the same multiset of
+    sizes. A multiset that another one contains is left out.
     """
     by_sizes = {tuple(sorted(units for units, _ in placed)): placed for placed in _packings(slices, 0)}
     counts = {sizes: Counter(sizes) for sizes in by_sizes}

@@ -1,4 +1,4 @@
-"""The world as it may really be: an instance whose GPUs do not behave as its performance model says."""
+"""Misspecified performance models: the true instance behind a planner's wrong figures."""
 
 from dataclasses import replace
 
@@ -10,31 +10,31 @@ from instances.instance import Instance
 from instances.performance import performance_model as model_named
 
 MOST_ERROR = 0.9
-"""Largest parameter error: beyond it factors come near 0."""
+"""Largest parameter error; a larger one brings factors close to 0."""
 
 
 def misspecified(
     instance: Instance, performance_model: str | None = None, error: float = 0.0, seed: int = 0
 ) -> Instance:
-    """Return the instance as it really is, where the planner's figures are wrong.
+    """Return the true instance behind the planner's instance.
 
     Parameters
     ----------
     instance
-        As the planner sees it.
+        The planner's instance.
     performance_model
-        The model by which the GPUs really behave; the planner's unless given.
+        The GPUs' true performance model; the planner's unless given.
     error
-        Every figure of a DNN model is off by a factor of its own, uniform in ``[1 - error, 1 + error]``: its times, its
-        power, its L2 and DRAM demands, and how much it suffers from others'.
+        Relative parameter error. Each figure of a DNN model gets its own factor, uniform in ``[1 - error, 1 + error]``:
+        its times, its power, its L2 and DRAM demands, and its sensitivity to others' demands.
     seed
-        Of these factors. The same seed moves the same figures in the same direction, in proportion to ``error``.
+        Seed of these factors. The same seed moves the same figures in the same direction, in proportion to ``error``.
 
     Raises
     ------
     InputError
         If the catalogue has no figures for that performance model, the error is out of range, or the GPUs are cut into
-        MIG instances, of which only measured tables are known.
+        MIG instances, which have measured tables only.
     """
     if performance_model is not None:
         model_named(performance_model, "--truth")
@@ -42,7 +42,10 @@ def misspecified(
         raise InputError("--error", f"{error:g}; expected a fraction from 0 to {MOST_ERROR}")
     changed = performance_model not in (None, instance.performance_model) or error > 0.0
     if changed and instance.partition is Partition.MIG:
-        raise InputError(f"{instance.name}: performance_model", "of MIG instances only the measured table is known")
+        raise InputError(
+            f"{instance.name}: performance_model",
+            "cannot be misspecified for MIG instances: they have a measured table only",
+        )
     pools = tuple(replace(pool, type=_perturbed(pool.type, error, seed)) for pool in instance.gpus)
     return replace(
         instance,
@@ -63,8 +66,8 @@ def _perturbed(gpu: GpuType, error: float, seed: int) -> GpuType:
 def _scaled(model: DnnModel, time: float, power: float, l2: float, dram: float, growth: float) -> DnnModel:
     """Scale a model's times, demands and sensitivity.
 
-    Demands are lines against ``1000 b / time``: a slope also takes the factor of the time, so that a demand changes by
-    its own factor alone.
+    Demands are lines in ``1000 b / time``. Their slope is also multiplied by the time's factor, so that a demand
+    changes by its own factor alone.
     """
     k1, k2, k3, k4, k5 = model.k
     solo, company = model.solo, model.company

@@ -1,4 +1,4 @@
-"""One GPU's content decided exactly: the compiled kernels behind one call, for Python callers."""
+"""Exact feasibility and shares of one GPU's residents: Python interface to the compiled kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from instances.tables import gpu_tables
 from instances.view import View
 
 SPARE_NODE_LIMIT = 200_000
-"""Nodes after which ``spend_spare_shares`` settles for the best found; only many small residents reach it."""
+"""Node limit of ``spend_spare_shares``, after which it returns the incumbent; only many small residents reach it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """A workload on a GPU: its position in the instance, its batch and the rate it is served there."""
+    """A workload on a GPU: its position in the instance, its batch and the rate served there."""
 
     workload: int
     batch: int
@@ -33,11 +33,11 @@ def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False
     Parameters
     ----------
     view
-        The instance from the GPU's type.
+        View of the instance on the GPU's type.
     residents
-        Who shares the GPU.
+        Residents of the GPU.
     spend_spare
-        Also hand out the shares that are left, for the most throughput.
+        Also distribute the spare shares, for the most throughput.
     """
     workload = np.array([r.workload for r in residents], dtype=np.int64)
     batch = np.array([r.batch for r in residents], dtype=np.int64)
@@ -58,7 +58,7 @@ def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False
 
 
 def warm_kernels() -> None:
-    """Call every shared kernel once, so that the first real call does not pay for loading compiled code."""
+    """Call every shared kernel once, so that the first timed call does not load compiled code."""
     tables = gpu_tables(gpu_type("v100"), "igniter")
     model, batch = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
     budget, units = np.full(1, 2.0), np.ones(1, dtype=np.int64)

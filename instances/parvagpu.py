@@ -24,7 +24,7 @@ _MIXES = 6
 
 
 def parvagpu() -> tuple[Instance, ...]:
-    """Return ``parvagpu-1`` to ``parvagpu-6``; a workload is called as its model."""
+    """Return ``parvagpu-1`` to ``parvagpu-6``; each workload's id is its model's name."""
     return tuple(_mix(position) for position in range(_MIXES))
 
 

@@ -1,4 +1,4 @@
-"""A plan: GPUs, the gpulets cut from them, and the slots that workloads occupy."""
+"""A plan: GPUs, the gpulets on them, and the slots of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from enum import StrEnum
 
 
 class PlanClass(StrEnum):
-    """What a plan makes use of, from the narrowest to the widest class."""
+    """Plan classes, from the narrowest to the widest."""
 
     SPATIAL = "spatial"
     SPLIT = "split"
     SPATIO_TEMPORAL = "spatio-temporal"
 
     def contains(self, other: "PlanClass") -> bool:
-        """Whether every plan of class ``other`` is also of this class."""
+        """Return whether every plan of class ``other`` is also of this class."""
         return _WIDTHS[other] <= _WIDTHS[self]
 
 
@@ -59,12 +59,12 @@ class PlacedGpu:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who runs where, with what share and batch.
+    """GPUs, the gpulets on them, and the slots of each.
 
     Attributes
     ----------
     instance
-        Name of the instance it answers.
+        Name of the instance that the plan solves.
     gpus
         The GPUs used.
     """
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def gpus_used(self) -> int:
-        """GPUs that run something."""
+        """Number of GPUs with at least one gpulet."""
         return sum(1 for gpu in self.gpus if gpu.gpulets)
 
 

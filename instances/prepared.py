@@ -1,4 +1,4 @@
-"""An instance whose tables are filled: what the harness does for every scheduler before it starts a clock."""
+"""Preparation of an instance before the clock of a scheduler starts: its tables are filled."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from instances.view import View
 def prepared(instance: Instance) -> Instance:
     """Return ``instance`` with the tables of its GPU types filled under its performance model.
 
-    Filling takes up to half a second, as long as a hundred decisions of a greedy rule. A scheduler whose ``warm``
-    happens to fill the same tables has no advantage then, and one that looks at them for the first time no drawback.
+    Filling takes up to half a second, as long as a hundred decisions of a greedy rule. Without it, a scheduler whose
+    ``warm`` fills the same tables would have an advantage over others.
 
-    GPU types that are in the catalogue become the catalogue's own objects: the cache finds those at once and compares
+    GPU types of the catalogue are replaced by the catalogue's own objects: the cache finds these at once and compares
     others field by field.
     """
     pools = tuple(replace(pool, type=_of_catalogue(pool.type)) for pool in instance.gpus)

@@ -1,4 +1,4 @@
-"""Profile of a model on a GPU type: its times alone, and its slowdown by others."""
+"""Profile of a model on a GPU type: its solo times and its slowdown by others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Line = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class SoloProfile:
-    """A model running alone: GPU times on a grid of batches and shares, and its demands.
+    """Solo profile of a model: GPU times on a grid of batches and shares, and its demands.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class SoloProfile:
     l2, dram
         The same as lines against ``1000 b / gpu_ms``, percent at any share (InSS, Sec. 4.1).
     span
-        Part of the grid that a locally weighted regression looks at from a point.
+        Fraction of the grid that the locally weighted regression uses around a point.
     """
 
     batch: tuple[int, ...]
@@ -46,10 +46,10 @@ class SoloProfile:
         return np.array(self.gpu_ms)
 
     def beyond_ms(self, batch: Floats, share_pct: Floats) -> Floats:
-        """Bound the time at shares below the profiled ones; 0 at the others.
+        """Return a lower bound of the time at shares below the profiled ones; 0 at the others.
 
-        A launch-bound batch takes as long at half the share only as long as the GPU's work is not the bottleneck. It is
-        that where the largest batch, in proportion to its items and to the share, already takes longer.
+        A launch-bound batch takes equally long at half the share, until the GPU's work becomes the bottleneck. The
+        largest batch, scaled to the items and to the share, gives the time of that work.
         """
         least = self.share_pct[0]
         bound = self.gpu_ms[-1][0] * (batch / self.batch[-1]) * (least / share_pct)
@@ -58,13 +58,13 @@ class SoloProfile:
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """How a model suffers beside any other, on the grid of its ``SoloProfile``, and from what the others demand.
+    """Slowdown of a model beside any other, on the grid of its ``SoloProfile``, and by the others' demands.
 
     Attributes
     ----------
     gpu_ms
-        GPU time beside a neighbour that demands nothing, at least that alone and never rising with the share,
-        ``[batch][share]``.
+        GPU time beside a neighbour without L2 and DRAM demand, ``[batch][share]``; at least the solo time, and never
+        rising with the share.
     alpha_l2, alpha_dram
         Growth of the GPU time per percent of the others' L2 and DRAM utilisation.
     """
@@ -102,25 +102,25 @@ def interpolate(
     batch, share_pct
         Broadcastable; batches within the grid.
     scale
-        Of the axes.
+        Scale of the axes.
     """
     rows, columns = scale(np.array(solo.batch, dtype=float)), scale(np.array(solo.share_pct))
     b, s = np.broadcast_arrays(scale(np.asarray(batch, dtype=float)), scale(np.asarray(share_pct, dtype=float)))
     i, along = _segment(rows, b)
     j, across = _segment(columns, s)
-    # Written so that equal values give exactly that value: flat stays flat, whatever the rounding.
+    # This form returns exactly the common value of equal corners, whatever the rounding.
     lower = values[i, j] + across * (values[i, j + 1] - values[i, j])
     upper = values[i + 1, j] + across * (values[i + 1, j + 1] - values[i + 1, j])
     return np.asarray(lower + along * (upper - lower))
 
 
 def _segment(knots: Floats, at: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the segment between knots that each point is on, and how far along it."""
+    """Return the segment between knots that contains each point, and the position within it."""
     left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     return left, (at - knots[left]) / (knots[left + 1] - knots[left])
 
 
 def alone_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
-    """GPU time alone by interpolation, linear in the logarithms of batch, share and time."""
+    """Return the solo GPU time by interpolation, linear in the logarithms of batch, share and time."""
     time_ms = np.exp(interpolate(solo, np.log(solo.times_ms), batch, share_pct))
     return np.maximum(time_ms, solo.beyond_ms(np.asarray(batch, float), np.asarray(share_pct, float)))

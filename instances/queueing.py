@@ -1,4 +1,4 @@
-"""The queue in front of one slot: first come first served, batches, a dispatch timeout."""
+"""Queue of one slot: first come first served, in batches, with a dispatch timeout."""
 
 from functools import lru_cache
 
@@ -16,21 +16,21 @@ P99_TOLERANCE = 1e-6
 def next_batch(
     arrivals_ms: Floats, first: int, known: int, free_ms: float, batch: int, timeout_ms: float
 ) -> tuple[float, int]:
-    """Return when the next batch starts and the first request that is not on board.
+    """Return the start of the next batch and the position of the first request after it.
 
     A batch starts as soon as the server is free and either ``batch`` requests wait or the oldest has waited
-    ``timeout_ms``; it takes everyone who waits then, up to ``batch``.
+    ``timeout_ms``; it takes the requests that wait then, up to ``batch``.
 
     Parameters
     ----------
     arrivals_ms
-        Nondecreasing from ``first`` to ``known``.
+        Arrival times, nondecreasing from ``first`` to ``known``.
     first, known
-        The oldest request waiting, and the end of those to come.
+        Positions of the oldest waiting request and of the end of the known arrivals.
     free_ms
-        When the server has done with the batch before.
+        End of the previous batch.
     batch, timeout_ms
-        Of the slot.
+        Figures of the slot.
     """
     ready_ms = arrivals_ms[first] + timeout_ms
     if first + batch <= known:
@@ -48,17 +48,17 @@ def batch_latencies_ms(
 ) -> None:
     """Serve arrivals in batches on one server and write each request's latency.
 
-    Batches start by the rule of ``next_batch`` and always last ``service_ms``. Nothing is dropped: lateness counts in
-    full.
+    Batches start by the rule of ``next_batch`` and always last ``service_ms``. No request is dropped, so late requests
+    count with their whole latency.
 
     Parameters
     ----------
     arrivals_ms
-        Nondecreasing, shape (requests,).
+        Arrival times, nondecreasing, shape (requests,).
     batch, service_ms, timeout_ms
-        Of the slot.
+        Figures of the slot.
     latencies_ms
-        Written, shape (requests,).
+        Output, shape (requests,).
     """
     free_ms, first = 0.0, 0
     while first < len(arrivals_ms):
@@ -71,13 +71,13 @@ def batch_latencies_ms(
 
 @lru_cache(maxsize=1)
 def _unit_rate_arrivals() -> Floats:
-    """One fixed sample of a Poisson process of rate 1; other rates scale it."""
+    """Return one fixed sample of a Poisson process of rate 1; other rates scale it."""
     gaps = np.random.Generator(np.random.PCG64(P99_SEED)).standard_exponential(P99_REQUESTS)
     return np.cumsum(gaps)
 
 
 def p99_latency_ms(batch: int, service_ms: float, timeout_ms: float, rate_rps: float) -> float:
-    """P99 latency of the fixed Poisson sample at ``rate_rps``, in ms."""
+    """Return the P99 latency of the fixed Poisson sample at ``rate_rps``, in ms."""
     arrivals_ms = _unit_rate_arrivals() * (1000.0 / rate_rps)
     latencies_ms = np.empty_like(arrivals_ms)
     batch_latencies_ms(arrivals_ms, batch, service_ms, timeout_ms, latencies_ms)
@@ -88,17 +88,17 @@ def p99_latency_ms(batch: int, service_ms: float, timeout_ms: float, rate_rps: f
 
 @lru_cache(maxsize=65_536)
 def p99_service_budget_ms(slo_ms: float, rate_rps: float, batch: int) -> float:
-    """Largest full-batch service time whose simulated P99 stays within the SLO, by bisection.
+    """Return the largest full-batch service time whose simulated P99 is within the SLO, by bisection.
 
-    The dispatch timeout is half the SLO. The result is a definition as much as a measurement: a fixed sample of
-    20,000 Poisson arrivals, bisected to a relative 1e-6, so that every method plans by the same number. P99 is not
-    quite monotone in the service time (a batch that has to wait is fuller): within 1 % of the result a longer service
-    may meet the SLO too, and a shorter one miss it.
+    The dispatch timeout is half the SLO. The result is also a definition: a fixed sample of 20,000 Poisson arrivals,
+    bisected to a relative 1e-6, gives every method the same number. P99 is not exactly monotone in the service time,
+    since a batch that waits longer is fuller. Within 1 % of the result a longer service may meet the SLO too, and a
+    shorter one miss it.
 
     Returns
     -------
     float
-        Milliseconds; 0 if no service time is short enough.
+        Milliseconds; 0 if every service time misses the SLO.
     """
     timeout_ms = slo_ms / 2.0
     low, high = 0.0, slo_ms

@@ -1,4 +1,4 @@
-"""One GPU, fixed batches: spend the shares that are left for the most throughput."""
+"""Distribution of the spare shares of one GPU, at fixed batches, for the most throughput."""
 
 import numpy as np
 from numba import njit
@@ -12,7 +12,7 @@ from instances.tables import Tables
 def throughput_rps(
     tables: Tables, model: NDArray[np.int64], batch: NDArray[np.int64], units: NDArray[np.int64]
 ) -> float:
-    """Sum of the residents' throughputs ``b / (t_gpu + exposed)`` on one GPU, in requests per second."""
+    """Return the sum of the residents' throughputs ``b / (t_gpu + exposed)`` on one GPU, in requests per second."""
     count = len(model)
     times_ms = np.empty(count)
     gpu_times_ms(tables, model, batch, units, count, times_ms)
@@ -24,7 +24,7 @@ def throughput_rps(
 
 @njit(cache=True)
 def _least_demand(demand: NDArray[np.float64], units: int) -> float:
-    """Least demand at any share from ``units`` up."""
+    """Return the least demand at any share from ``units`` up."""
     least = demand[units]
     for u in range(units + 1, len(demand)):
         least = min(least, demand[u])
@@ -42,27 +42,28 @@ def spend_spare_shares(
 ) -> tuple[float, bool]:
     """Raise the shares of one GPU's residents to the most total throughput within their budgets.
 
-    Depth-first branch and bound over the residents' shares. A node's bound takes the residents already fixed at their
-    shares, everyone else's demands at the least they can be, and hands the units that are left to the open residents
-    by dynamic programming on those optimistic throughputs, so it never falls below what completes the node.
+    The method is depth-first branch and bound over the residents' shares. A node's bound takes the fixed residents at
+    their shares and the least possible demands of the others. Dynamic programming then distributes the remaining units
+    over the open residents by these optimistic throughputs. The bound never falls below the best completion of the
+    node.
 
     Parameters
     ----------
     tables
-        Of the GPU type.
+        Tables of the GPU type.
     model, batch, budget_ms
-        Of the residents, shape (residents,).
+        Figures of the residents, shape (residents,).
     units
-        Least feasible shares (from ``least_shares``); overwritten with the best found, shape (residents,).
+        Least feasible shares (from ``least_shares``); overwritten with the best shares found, shape (residents,).
     node_limit
-        Nodes to visit at most.
+        Largest number of nodes to visit.
 
     Returns
     -------
     throughput_rps : float
-        At the shares found.
+        Throughput at the shares found.
     proven : bool
-        Whether no shares at or above the least ones do better.
+        Whether the result is proven optimal among shares at or above the least ones.
     """
     count = len(model)
     spare = tables.share_units - units.sum()
@@ -139,7 +140,7 @@ def spend_spare_shares(
             time_ms = gpu_time_ms(
                 tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
             )
-            # The margin keeps rounding of differently ordered sums from cutting off a tie.
+            # The margin absorbs rounding: sums in another order must not cut off a tie.
             if time_ms > budget_ms[i] * (1.0 + 1e-12):
                 bound = -np.inf
                 break

@@ -1,4 +1,4 @@
-"""A GPU type under a performance model as dense arrays: what kernels, judge and schedulers compute with."""
+"""A GPU type under a performance model as dense arrays, the data of kernels, judge and schedulers."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,19 +15,19 @@ from instances.performance import performance_model
 class Tables(NamedTuple):
     """Every model on one GPU type at every batch and share.
 
-    Arrays are indexed ``[model, batch, share_units]`` as far as they go; index 0 of batch and share is unused (infinite
-    time, no demand), so that indices are the numbers themselves.
+    Arrays are indexed by ``[model, batch, share_units]`` or a prefix of it. Batch and share start at 1: index 0 is
+    unused (infinite time, no demand).
 
     Attributes
     ----------
     active_ms, l2_pct, dram_pct, power_w
-        What a workload running alone takes, shape (models, max batch + 1, share units + 1).
+        Demands of a workload alone, shape (models, max batch + 1, share units + 1).
     company
-        Factor on the active time beside others, before their demands are added; the same shape.
+        Co-location factor on the active time, before the others' demands are added; the same shape.
     transfer_ms
         Upload plus feedback ``x``, shape (models, max batch + 1).
     exposed_ms
-        The part of ``x`` that no execution hides: throughput is ``b / (t_gpu + exposed)``.
+        The part of ``x`` that does not overlap with an execution: throughput is ``b / (t_gpu + exposed)``.
     memory_mib
         Resident memory, shape (models, max batch + 1).
     scheduling_ms, kernels, alpha_l2, alpha_dram
@@ -46,11 +46,11 @@ class Tables(NamedTuple):
     alpha_sch, beta_sch, idle_power_w, max_power_w, throttle_per_w
         Contention on the GPU.
     pairwise
-        Whether the growth is at least 0 for each pair of residents; the sums are then exact for two residents.
+        Whether the growth is clipped at 0 for each pair of residents; the sums are then exact for two residents.
     falling
-        Whether no time in company rises with the share.
+        Whether no co-located time rises with the share.
     most_residents
-        Residents that a scheduler may put on one GPU: two if ``pairwise``, otherwise as many as there are units.
+        Largest number of residents on one GPU: two if ``pairwise``, otherwise the number of units.
     """
 
     active_ms: Floats
@@ -89,7 +89,7 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
     Raises
     ------
     InputError
-        If the catalogue lacks what the performance model needs of one of them.
+        If the catalogue lacks figures that the performance model needs.
     """
     models = list(gpu.models.values())
     share_pct = gpu.share_pct(1) * np.arange(1, gpu.share_units + 1, dtype=np.float64)
@@ -101,12 +101,12 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
 def configuration_tables(gpu: GpuType, model_name: str, configurations: Sequence[Configuration]) -> Tables:
     """Tabulate configurations one by one: row i at batch index 1 and share index 1 is configuration i.
 
-    The kernels then compute with batches and percents that are no whole units of the GPU.
+    The kernels then also compute with shares that are not whole units of the GPU.
 
     Raises
     ------
     InputError
-        If the catalogue lacks a model, or what the performance model needs of it.
+        If the catalogue lacks a model, or figures of it that the performance model needs.
     """
     models = [gpu.model(configuration.model) for configuration in configurations]
     batches = [np.array([float(configuration.batch)]) for configuration in configurations]

@@ -1,4 +1,4 @@
-"""An instance seen from one GPU type: the arrays that kernels and schedulers work on."""
+"""View of an instance on one GPU type: the arrays that kernels and schedulers use."""
 
 from dataclasses import dataclass
 
@@ -19,13 +19,13 @@ class View:
     Attributes
     ----------
     instance, gpu
-        What is seen, and from where.
+        The instance and the GPU type.
     tables
-        Of the GPU type under the instance's performance model.
+        Tables of the GPU type under the instance's performance model.
     model
         Row of each workload's model in ``tables``, shape (workloads,).
     slo_ms, rate_rps
-        Of each workload, shape (workloads,).
+        SLO and rate of each workload, shape (workloads,).
     """
 
     instance: Instance
@@ -37,7 +37,7 @@ class View:
 
     @classmethod
     def of(cls, instance: Instance, gpu: GpuType) -> "View":
-        """Look at ``instance`` from ``gpu``, a type that has figures for all its models."""
+        """Build the view of ``instance`` on ``gpu``, a type with figures for all its models."""
         rows = {name: row for row, name in enumerate(gpu.models)}
         return cls(
             instance,
@@ -56,9 +56,9 @@ class View:
         workload
             Positions in the instance.
         batch
-            Batch sizes, 1 to the largest the tables have; a batch the model does not support has budget -inf.
+            Batch sizes, 1 to the largest of the tables. The budget of a batch that the model does not support is -inf.
         rate_rps
-            Rate served, the workload's own unless given.
+            Rate served; the workload's own by default.
         """
         w = np.asarray(workload)
         model, b = self.model[w], np.asarray(batch)

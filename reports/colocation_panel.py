@@ -1,4 +1,4 @@
-"""Panels of predicted and, where they were measured, observed latencies of co-located models."""
+"""Panels of predicted latencies of co-located models, with measured ones where available."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,15 +34,15 @@ def draw_both(
     Parameters
     ----------
     name
-        Of the figure, and of its files.
+        Name of the figure and of its files.
     models
-        Each beside the other.
+        The two models, each beside the other.
     settings
-        Batch and share in percent of the model whose panel it is, and of the other; by label.
+        Batch and share in percent of the panel's model and of the other, by label.
     xlabel
-        What the settings differ in.
+        Quantity in which the settings differ.
     folder
-        Where the files go.
+        Folder of the files.
     """
     samples, notes = measured_pairs("v100"), missing_note("v100")
     with page(FULL_WIDTH_IN, _HEIGHT_IN + note_height_in(notes)) as sheet:
@@ -58,16 +58,16 @@ def draw_both(
 def draw_colocated(
     ax: "Axes", groups: Sequence[Sequence[Configuration]], labels: Sequence[str], samples: Sequence[PairSample]
 ) -> dict[str, float]:
-    """Draw latencies of the first of every group; return the largest relative error of each model, where measured.
+    """Draw latencies of each group's first configuration; return the largest relative error per model, if measured.
 
     Parameters
     ----------
     ax
-        Where.
+        Axes to draw on.
     groups
-        Who is on one V100 together, a bar each.
+        Configurations on one V100 together; one bar per group.
     labels
-        Of the groups.
+        Labels of the groups.
     samples
         Measured pairs; those of the groups are drawn.
     """

@@ -1,4 +1,4 @@
-"""Two sets of runs, pair by pair: what is better in the second, what is worse, and whether that is more than chance."""
+"""Paired comparison of two sets of runs, with significance tests."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -16,14 +16,14 @@ from reports.statistics.holm import holm
 from reports.statistics.wilcoxon import signed_ranks
 
 TOLERANCE = 1e-6
-"""Relative differences of values, and differences of gaps, up to this are rounding."""
+"""Relative differences of values, and differences of gaps, up to this are rounding errors."""
 
 TIME_TOLERANCE, TIME_TOLERANCE_S = 0.1, 0.01
-"""Decisions whose times differ by less than either of these are equally fast: a busy machine makes as much."""
+"""Decision times count as equal if they differ by less than either of these, the noise of a busy machine."""
 
 
 class Measure(StrEnum):
-    """What is compared."""
+    """Compared quantity."""
 
     VALUE = "value"
     GAP = "gap"
@@ -31,7 +31,7 @@ class Measure(StrEnum):
 
 
 class PairVerdict(StrEnum):
-    """Of the second run against the first, or of all its pairs together."""
+    """Verdict of the second run against the first, or of all pairs together."""
 
     BETTER = "better"
     EQUAL = "equal"
@@ -40,10 +40,10 @@ class PairVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two runs on one instance with one seed, tried alike, with their gaps to the best certified bound.
+    """Two runs on one instance with one seed under equal conditions, with their gaps to the best certified bound.
 
-    ``name`` is what to call their scheduler: that of the second, with its parameters where these tell runs apart. An
-    unsolved run, one without a feasible plan, is worse than any that has one: by 100 %.
+    ``name`` is the name of their scheduler: that of the second, with the parameters that distinguish runs. A run
+    without a feasible plan is worse by 100 % than any run with one.
     """
 
     a: "Row"
@@ -54,14 +54,14 @@ class Pair:
 
     @property
     def lost(self) -> bool:
-        """Whether only the first has a feasible plan."""
+        """Whether only the first run has a feasible plan."""
         return achieved(self.a) is not None and achieved(self.b) is None
 
     def change(self, measure: Measure) -> float | None:
-        """Return by how much the second is worse; negative where it is better, ``None`` where it cannot be said.
+        """Return how much worse the second run is; negative if it is better, ``None`` if it cannot be compared.
 
-        Of values it is ``(b - a) / max(|a|, |b|)``, turned over for what is maximised; of gaps ``b - a``; of decision
-        times as of values, among runs that both found a feasible plan.
+        For values it is ``(b - a) / max(|a|, |b|)``, with the sign changed for maximised objectives; for gaps ``b -
+        a``. For decision times it is the formula of values, if both runs found a feasible plan.
         """
         value_a, value_b = achieved(self.a), achieved(self.b)
         if value_a is None or value_b is None:
@@ -77,7 +77,7 @@ class Pair:
                 return _time_change(self.a.decision_s, self.b.decision_s)
 
     def verdict(self, measure: Measure) -> PairVerdict | None:
-        """Return what became of a measure, ``None`` where it cannot be said."""
+        """Return the verdict on a measure, ``None`` if it cannot be compared."""
         change = self.change(measure)
         return None if change is None else _verdict(change)
 
@@ -89,15 +89,15 @@ class Comparison:
     Attributes
     ----------
     scheduler
-        What the one of both sides is called; ``None`` where two schedulers are compared.
+        Name of the scheduler on both sides; ``None`` if two schedulers are compared.
     measure
-        What is compared.
+        Compared quantity.
     better, equal, worse
-        Instances on which the second is so, by the mean over its seeds.
+        Numbers of instances on which the second is better, equal or worse, by the mean over its seeds.
     mean_change, interval
         Mean of ``Pair.change`` over the instances and its 95 % bootstrap interval, ``None`` for fewer than two.
     p, p_holm
-        Of Wilcoxon's signed-rank test over the instances, alone and corrected for all tests of the comparison.
+        p value of Wilcoxon's signed-rank test over the instances, alone and corrected for all tests of the comparison.
     verdict
         ``better`` or ``worse`` where ``p_holm`` is significant, otherwise ``None``.
     """
@@ -117,20 +117,20 @@ class Comparison:
 def pair_runs(
     a: "Sequence[Row]", b: "Sequence[Row]", gaps_a: Mapping[str, Gap], gaps_b: Mapping[str, Gap], across: bool = False
 ) -> list[Pair]:
-    """Return the runs of both sides that can be compared, in the order of the first.
+    """Return the comparable pairs of runs, in the order of the first side.
 
-    Partners have the same instance, seed, source, headroom and truth. Where a side has several such runs, with other
-    parameters or limits, those partners are taken that agree in these as well; of equal runs the latest counts. Runs
-    without a partner, and skipped ones, are left out.
+    Partners have the same instance, seed, source, headroom and truth. If a side has several such runs, with other
+    parameters or limits, partners agree in these as well; of equal runs the latest counts. Skipped runs and runs
+    without a partner are left out.
 
     Parameters
     ----------
     a, b
         Rows, oldest first.
     gaps_a, gaps_b
-        By key.
+        Gaps by run key.
     across
-        Whether two schedulers are compared; otherwise partners have the same one.
+        Whether two schedulers are compared; otherwise partners have the same scheduler.
     """
     left, right = _by_place(a, across), _by_place(b, across)
     names = labels([*a, *b])
@@ -150,7 +150,8 @@ def pair_runs(
 def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Comparison]:
     """Test every measure of every scheduler; the p values are corrected for all of these tests together.
 
-    Pairs of one instance, seeds above all, count as one: their mean. Where no pair can be compared there is no test.
+    Pairs of one instance, such as its seeds, count as one: their mean. A measure without comparable pairs is not
+    tested.
     """
     groups: dict[tuple[str | None, Measure], dict[str, list[float]]] = {}
     for pair in pairs:
@@ -184,7 +185,7 @@ def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Com
 
 
 def _by_place(rows: "Iterable[Row]", across: bool) -> "dict[Hashable, dict[Hashable, Row]]":
-    """Return the latest run of every variant by what partners must agree in."""
+    """Return the latest run of every variant, by the fields in which partners must agree."""
     found: dict[Hashable, dict[Hashable, Row]] = {}
     for row in rows:
         if row.termination != "skipped":

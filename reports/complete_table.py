@@ -1,4 +1,4 @@
-"""Many schedulers on many instances: the runs that statistics over all of them are taken from."""
+"""Complete tables of schedulers and instances: the runs behind statistics over all of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,22 +22,22 @@ NEEDS = (
     replace(_ENDING, schedulers=("cpsat",), time_limit_s=_GENEROUS_S, work_limit=2),
     replace(_ENDING, schedulers=("colgen",), time_limit_s=_GENEROUS_S, work_limit=2_000_000),
 )
-"""Of all figures of contests: schedulers that end by themselves, and others with as much work as takes ten seconds."""
+"""Needs of all figures over complete tables: schedulers that end by themselves, and others with ten seconds' work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """A table without holes: every contestant ran on every instance.
+    """A complete table: every contestant ran on every instance.
 
     Attributes
     ----------
     runs
-        By contestant and instance fingerprint, in the order of the needs and of the suites: one per seed.
+        Runs by contestant and instance fingerprint, in the order of the needs and of the suites: one per seed.
     best
-        The best value known of each instance, by fingerprint; ``None`` where nobody has a feasible plan. Runs that are
-        left out below count here.
+        The best known value of each instance, by fingerprint; ``None`` without a feasible plan. Runs outside the table
+        count here, too.
     notes
-        What is left out.
+        Notes on the runs that are left out.
     """
 
     runs: "Mapping[str, Mapping[str, Sequence[Row]]]"
@@ -46,16 +46,17 @@ class Contest:
 
 
 def contest(figure: str, rows: "Sequence[Row]") -> Contest:
-    """Return the largest table without holes that rows of the contest's instances give.
+    """Return the largest complete table of the rows on the contest's instances.
 
-    Of each run the latest counts. Runs of one scheduler with several parameters are several contestants. A run that was
-    skipped, because the scheduler does not solve such instances, is a hole; one that failed is a result, the worst.
-    Contestants are taken from the one on most instances down, as long as contestants times instances grows.
+    Of equal runs the latest counts. Runs of one scheduler with several parameters are several contestants. A skipped
+    run, whose scheduler does not solve such instances, is a hole; a failed run is a result, the worst one. Contestants
+    are added in descending order of their instances, as long as contestants times instances grows.
 
     Raises
     ------
     NothingToDrawError
-        If there is no run, and says what to run; or none with a feasible plan. ``figure`` is its name, for the error.
+        If there is no run (the error names the command), or none with a feasible plan. ``figure`` is the name in the
+        error.
     """
     known = {instance.fingerprint: name for name, instance in instances_of(NEEDS).items()}
     own = [
@@ -92,14 +93,14 @@ def contest(figure: str, rows: "Sequence[Row]") -> Contest:
 
 
 def place(contestant: str) -> int:
-    """Return the place of a contestant's scheduler among those of the needs; others come last."""
+    """Return the position of a contestant's scheduler in the needs; others come last."""
     schedulers = [scheduler for need in NEEDS for scheduler in need.schedulers]
     name = contestant.partition("[")[0]
     return schedulers.index(name) if name in schedulers else len(schedulers)
 
 
 def failures(found: Contest) -> list[str]:
-    """Return small print on runs without a feasible plan, which count as the worst."""
+    """Return notes on runs without a feasible plan, which count as the worst."""
     counts = {
         name: sum(achieved(row) is None for rows in by_instance.values() for row in rows)
         for name, by_instance in found.runs.items()
@@ -109,8 +110,8 @@ def failures(found: Contest) -> list[str]:
 
 
 def too_few(figure: str, contestants: int, instances: int) -> NothingToDrawError:
-    """Return the error of a figure that cannot be drawn from a table of this size."""
+    """Return the error for a table that is too small."""
     return NothingToDrawError(
         figure,
-        f"{contestants} schedulers on {instances} instances; two of each are the least: `{NEEDS[0].command}`",
+        f"{contestants} schedulers on {instances} instances; at least two of each are needed: `{NEEDS[0].command}`",
     )

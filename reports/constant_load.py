@@ -9,7 +9,7 @@ from instances.misspecification import misspecified
 from instances.suites import suite
 
 _WEIGHT = 1.0
-"""Of the last period: the rates do not change."""
+"""Length of the last period; the rates are constant."""
 
 
 def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.0) -> "OnlineRun":
@@ -18,16 +18,14 @@ def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.
     Parameters
     ----------
     scheduler
-        Makes the first plan.
+        Scheduler of the first plan.
     policy
         As in ``bench online``.
     pace
-        When it looks.
+        Times at which the policy acts.
     error
-        Every figure of the GPUs is really off by up to this fraction, by seed 0.
+        Largest relative error of every figure of the GPUs, with seed 0.
     """
-    # Numba's kernels take half a second to import: only drawing pays for it.
-
     (instance,) = suite("igniter-12").build()
     planner = Planner(scheduler, instance)
     requests = {

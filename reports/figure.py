@@ -1,4 +1,4 @@
-"""Figures: what one shows, which runs it needs and how it is drawn; and why others are not drawn."""
+"""Figures and their needs: contents, required runs and drawing; and the reasons of figures that are not drawn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ from bench.ledger.row import Row
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Runs that a figure draws: every instance with every scheduler and seed, all tried alike.
+    """Runs that a figure draws: every instance with every scheduler and seed, under equal conditions.
 
     Attributes
     ----------
     instances
         Suites and instances by name, separated by commas.
     schedulers
-        By name, in the order in which the figure shows them.
+        Names of the schedulers, in the order of the figure.
     seeds
-        Of the runs.
+        Seeds of the runs.
     quick
-        Fewer or smaller instances for a first look, named likewise; ``None`` where the figure is quick as it is.
+        Fewer or smaller instances for a first look; ``None`` if the figure is quick anyway.
     parameters
-        Of the schedulers, as on the command line: ``name.parameter=value``.
+        Parameters of the schedulers, as on the command line: ``name.parameter=value``.
     trial
-        How the plans are tried: headroom, arrivals and so on.
+        Conditions of the evaluation: headroom, arrivals and so on.
     climb
-        Whether the rates grow until they are too high, each of the runs at its own: see ``bench.max_rate``. The trial
-        is then at most one of headroom and arrivals.
+        Whether each run is repeated at growing rates until they are too high: see ``bench.max_rate``. ``trial`` then
+        has headroom or arrivals at most.
     time_limit_s
-        Of each run, where it matters; ``None`` for whatever limit the runs are made with.
+        Time limit of each run, if it matters; ``None`` for any limit.
     work_limit
-        Of each run, in the unit of its scheduler, where a time limit would decide what comes out.
+        Work limit of each run, in the unit of its scheduler, where a time limit would affect the result.
     """
 
     instances: str
@@ -47,7 +47,7 @@ class Need:
 
     @property
     def command(self) -> str:
-        """The command that makes these runs."""
+        """Command that makes these runs."""
         command, seeds = ("max-rate", "--seed") if self.climb else ("run", "--seeds")
         limit = "" if self.time_limit_s is None else f" --time-limit {self.time_limit_s:g}"
         limit += "" if self.work_limit is None else f" --work-limit {self.work_limit}"
@@ -59,16 +59,16 @@ class Need:
 
 
 class NothingToDrawError(Exception):
-    """A figure cannot be drawn, for want of runs, of measurements or altogether; says why in one line.
+    """Error for a figure that cannot be drawn: missing runs, missing measurements, or no support at all.
 
-    It is no ``InputError``: the command line is right, but what it names fails (exit code 1, not 2).
+    It is not an ``InputError``: the command line is right, but the named figure fails (exit code 1, not 2).
 
     Parameters
     ----------
     figure
-        Its name.
+        Name of the figure.
     problem
-        Why, and what would help where anything does.
+        The reason in one line, and the remedy if there is one.
     """
 
     def __init__(self, figure: str, problem: str) -> None:
@@ -84,7 +84,7 @@ class NotDrawn:
     name, title, paper
         As of a ``Figure``.
     reason
-        Why not, in one sentence.
+        The reason, in one sentence.
     """
 
     name: str
@@ -100,22 +100,22 @@ class Figure:
     Attributes
     ----------
     name
-        As in ``bench figures NAME``; also of its files.
+        Name in ``bench figures NAME``, and of its files.
     title
-        One line.
+        Title of one line.
     paper
         The figure that it reproduces.
     shows
-        What the paper's figure shows.
+        The paper's result.
     look_for
-        What to look for in ours.
+        How to read this figure.
     cost
-        What making its runs takes.
+        Number and duration of its runs.
     needs
         Its runs.
     draw
-        Draws the rows of its runs into a folder and returns the files. Runs that failed are named on the figure. Raises
-        ``NothingToDrawError`` when the rows and the measurements at hand give it nothing to draw.
+        Draws the rows of its runs into a folder and returns the files. Failed runs are named on the figure. Raises
+        ``NothingToDrawError`` if neither the rows nor the available measurements give it anything to draw.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Canvas of the figures: a page in our style without a window; the same rows give the same files."""
+"""Pages of the figures in one style, without a window; the same rows give the same files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from instances.errors import InputError
 from reports.palette import QUIET
 
-if TYPE_CHECKING:  # Matplotlib takes a second to import: only drawing pays for it
+if TYPE_CHECKING:  # Matplotlib takes a second to import: import it only for drawing
     from matplotlib.artist import Artist
     from matplotlib.figure import Figure as Page
 
@@ -23,7 +23,7 @@ STYLE = Path(__file__).with_name("style.mplstyle")
 
 _NOTE_PT = 6.0
 
-# Dates and versions would make every run of the same rows another file.
+# Dates and versions would change the file although the rows are the same.
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": "gpushare-bench"},
     "svg": {"Date": None, "Creator": "gpushare-bench"},
@@ -33,7 +33,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def page(width_in: float, height_in: float) -> "Iterator[Page]":
-    """Lend an empty page of the given size in inches, in our style whatever the user's own settings are.
+    """Yield an empty page of the given size in inches, in this style, independent of the user's own settings.
 
     It belongs to no window and no global state. Draw and save it inside the ``with`` block.
     """
@@ -48,12 +48,12 @@ def page(width_in: float, height_in: float) -> "Iterator[Page]":
 
 
 def note_height_in(lines: Sequence[str], width_in: float = FULL_WIDTH_IN) -> float:
-    """Return the height that ``write_note`` will take."""
+    """Return the height of the text of ``write_note``."""
     return len(_wrapped(lines, width_in)) * _NOTE_PT * 1.3 / 72.0
 
 
 def write_note(sheet: "Page", lines: Sequence[str]) -> None:
-    """Write small print below everything on the page; without lines, nothing."""
+    """Write notes at the bottom of the page; without lines, do nothing."""
     if lines:
         text = "\n".join(_wrapped(lines, sheet.get_figwidth()))
         sheet.supxlabel(text, x=0.01, ha="left", fontsize=_NOTE_PT, color=QUIET)
@@ -79,7 +79,7 @@ def stroke(label: str, **line: Any) -> "Artist":
 
 
 def save(sheet: "Page", name: str, folder: Path, suffixes: Sequence[str] = tuple(_METADATA)) -> list[Path]:
-    """Write the page as ``<name>.pdf``, ``.svg`` and ``.png`` into ``folder``, which is made if need be.
+    """Write the page as ``<name>.pdf``, ``.svg`` and ``.png`` into ``folder``; create the folder if needed.
 
     Only the formats in ``suffixes`` are written.
 
@@ -90,7 +90,7 @@ def save(sheet: "Page", name: str, folder: Path, suffixes: Sequence[str] = tuple
     """
     files = [folder / f"{name}.{suffix}" for suffix in suffixes]
     sheet.draw_without_rendering()
-    sheet.set_layout_engine("none")  # laid out once, alike in every format
+    sheet.set_layout_engine("none")  # one layout for all formats
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:

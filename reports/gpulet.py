@@ -13,9 +13,9 @@ Variant = Literal["arxiv", "atc22"]
 def elastic(
     instances: str, variant: Variant, *, interference: bool, second_pass: bool = False, quick: str | None = None
 ) -> Need:
-    """Return runs of elastic partitioning as one of the papers prints it, aware of interference or blind to it.
+    """Return runs of elastic partitioning as printed in one of the papers, with or without interference.
 
-    ``second_pass`` is what the papers do not have.
+    The papers do not have ``second_pass``.
     """
     told = (
         f"{ELASTIC}.variant={variant}",
@@ -26,9 +26,9 @@ def elastic(
 
 
 def ideal(instances: str, *, quick: str | None = None) -> Need:
-    """Return runs of the ideal scheduler, which tries every partition and is aware of interference.
+    """Return runs of the ideal scheduler, which enumerates all partitions and takes interference into account.
 
-    The gpulets that it tries are counted; the time limit is one that it does not reach.
+    The scheduler counts the gpulets that it tries. The time limit is too large to be reached.
     """
     parameters = ("ideal.interference=true",)
     return Need(instances, ("ideal",), quick=quick, parameters=parameters, time_limit_s=_GENEROUS_S)

@@ -1,4 +1,4 @@
-"""The schedulers in InSS's figures of decision time, throughput and GPU usage, as we have them."""
+"""Schedulers of InSS's figures of decision time, throughput and GPU usage, as implemented here."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,25 +6,25 @@ from dataclasses import replace
 from reports.figure import Need
 
 TRAININGS = range(5)
-"""Seeds that InSS's agent was trained with for the policies that come with the project."""
+"""Training seeds of the shipped policies of InSS's agent."""
 
 Compared = Mapping[str, tuple[Need, ...]]
-"""By label the runs that its bar or line is the mean of: of the agent one for each training, otherwise a single one."""
+"""Needs by label; a bar or line is their mean: for the agent one need per training, otherwise a single one."""
 
 _ELASTIC = "elastic-partitioning"
 _GENEROUS_S = 120.0
 
 
 def agent(runs: Need) -> Compared:
-    """Return InSS's own agent on the instances of ``runs``, whose schedulers and parameters do not matter."""
+    """Return the needs of InSS's own agent on the instances of ``runs``; the schedulers and parameters are ignored."""
     trained = (f"ts.training={training}" for training in TRAININGS)
     return {"ts": tuple(replace(runs, schedulers=("ts",), parameters=(one,)) for one in trained)}
 
 
 def baselines(runs: Need) -> Compared:
-    """Return InSS's three baselines likewise.
+    """Return the needs of InSS's three baselines on the instances of ``runs``.
 
-    iGniter leaves free what its rule leaves free, as the paper's does.
+    iGniter runs with ``spend_spare=false``, as in the paper.
     """
     printed, sparing = (
         (f"{_ELASTIC}.interference=true", f"{_ELASTIC}.second_pass=false"),
@@ -38,12 +38,12 @@ def baselines(runs: Need) -> Compared:
 
 
 def compared(instances: str) -> Compared:
-    """Return all of them on ``instances``, and local search."""
+    """Return the needs of all of them, and of local search, on ``instances``."""
     searched = Need(instances, ("local-search",))
     in_peace = replace(searched, time_limit_s=_GENEROUS_S)  # its rounds end it
     return {**agent(searched), **baselines(searched), "local-search": (in_peace,)}
 
 
 def needs_of(everyone: Compared) -> tuple[Need, ...]:
-    """Return their runs."""
+    """Return all needs in one tuple."""
     return tuple(need for needs in everyone.values() for need in needs)

@@ -1,4 +1,4 @@
-"""Panels of InSS's Tables 3 and 4: observed, predicted by the paper, and predicted here, a panel for each row."""
+"""Panels of InSS's Tables 3 and 4, one per row: observed, predicted by the paper, and predicted here."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HEIGHT_IN = 2.3
-_NOTES = ["Hollow: pinned when the catalogue entry a100-inss was calibrated, no evidence. Filled: held out."]
+_NOTES = ["Hollow: pinned by the calibration of the catalogue entry a100-inss. Filled: held out."]
 
 
 def draw_points(
@@ -24,13 +24,13 @@ def draw_points(
     Parameters
     ----------
     name
-        Of the files.
+        Name of the files.
     points
-        Of the table.
+        Points of the table.
     axis, place
-        What is on the horizontal axis, and where a point is on it.
+        Label of the horizontal axis, and the position of a point on it.
     folder
-        Where the files go.
+        Folder of the files.
     """
     errors = relative_errors(gpu_type("a100-inss"), points)
     rows = list(dict.fromkeys(point.row for point in points))

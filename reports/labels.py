@@ -1,4 +1,4 @@
-"""Labels inside boxes: as large as they fit, shorter where they do not."""
+"""Labels inside boxes, shortened to fit."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class Wording:
 
 
 def fit_labels(sheet: "Page", labels: "Iterable[tuple[Text, Rectangle, Sequence[Wording]]]") -> None:
-    """Write each label in the first of its wordings that fits into its box, or leave it empty.
+    """Write each label in its first wording that fits into its box, or leave it empty.
 
-    Call it when everything else is on the page: what is added later moves the boxes.
+    Call it last: later additions to the page move the boxes.
     """
     sheet.draw_without_rendering()  # lays the page out
     for text, box, wordings in labels:

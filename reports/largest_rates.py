@@ -1,4 +1,4 @@
-"""Outcome of the requests at the largest rates that schedulers plan for."""
+"""Outcome of the requests at the largest planned rates."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,18 +25,18 @@ _MOST_PCT = 100.0
 def draw_late_at_largest_rates(
     figure: Figure, needs: Mapping[str, Need], names: Mapping[str, str], rows: "Sequence[Row]", folder: Path
 ) -> list[Path]:
-    """Draw the requests not in time at the largest rate of each instance that any of ``needs`` plans for.
+    """Draw the requests not in time at each instance's largest rate with a plan by any of ``needs``.
 
-    Who plans for less is marked N, as not schedulable.
+    Schedulers without a plan for that rate are marked N, not schedulable.
 
     Parameters
     ----------
     figure
-        Whose files are written.
+        Figure whose files are written.
     needs
-        By label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
+        Needs by label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
     names
-        What each instance is called on the axis, in that order.
+        Label of each instance on the axis, in order.
     rows, folder
         See ``Figure.draw``.
     """

@@ -1,4 +1,4 @@
-"""Largest rates under each scheduler: served in time, and planned."""
+"""Largest rates of each scheduler: served in time, and planned."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,25 +18,25 @@ _GROUP_WIDTH = 0.8
 
 
 def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
-    """Return the needs of ``draw_max_rates``: the largest rate that is planned for, and the climb, of each label."""
+    """Return the needs of ``draw_max_rates``: per label the largest planned rate, and the climb."""
     return (*needs.values(), *(replace(need, climb=True) for need in needs.values()))
 
 
 def draw_max_rates(
     figure: Figure, needs: Mapping[str, Need], names: Mapping[str, str], rows: "Sequence[Row]", folder: Path
 ) -> list[Path]:
-    """Draw a group of bars per instance: the rates at which a climb ended, and a mark at the most that is planned for.
+    """Draw a group of bars per instance: the rates at which a climb ended, and a mark at the largest planned rate.
 
-    A mark is filled where the simulation of that plan has at most one request in a hundred not in time.
+    A mark is filled if the simulation of that plan has at most one request in a hundred not in time.
 
     Parameters
     ----------
     figure
-        Whose files are written; its needs are ``with_climbs(needs)``.
+        Figure whose files are written; its needs are ``with_climbs(needs)``.
     needs
-        By label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
+        Needs by label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
     names
-        What each instance is called on the axis, in that order.
+        Label of each instance on the axis, in order.
     rows, folder
         See ``Figure.draw``.
     """
@@ -88,7 +88,7 @@ def draw_max_rates(
             for label, need in needs.items()
         ]
         mark = {"color": "black", "marker": "D", "linestyle": ""}
-        handles.append(stroke("most it plans for, served in time", **mark))
+        handles.append(stroke("largest planned, served in time", **mark))
         handles.append(stroke("not in time", markerfacecolor="white", **mark))
         sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         write_note(sheet, notes)
@@ -96,7 +96,7 @@ def draw_max_rates(
 
 
 def _blind(need: Need) -> bool:
-    """Whether it is a scheduler that looks away from interference, which it does not always."""
+    """Return whether the need turns off a scheduler's interference model, which it has by default."""
     return any(parameter.endswith(".interference=false") for parameter in need.parameters)
 
 

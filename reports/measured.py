@@ -1,4 +1,4 @@
-"""Published measurements for figures of performance models: read where ``GPUSHARE_MEASUREMENTS`` says, if anywhere."""
+"""Published measurements for figures of performance models, from the folder in ``GPUSHARE_MEASUREMENTS``."""
 
 import json
 import os
@@ -17,30 +17,30 @@ FOLDERS: Mapping[str, str] = {"v100": "v100-igniter", "a100": "a100-gpulet"}
 
 
 def measured_pairs(gpu: str) -> list[PairSample]:
-    """Return the measured pairs of a GPU type; none where they are not at hand.
+    """Return the measured pairs of a GPU type; none if they are not available.
 
     Raises
     ------
     InputError
-        If the file is there but wrong.
+        If the file exists but is wrong.
     """
     file = _file(gpu, "pairs.csv")
     return read_pairs(file) if file is not None else []
 
 
 def measured_solo(gpu: str) -> list[SoloSample]:
-    """Return the measurements of models alone on a GPU type likewise."""
+    """Return the solo measurements of a GPU type; none if they are not available."""
     file = _file(gpu, "solo.csv")
     return read_solo(file) if file is not None else []
 
 
 def light_profile() -> dict[str, Any]:
-    """Return iGniter's light profile of the V100 as it is published; empty where it is not at hand.
+    """Return iGniter's published light profile of the V100; empty if it is not available.
 
     Raises
     ------
     InputError
-        If the file is there but is no JSON.
+        If the file exists but is not valid JSON.
     """
     file = _file("v100", "profile.json")
     if file is None:
@@ -48,24 +48,24 @@ def light_profile() -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(str(file), f"is no JSON: {error}") from None
+        raise InputError(str(file), f"is not valid JSON: {error}") from None
     return found
 
 
 def _file(gpu: str, name: str) -> Path | None:
-    """Return a file of published measurements, or ``None`` where it is not at hand."""
+    """Return a file of published measurements, or ``None`` if it is not available."""
     root = os.environ.get(VARIABLE)
     file = Path(root) / FOLDERS[gpu] / name if root else None
     return file if file is not None and file.is_file() else None
 
 
 def missing_note(*gpus: str) -> list[str]:
-    """Return small print that names the GPU types whose measurements are not at hand."""
+    """Return a note that names the GPU types without available measurements."""
     absent = [gpu for gpu in gpus if _file(gpu, "pairs.csv") is None]
     return [f"Measurements not drawn: {', '.join(absent)} ({VARIABLE} names no folder with them)."] if absent else []
 
 
 def nothing_measured(figure: str, gpus: Sequence[str]) -> NothingToDrawError:
-    """Return the error of a figure that draws nothing but measurements, none of which is at hand."""
+    """Return the error of a figure of measurements alone, none of which is available."""
     folders = " or ".join(f"{FOLDERS[gpu]}/pairs.csv" for gpu in gpus)
-    return NothingToDrawError(figure, f"no measurements to draw; {VARIABLE} names no folder with {folders}")
+    return NothingToDrawError(figure, f"no measurements to draw; set {VARIABLE} to a folder with {folders}")

@@ -18,7 +18,7 @@ def _input(shown: str) -> str:
 
 
 _IGNITER = (
-    ("fig1", "Fig. 1", "Where iGniter stands among other systems", "a diagram of related systems"),
+    ("fig1", "Fig. 1", "Position of iGniter among other systems", "a diagram of related systems"),
     ("fig2", "Fig. 2", "Inferences that overlap in CUDA streams", _DIAGRAM),
     ("fig10", "Fig. 10", "Overview of the prototype", _DIAGRAM),
     ("table2", "Table 2", "Notation of the performance model", _SYMBOLS),
@@ -34,7 +34,7 @@ _INSS = (
         "table1",
         "Table 1",
         "Time to allocate and change MPS shares and MIG instances, and to load a model",
-        "measured times of a driver and of starting processes, which no model here predicts",
+        "measured times of the driver and of process starts, which no model here predicts",
     ),
     ("table2", "Table 2", "Settings of the agent", "an input, not a result: the parameters of `bench train ts`"),
     ("alg1", "Alg. 1", "Training of the two-stage agent", _code("`bench train ts`")),
@@ -85,8 +85,8 @@ _MEDIATOR = (
         "table5",
         "Table V",
         "Throughput per watt over Horus and bin packing",
-        "no power of the DNNs is published for the RTX 2080 Ti that stands in for the paper's GPU; of the CPU server"
-        " nothing is known",
+        "no power of the DNNs is published for the RTX 2080 Ti, the stand-in for the paper's GPU, nor for the CPU"
+        " server",
     ),
     ("alg1", "Alg. 1", "ConScore", _code("the scheduler `mediator`")),
     ("alg2", "Alg. 2", "RUVScore", _code("the scheduler `mediator`")),
@@ -104,4 +104,4 @@ NOT_DRAWN = tuple(
     )
     for name, where, title, reason in entries
 )
-"""All of them, paper by paper."""
+"""Figures, tables and algorithms that are not drawn, paper by paper."""

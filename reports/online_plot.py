@@ -1,4 +1,4 @@
-"""Plans that follow a changing load, drawn period by period: throughput, GPUs, shares and violations."""
+"""Plots of online runs under a changing load, by period: throughput, GPUs, shares and violations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 PERIOD_S, REORGANISATION_S, WEIGHT = 20.0, 12.0, 0.8
-"""Of gpulet, as ``bench online`` has them."""
+"""gpulet's settings, as in ``bench online``."""
 
 _HEIGHT_IN = 4.6
 _COLOURS = (SKY_BLUE, ORANGE, GREEN, YELLOW, PURPLE)
@@ -29,18 +29,18 @@ _COLOURS = (SKY_BLUE, ORANGE, GREEN, YELLOW, PURPLE)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is served online, how plans are made, and for how long.
+    """Setting of an online run: load, scheduler and duration.
 
     Attributes
     ----------
     instance
         A suite of one instance with up to five workloads and GPUs of one type.
     rates
-        Factor on its rates, which are means over the whole load.
+        Factor on its rates, the means over the whole load.
     scheduler, headroom, parameters
         As in ``bench online``.
     seconds
-        Of the two waves of ``bench.online.load``, from their start.
+        Duration, from the start of the two waves of ``bench.online.load``.
     """
 
     instance: str
@@ -51,7 +51,7 @@ class Setting:
     seconds: float = float(WAVES_S)
 
     def command(self, policy: str) -> str:
-        """The command that shows the same."""
+        """Return the command that shows the same."""
         return (
             f"bench online --instances {self.instance} --rates {self.rates:g} --scheduler {self.scheduler}"
             f" --headroom {self.headroom:g} --seconds {self.seconds:g} --policy {policy}"
@@ -62,8 +62,6 @@ class Setting:
 @cache
 def course(setting: Setting, policy: str) -> "OnlineRun":
     """Serve the load of a setting under a policy."""
-    # Numba's kernels take half a second to import: only drawing pays for it.
-
     (found,) = suite(setting.instance).build()
     instance = online_instance(found).scaled(setting.rates)
     planner = Planner(setting.scheduler, instance, parameters=setting.parameters, headroom=setting.headroom)
@@ -75,7 +73,7 @@ def course(setting: Setting, policy: str) -> "OnlineRun":
 
 
 def draw_courses(name: str, setting: Setting, folder: Path) -> list[Path]:
-    """Draw the figure called ``name`` into ``folder``: plans that follow the load, and the first one kept."""
+    """Draw the figure called ``name`` into ``folder``: plans that follow the load, and the first plan unchanged."""
     courses = {"reschedule": course(setting, "reschedule"), "static": course(setting, "static")}
     notes = [f"{_share_late(courses)} of the requests not in time. `{setting.command('reschedule')}`"]
     (instance,) = suite(setting.instance).build()
@@ -114,4 +112,4 @@ def _draw_throughput(ax: "Axes", found: "OnlineRun", colours: Mapping[str, str])
 
 def _share_late(courses: "Mapping[str, OnlineRun]") -> str:
     following, kept = (100.0 * courses[policy].seen.violation_rate for policy in ("reschedule", "static"))
-    return f"Following the load {following:.2f} %, by the first plan {kept:.1f} %"
+    return f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"

@@ -1,7 +1,7 @@
-"""Colours, markers and lines: one of each per scheduler and per performance model, one colour per DNN model.
+"""Colours, markers and lines of schedulers and performance models, and colours of DNN models.
 
-The colours are Okabe and Ito's, which people with any colour vision tell apart; some are made lighter or darker, so
-that the built-in schedulers, and likewise the models, also differ in a grey print.
+The colours are Okabe and Ito's, distinguishable with any colour vision. Some are lighter or darker, so that the
+built-in schedulers, and the models, also differ in a grey print.
 """
 
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ PURPLE = "#CC79A7"
 DEEP_BLUE = "#005C94"
 
 ALARM = "#B00020"
-"""Edges and hatches of whatever breaks its SLO: hatched, so that it shows in grey as well."""
+"""Edges and hatches of SLO violations; the hatch is visible in grey as well."""
 
 ALARM_HATCH = "/////"
 ALARM_EDGE = 1.2
 
 QUIET = "#6E6E6E"
-"""Small print and guides."""
+"""Colour of notes and guide lines."""
 
 STAR: dict[str, Any] = {
     "marker": "*",
@@ -34,12 +34,12 @@ STAR: dict[str, Any] = {
     "markeredgewidth": 0.5,
     "linestyle": "",
 }
-"""What a paper reports, as Matplotlib's line properties."""
+"""Style of a paper's values, as Matplotlib's line properties."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineStyle:
-    """How a scheduler or a performance model is drawn; ``marker`` and ``line`` in Matplotlib's notation."""
+    """Style of a scheduler or a performance model; ``marker`` and ``line`` are in Matplotlib's notation."""
 
     colour: str
     marker: str
@@ -81,7 +81,7 @@ SERIES = (
     LineStyle(PURPLE, "P", "-."),
     LineStyle("#8C5A00", "h", ":"),
 )
-"""For whatever else is told apart, such as the DNN models of curves."""
+"""Styles of other series, such as the DNN models of curves."""
 
 _SHADES = ((0xA9, 0xD3, 0xEE), (0x00, 0x1E, 0x33))
 _SHADE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -92,7 +92,7 @@ _SPARE_LINES = ("-", "--", "-.", ":")
 
 
 def scheduler_look(scheduler: str) -> LineStyle:
-    """Return the look of a scheduler; of one that the palette does not know, by its name alone."""
+    """Return the style of a scheduler; for a scheduler outside the palette it follows from the name alone."""
     if scheduler in _BUILT_IN:
         return _BUILT_IN[scheduler]
     colour, marker, line = sha256(scheduler.encode()).digest()[:3]
@@ -104,12 +104,12 @@ def scheduler_look(scheduler: str) -> LineStyle:
 
 
 def performance_look(model: str) -> LineStyle:
-    """Return the look of a performance model."""
+    """Return the style of a performance model."""
     return _PERFORMANCE[model]
 
 
 def shades(count: int) -> tuple[LineStyle, ...]:
-    """Return the looks of up to seven curves in an order, such as those of growing batches, from light to dark."""
+    """Return the styles of up to seven ordered curves, such as growing batches, from light to dark."""
     looks = []
     for place, marker in zip(range(count), _SHADE_MARKERS, strict=False):
         part = place / max(1, count - 1)
@@ -119,7 +119,7 @@ def shades(count: int) -> tuple[LineStyle, ...]:
 
 
 def model_colour(model: str) -> str:
-    """Return the fill colour of a DNN model, on which black text is legible; of an unknown one, by its name alone."""
+    """Return the fill colour of a DNN model, light enough for black text; an unknown model's follows from its name."""
     if model in _MODELS:
         return _MODELS[model]
     return pale(_SPARE_COLOURS[sha256(model.encode()).digest()[0] % len(_SPARE_COLOURS)])
@@ -132,7 +132,7 @@ def pale(colour: str) -> str:
 
 
 def lightness(colour: str) -> float:
-    """Return how light ``#RRGGBB`` looks, 0 (black) to 100 (white): CIE L*, which is what a grey print keeps."""
+    """Return the perceived lightness of ``#RRGGBB``, 0 (black) to 100 (white): CIE L*, which a grey print preserves."""
     luminance = 0.0
     for weight, position in ((0.2126, 1), (0.7152, 3), (0.0722, 5)):
         value = int(colour[position : position + 2], 16) / 255.0

@@ -1,4 +1,4 @@
-"""Panels of curves side by side: what the performance models say, with measurements where these are at hand."""
+"""Panels of curves side by side: predictions of the performance models, with available measurements."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 _ROW_IN = 1.75
 _LEGEND_IN = 0.16
 _ENTRY_IN, _CHARACTER_IN = 0.42, 0.055
-"""Width of an entry of a legend: without its label, and for each character of it."""
+"""Width of a legend entry without its label, and per character of it."""
 
 Style = Mapping[str, Any]
 """Line properties in Matplotlib's terms."""
 
 MEASURED: Style = {"color": "black", "marker": "o", "linestyle": "", "markersize": 4.5, "markerfacecolor": "white"}
-"""Of measurements that belong to no curve in particular."""
+"""Style of measurements without a curve of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line or a set of points; curves with one label share an entry in the legend, which shows the last of them."""
+    """A line or a set of points; curves with the same label share a legend entry in the style of the last."""
 
     label: str
     x: "Iterable[float]"
@@ -44,9 +44,9 @@ class Panel:
     Attributes
     ----------
     title
-        May be empty.
+        Title, possibly empty.
     curves
-        At least one.
+        Curves, at least one.
     axes
         Labels, limits and scales, as ``Axes.set`` takes them. An axis without limits begins at 0.
     """
@@ -57,12 +57,12 @@ class Panel:
 
 
 def line(look: LineStyle) -> Style:
-    """Return the style of what is predicted: a line with marks."""
+    """Return the style of predictions: a line with marks."""
     return {"color": look.colour, "marker": look.marker, "linestyle": look.line}
 
 
 def points(look: LineStyle) -> Style:
-    """Return the style of what is measured: hollow marks without a line."""
+    """Return the style of measurements: hollow marks without a line."""
     return {"color": look.colour, "marker": look.marker, "linestyle": "", "markerfacecolor": "white"}
 
 
@@ -72,16 +72,16 @@ def panels_figure(
     columns: int = 3,
     **about: Any,
 ) -> Figure:
-    """Return a figure of panels, which needs no runs.
+    """Return a figure of panels without runs.
 
     Parameters
     ----------
     panels, notes
-        What is drawn, and the small print below it.
+        The panels, and the notes below them.
     columns
-        Panels beside each other; a single one is as wide as a column of a paper.
+        Number of panels side by side; a single one is as wide as a column of a paper.
     about
-        The other attributes of ``Figure``; ``cost`` has a default.
+        Further attributes of ``Figure``; ``cost`` has a default.
     """
 
     def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A plan as pieces to draw: who holds which stretch of which GPU, and which of them break a constraint."""
+"""Pieces of a plan to draw: the position of each slot on its GPU, and its violations."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ class Piece:
     gpu
         Position of its GPU in the plan.
     start_pct, share_pct
-        Where its gpulet begins on the GPU, and how much of the GPU it is, in percent.
+        Start and length of its gpulet on the GPU, in percent.
     turn, turns
-        Which of the gpulet's slots it is, from 0, and how many take turns there.
+        Position among the gpulet's slots, from 0, and number of slots that take turns.
     workload, model, batch
-        Who runs there.
+        Workload, its DNN model and its batch.
     violating
-        Whether the judge found a broken constraint there.
+        Whether the judge found a violation there.
     """
 
     gpu: int
@@ -40,13 +40,13 @@ class Piece:
 def pieces(row: "Row", instance: Instance) -> list[Piece]:
     """Return the slots of the row's plan for ``instance``, in plan order; none without a plan.
 
-    A violation that the judge ascribes to a whole GPU, or to a workload wherever it runs, marks all its pieces. Jobs,
-    each of which has the whole of its GPU (``colocation``), are drawn as equal parts of it.
+    A violation of a whole GPU, or of a workload anywhere, marks all its pieces. Jobs (``colocation``), each of which
+    has its whole GPU, are drawn as equal parts of it.
 
     Raises
     ------
     InputError
-        If the plan places what ``instance`` does not have: a ledger may come from anybody.
+        If the plan places a workload that ``instance`` lacks; ledgers may come from other people.
     """
     broken = {(detail["gpu"], detail["workload"]) for detail in row.violation_details} - {(None, None)}
     found = []
@@ -75,18 +75,18 @@ def pieces(row: "Row", instance: Instance) -> list[Piece]:
 
 
 def _stretches(gpu: "JsonObject", instance: Instance) -> "Iterator[tuple[float, float, JsonObject]]":
-    """Yield where every gpulet of a GPU begins and how long it is, in percent of the GPU."""
+    """Yield start, length (both in percent of the GPU) and data of every gpulet of a GPU."""
     pool, gpulets = instance.pool(gpu["type"]), gpu["gpulets"]
     whole = sum(gpulet["share_units"] for gpulet in gpulets) if pool is None else pool.type.share_units
     if instance.objective is Objective.COLOCATION:
         whole = len(gpulets) * whole
     units = 0
     for gpulet in gpulets:
-        start = gpulet.get("start")  # MIG instances have their places
+        start = gpulet.get("start")  # MIG instances have fixed positions
         yield 100.0 * (units if start is None else start) / whole, 100.0 * gpulet["share_units"] / whole, gpulet
         units += gpulet["share_units"]
 
 
 def gpus(row: "Row") -> "Sequence[JsonObject]":
-    """Return the GPUs of the row's plan as the ledger has them; none without a plan."""
+    """Return the GPUs of the row's plan in the ledger's form; none without a plan."""
     return row.plan["gpus"] if row.plan is not None else ()

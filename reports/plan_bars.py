@@ -1,4 +1,4 @@
-"""Plans as pictures: a panel per scheduler, a bar per GPU, a piece per slot, labels that fit."""
+"""Pictures of plans: a panel per scheduler, a bar per GPU, a piece per slot, with labels that fit."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,20 +40,20 @@ def draw_plans(
     across: int = 2,
     notes: Sequence[str] = (),
 ) -> list[Path]:
-    """Draw the plans in ``rows`` for one instance beside each other.
+    """Draw the plans in ``rows`` for one instance side by side.
 
     Parameters
     ----------
     name
-        Of the figure, and of its files.
+        Name of the figure and of its files.
     needs
-        Of the figure; the first names the instance.
+        Needs of the figure; the first names the instance.
     rows, folder
         See ``Figure.draw``.
     across
-        Plans beside each other.
+        Number of plans side by side.
     notes
-        Small print.
+        Notes below the plans.
     """
     plans, missing = plans_and_notes(name, rows, needs)
     said = [*missing, *notes]
@@ -81,7 +81,7 @@ def draw_plans(
 
 
 def draw_plan(ax: "Axes", row: "Row", found: Sequence[Piece]) -> list[Label]:
-    """Draw the plan of ``row``, whose pieces were ``found``, a bar per GPU; return the labels to be fitted."""
+    """Draw the plan of ``row`` with its pieces ``found``, a bar per GPU; return the labels to be fitted."""
     count, used, violations = len(gpus(row)), row.gpus_used, row.violations or 0
     ax.set_title(row.scheduler)
     ax.set_title(
@@ -94,8 +94,8 @@ def draw_plan(ax: "Axes", row: "Row", found: Sequence[Piece]) -> list[Label]:
     ax.set_yticks(range(count), [f"GPU{gpu + 1}" for gpu in range(count)])
     ax.tick_params(axis="y", length=0, labelleft=True)
     ax.spines["left"].set_visible(False)
-    ax.barh(range(count), 100.0, _THICKNESS, color="white", edgecolor=FREE_EDGE)  # what the slots do not cover is free
-    # The marked ones come last, on top of the others: their edges stay whole.
+    ax.barh(range(count), 100.0, _THICKNESS, color="white", edgecolor=FREE_EDGE)  # the background is free share
+    # Marked pieces come last, on top of the others, so that their edges stay complete.
     return [_draw_piece(ax, piece) for piece in sorted(found, key=lambda piece: piece.violating)]
 
 
@@ -113,7 +113,7 @@ def _draw_piece(ax: "Axes", piece: Piece) -> Label:
         edgecolor=ALARM if piece.violating else "black",
         linewidth=ALARM_EDGE if piece.violating else 0.5,
         hatch=ALARM_HATCH if piece.violating else None,
-        clip_on=False,  # keeps the edge whole where the GPU ends
+        clip_on=False,  # keeps the edge complete at the end of the GPU
     )
     text = ax.text(
         piece.start_pct + piece.share_pct / 2.0,
@@ -138,7 +138,7 @@ def _draw_piece(ax: "Axes", piece: Piece) -> Label:
 
 
 def plan_legend(sheet: "Page", instance: Instance, found: Sequence[Piece]) -> None:
-    """Say above everything which colour is which model, and how a label reads."""
+    """Draw a legend at the top: the colours of the models, and how to read a label."""
     models = dict.fromkeys(workload.model for workload in instance.workloads)
     handles = [swatch(model_colour(model), model, edgecolor="black") for model in models]
     handles.append(swatch("white", "free", edgecolor=FREE_EDGE))

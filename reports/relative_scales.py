@@ -1,4 +1,4 @@
-"""Largest schedulable scales beside each other, in parts of one scheduler's, and their means over the instances."""
+"""Largest schedulable scales relative to one scheduler's, and their means over the instances."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,14 +18,14 @@ _GROUP_WIDTH = 0.8
 
 
 def relative_scales(rows: "Mapping[str, Sequence[Row]]", reference: str) -> dict[str, dict[str, float]]:
-    """Return by label and instance the scale in parts of the scale of ``reference``, and the mean of these.
+    """Return by label and instance the scale relative to that of ``reference``, and the mean of these.
 
     Parameters
     ----------
     rows
-        Of each label. Plans that break a constraint do not count.
+        Rows of each label. Plans with violations do not count.
     reference
-        A label; instances on which it has no plan are left out.
+        Label of the reference; instances without a plan of it are left out.
     """
     scales = {
         label: {row.instance: row.value for row in own if row.feasible and row.value is not None}
@@ -54,22 +54,22 @@ def draw_relative_scales(
     Parameters
     ----------
     figure
-        Whose files are written.
+        Figure whose files are written.
     needs
-        By label; each names the instances and one scheduler with its parameters.
+        Needs by label; each names the instances and one scheduler with its parameters.
     reference
-        The label that is 1.
+        Label whose scale is 1.
     names
-        What each instance is called on the axis, in that order.
+        Label of each instance on the axis, in order.
     paper
-        The paper's means by label, where it gives them.
+        The paper's means by label, if it states them.
     rows, folder
         See ``Figure.draw``.
     """
     own = own_rows(figure.name, [row for need in needs.values() for row in made_for(rows, need)], figure.needs)
     parts = relative_scales({label: made_for(own, need) for label, need in needs.items()}, reference)
     if not parts:
-        raise NothingToDrawError(figure.name, f"no run has a result to draw beside one of {reference}")
+        raise NothingToDrawError(figure.name, f"no run has a result to compare with one of {reference}")
     notes = gaps(figure.name, own, [row for row in own if not row.feasible], figure.needs)
     stopped = [row for row in own if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s]
     if stopped:

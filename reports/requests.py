@@ -1,4 +1,4 @@
-"""Outcome of the requests of a run, as parts of a bar."""
+"""Outcomes of a run's requests as parts of a bar."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from reports.selection import instances_of
 
 
 def spare_rps(row: "Row") -> float | None:
-    """Return what a plan could serve beyond the requests that are served in time, per second."""
+    """Return the throughput of a plan beyond the requests served in time, per second."""
     if row.throughput_rps is None or row.sim_goodput_rps is None:
         return None
     return max(0.0, row.throughput_rps - row.sim_goodput_rps)
@@ -28,7 +28,7 @@ def dropped_pct(row: "Row") -> float | None:
 
 
 def mean_latency_ms(row: "Row", model: str, needs: Iterable[Need]) -> float | None:
-    """Return the mean latency of the requests of a model that were served; ``needs`` name the row's instance."""
+    """Return the mean latency of a model's served requests; ``needs`` name the row's instance."""
     if row.simulation is None:
         return None
     models = instances_of(tuple(needs))[row.instance].model_of
@@ -42,7 +42,7 @@ def mean_latency_ms(row: "Row", model: str, needs: Iterable[Need]) -> float | No
 
 
 SERVED = (
-    BarPart("in time, of what comes", lambda row: row.sim_goodput_rps),
-    BarPart("beyond that possible", spare_rps, faint=True),
+    BarPart("arriving, served in time", lambda row: row.sim_goodput_rps),
+    BarPart("further possible", spare_rps, faint=True),
 )
 NOT_IN_TIME = (BarPart("late", late_pct), BarPart("dropped", dropped_pct, faint=True))

@@ -1,4 +1,4 @@
-"""Predicted against observed latencies, and how their errors are distributed."""
+"""Plots of predicted against observed latencies and of the distribution of their errors."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,9 +24,9 @@ def draw_scatter(place: Path, title: str, errors: "Errors") -> list[Path]:
     Parameters
     ----------
     place
-        Of the files, without suffix.
+        Path of the files, without suffix.
     title, errors
-        What is drawn.
+        Title of the figure, and the errors to draw.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def scatter(ax: "Axes", errors: "Errors") -> None:
 
 
 def cumulate(ax: "Axes", errors: Mapping[str, NDArray[np.float64]], looks: Mapping[str, LineStyle]) -> None:
-    """Draw the cumulative distribution of the sizes of relative errors, a line each, by label."""
+    """Draw the cumulative distribution of absolute relative errors, one line per label."""
     for label, values in errors.items():
         ordered = np.sort(np.abs(values))
         look = looks[label]

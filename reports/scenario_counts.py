@@ -1,4 +1,4 @@
-"""Number of scenarios of a set that each scheduler serves: bars, with the paper's counts beside them."""
+"""Number of scenarios that each scheduler serves: bars, with the paper's counts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ _MARGINS_IN = 0.85
 
 
 def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[str, Row]":
-    """Return by label the latest row of each need, which names a scenario set, a scheduler and its parameters.
+    """Return by label the latest row of each need; a need names a scenario set, a scheduler and its parameters.
 
-    All are of the same set: the one for a first look is drawn only where there is nothing of the whole one.
+    All rows are of the same set. The set for a first look is drawn only without rows of the whole set.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "
     rows
         From the ledger, oldest first.
     needs
-        By label.
+        Needs by label.
 
     Raises
     ------
     NothingToDrawError
-        If there is none; says what to run.
+        If there is none; the error names the command to run.
     """
     (sets,) = {(need.instances, need.quick) for need in needs.values()}
     for name in filter(None, sets):
@@ -53,7 +53,7 @@ def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "
 
 
 def missed(rows: "Mapping[str, Row]", label: str, reference: str, paper: int) -> list[str]:
-    """Return small print on how many scenarios ``label`` has no plan for though ``reference`` has one."""
+    """Return a note on the number of scenarios that ``reference`` plans and ``label`` does not."""
     if label not in rows or reference not in rows:
         return []
     found = count_missed(rows[label], rows[reference])
@@ -61,7 +61,7 @@ def missed(rows: "Mapping[str, Row]", label: str, reference: str, paper: int) ->
 
 
 def count_missed(row: "Row", reference: "Row") -> int:
-    """Return how many of the scenarios that ``reference`` has a plan for ``row`` has none for."""
+    """Return the number of scenarios with a plan of ``reference`` and without one of ``row``."""
     return int((_accepted(reference) & ~_accepted(row)).sum())
 
 
@@ -81,20 +81,20 @@ def draw_counts(
     folder: Path,
     said: "Callable[[Mapping[str, Row]], list[str]] | None" = None,
 ) -> list[Path]:
-    """Draw for each label the scenarios that a scheduler has a plan for, and those that the judge confirms.
+    """Draw for each label the scenarios with a plan, and those that the judge confirms.
 
     Parameters
     ----------
     figure
-        Whose files are written.
+        Figure whose files are written.
     needs
-        By label, all on the same scenario set.
+        Needs by label, all on the same scenario set.
     paper
-        The paper's counts by label, where it gives them.
+        The paper's counts by label, if it states them.
     rows, folder
         See ``Figure.draw``.
     said
-        Small print about the rows by label.
+        Function that returns notes on the rows by label.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -103,7 +103,7 @@ def draw_counts(
     notes = _notes(found, needs) + (said(found) if said is not None else [])
     whole = len(SCENARIO_SUITES[next(iter(needs.values())).instances].build())
     if count < whole:
-        notes.append(f"Only {count:,} of the {whole:,} scenarios that the paper's figures are about.")
+        notes.append(f"Only {count:,} of the {whole:,} scenarios of the paper's figures.")
         paper = {}
     with page(COLUMN_IN, _BAR_IN * len(needs) + _MARGINS_IN + note_height_in(notes, COLUMN_IN)) as sheet:
         ax = sheet.subplots()
@@ -125,7 +125,7 @@ def draw_counts(
         ax.grid(axis="x")
         handles = [
             swatch(pale("#000000"), "has a plan", edgecolor="black"),
-            swatch("black", "and the judge confirms it"),
+            swatch("black", "confirmed by the judge"),
         ]
         if paper:
             handles.append(stroke("the paper", **STAR))

@@ -1,4 +1,4 @@
-"""One instance, a bar per scheduler: a figure of its run or of the mean of several, or several that are stacked."""
+"""Bars of one instance, one per scheduler: a figure of its run, the mean of several, or several stacked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _HEIGHT_IN = 2.2
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """What a bar shows, or one of the parts that are stacked in it: ``value`` of a row, ``None`` where it has none."""
+    """A bar, or one of its stacked parts: ``value`` of a row, ``None`` if the row has none."""
 
     label: str
     value: "Callable[[Row], float | None]"
@@ -30,13 +30,13 @@ class BarPart:
 
 
 def allocated_pct(row: "Row") -> float | None:
-    """Return the shares that are allocated, summed over GPUs: 100 is a whole GPU."""
+    """Return the allocated shares, summed over GPUs: 100 is a whole GPU."""
     fragments = fragments_pct(row)
     return None if row.gpus_used is None or fragments is None else 100.0 * row.gpus_used - fragments
 
 
 def fragments_pct(row: "Row") -> float | None:
-    """Return the shares that are left on GPUs that run something, summed over these GPUs (InSS, Sec. 2.4)."""
+    """Return the unallocated shares of the GPUs in use, summed over these (InSS, Sec. 2.4)."""
     return None if row.gpus_used is None or row.fragments_pct is None else row.gpus_used * row.fragments_pct
 
 
@@ -48,19 +48,19 @@ def draw_bars(
     rows: "Sequence[Row]",
     folder: Path,
 ) -> list[Path]:
-    """Draw a bar for each of ``needs``, whose label is marked where a plan of it breaks a constraint.
+    """Draw a bar for each of ``needs``; labels of plans with violations are marked.
 
     Parameters
     ----------
     figure
-        Whose files are written.
+        Figure whose files are written.
     needs
-        By label; all name the same instance and one scheduler each, with its parameters. A bar is the mean of its
+        Needs by label; all name the same instance and one scheduler each, with its parameters. A bar is the mean of its
         runs, the whisker on each of its parts the 95 % confidence interval (``student_t``).
     parts
-        Of every bar, from below.
+        Parts of every bar, from below.
     label_axes
-        Names what is drawn, and chooses the scale.
+        Function that sets the labels and the scale of the axes.
     rows, folder
         See ``Figure.draw``.
     """
@@ -79,7 +79,7 @@ def draw_bars(
     broken = {label: violations for label, violations in broken.items() if violations}
     if broken:
         named = ", ".join(f"{label} {violations}" for label, violations in broken.items())
-        notes.append(f"In red: plans that break constraints, so many of them: {named}.")
+        notes.append(f"Red: plans that break constraints, with their number of violations: {named}.")
     notes += [
         f"{label}: mean of {len(kept)} trainings and its 95 % confidence interval."
         for label, kept in shown.items()

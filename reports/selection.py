@@ -1,4 +1,4 @@
-"""Selection of the rows that a figure draws, with a note on those that it cannot draw."""
+"""Selection of the rows that a figure draws, with notes on the missing ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -12,7 +12,7 @@ from reports.variants import made_for, tried_like
 
 @cache
 def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
-    """Return by name the instances that ``needs`` name, those for a first look included, in the order of the suites."""
+    """Return by name the instances of ``needs``, including those for a first look, in the order of the suites."""
     named = {name for need in needs for text in (need.instances, need.quick) if text for name in text.split(",")}
     return {
         instance.name: instance
@@ -23,28 +23,28 @@ def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
 
 
 def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "list[Row]":
-    """Return the rows of this figure's instances: of each run the latest, in the order of ``needs``.
+    """Return the latest row of each run on this figure's instances, in the order of ``needs``.
 
     Parameters
     ----------
     figure
         Its name, for the error.
     rows
-        From the ledger, oldest first. Those that were tried in another way than any of ``needs`` do not count.
+        Rows of the ledger, oldest first. Rows under conditions other than those of ``needs`` do not count.
     needs
-        Of the figure. Other schedulers come last, by name.
+        Needs of the figure. Other schedulers come last, by name.
 
     Raises
     ------
     NothingToDrawError
-        If there is none; says what to run.
+        If there is none; the error names the command to run.
     """
     known = instances_of(needs)
     trials = list(dict.fromkeys(need.trial for need in needs))
     latest = {
         (row.scheduler, row.instance, row.seed, like[0]): row
         for row in rows
-        # A file may call another instance the same.
+        # An instance in a file may have the same name.
         if row.instance in known
         and row.instance_hash == known[row.instance].fingerprint
         and (like := [trial for trial in trials if tried_like(row, trial)])
@@ -61,7 +61,7 @@ def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "li
 
 
 def rows_by_label(rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[tuple[str, str], Row]":
-    """Return by label and instance the latest row of each need, of which several may name the same scheduler."""
+    """Return by label and instance the latest row of each need; several needs may name the same scheduler."""
     known = instances_of(tuple(needs.values()))
     return {
         (label, row.instance): row
@@ -72,7 +72,7 @@ def rows_by_label(rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[tup
 
 
 def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
-    """Return the error of a figure without rows, which says what to run."""
+    """Return the error of a figure without rows, with the commands that make them."""
     commands = "`, `".join(need.command for need in needs[:_COMMANDS_TOLD])
     more = len(needs) - _COMMANDS_TOLD
     others = f" and {more} more like these" if more > 0 else ""
@@ -82,7 +82,7 @@ def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
 
 
 def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "tuple[dict[str, Row], list[str]]":
-    """Return per scheduler the row whose plan a figure draws, the first seed's that has one, and what to say beside it.
+    """Return per scheduler the row of the drawn plan (that of the first seed with one), and the figure's notes.
 
     Raises
     ------
@@ -103,21 +103,21 @@ def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...])
 
 
 def gaps(figure: str, rows: "Sequence[Row]", fruitless: "Sequence[Row]", needs: tuple[Need, ...]) -> list[str]:
-    """Return what a figure says about what it does not show.
+    """Return a figure's notes on missing results.
 
     Parameters
     ----------
     figure
         Its name, for the error.
     rows, needs
-        Of the figure; names the schedulers that are needed and were not run.
+        Rows and needs of the figure; the notes name the needed schedulers without runs.
     fruitless
-        Those of the rows that give it nothing to draw; names them and why.
+        Rows without anything to draw; the notes name them and the reason.
 
     Raises
     ------
     NothingToDrawError
-        If all of them are: no figure is drawn empty.
+        If all rows are fruitless, since no figure is drawn empty.
     """
     lines = []
     missing = [scheduler for scheduler in _schedulers(needs) if all(row.scheduler != scheduler for row in rows)]
@@ -142,5 +142,5 @@ def _schedulers(needs: Iterable[Need]) -> list[str]:
 
 
 def _cause(row: "Row") -> str:
-    """Return why a run gave nothing, in a few words: how it ended, or what the scheduler says of itself."""
+    """Return the reason of a missing result in a few words: the termination, or the scheduler's status."""
     return str(row.status if row.termination == "finished" else row.termination).replace("_", " ")

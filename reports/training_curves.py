@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 FAMILIES = {"ts-4gpu": "everything is served: capacity", "ts-4gpu-goodput": "requests are turned away: goodput"}
-"""Policies that come in several trainings, and what they were trained for."""
+"""Policies with several trainings, and the problem they are trained for."""
 
 _ROW_IN = 1.5
 _COLOUR = scheduler_look("ts").colour

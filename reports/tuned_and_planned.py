@@ -1,4 +1,4 @@
-"""W10 of iGniter's twelve workloads over time, tuned reactively and planned ahead: two panels that figures fill."""
+"""Two panels of W10 of iGniter's twelve workloads over time, tuned reactively and planned ahead."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WORKLOAD = "W10"
 
 _POLICIES = {"gslice+": "reactive", "igniter": "static"}
-"""By scheduler of the first plan."""
+"""Policies by scheduler of the first plan."""
 
 _SECONDS, _PERIOD_S = 120.0, 10.0
 _HEIGHT_IN = 2.8
@@ -37,16 +37,16 @@ def draw_two_panels(
     series: "Callable[[OnlineRun], tuple[Sequence[float], Sequence[float]]]",
     label: "Callable[[Axes, Axes], None]",
 ) -> list[Path]:
-    """Draw what is served online as steps, one for each period.
+    """Draw online runs as steps, one per period.
 
     Parameters
     ----------
     name, folder
-        Of the figure's files.
+        Name and folder of the figure's files.
     series
         Values by period of the upper and the lower panel.
     label
-        Completes both panels.
+        Function that labels both panels.
     """
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         panels = sheet.subplots(2, 1, sharex=True)

@@ -1,4 +1,4 @@
-"""Rows that a figure tells apart by the parameters of their schedulers, and by how their plans were tried."""
+"""Selection of rows by the parameters of their schedulers and by their conditions."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from reports.figure import Need
 
 
 def made_for(rows: "Sequence[Row]", need: Need) -> "list[Row]":
-    """Return the rows of ``need``: its schedulers with the parameters that it states, tried like it.
+    """Return the rows of ``need``: its schedulers with its parameters, under its conditions.
 
-    Instances are not looked at. Values are written as a row has them: ``name.parameter=true``.
+    Instances are ignored. Values are written as in a row: ``name.parameter=true``.
     """
     return [
         row
@@ -21,7 +21,7 @@ def made_for(rows: "Sequence[Row]", need: Need) -> "list[Row]":
 
 
 def tried_like(row: "Row", trial: Trial) -> bool:
-    """Return whether the plan of a row was made and tried that way, or tried so far as it was simulated at all."""
+    """Return whether a row's plan was made and evaluated under ``trial``, or evaluated that far if not simulated."""
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
     simulated = arrivals_of(row)
@@ -29,7 +29,7 @@ def tried_like(row: "Row", trial: Trial) -> bool:
 
 
 def arrivals_of(row: "Row") -> str | None:
-    """Return under which arrivals the plan of a row was simulated; ``None`` if it was not."""
+    """Return the arrivals of the simulation of a row's plan; ``None`` without a simulation."""
     return None if row.simulation is None else str(row.simulation["arrivals"])
 
 

@@ -1,4 +1,4 @@
-"""A ledger as one flat table: a run per line, a documented column per figure, its unit beside it."""
+"""Export of a ledger as one flat table: one run per row, with documented columns and units."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from csv import writer
@@ -16,15 +16,15 @@ Value = str | int | float | bool | None
 Values = Mapping[str, Value]
 
 UNITS = {"cost": "$/h", "throughput": "req/s", "scale": "x", "colocation": "req/s", "scenarios": "scenarios"}
-"""Of ``value`` and ``bound``, by objective."""
+"""Units of ``value`` and ``bound``, by objective."""
 
 NOT_EXPORTED = ("violation_details", "simulation", "trajectory", "log_tail", "plan")
-"""What is no figure of a run but a document of its own: ``bench show KEY`` has it."""
+"""Columns of whole documents, which are not exported; ``bench show KEY`` prints them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A column: its name, its unit (empty for none), what it means, and where it comes from.
+    """A column: its name, unit (empty for none), meaning and source.
 
     ``kind`` is ``str``, ``int``, ``float`` or ``bool``.
     """
@@ -37,7 +37,7 @@ class Exported:
 
 
 def table(ledger: Ledger) -> Iterator[Values]:
-    """Yield every run of a ledger by column name, oldest first; ``None`` is what is not known or does not apply."""
+    """Yield every run of a ledger by column name, oldest first; ``None`` is unknown or does not apply."""
     rows = ledger.rows(without=("violation_details", "trajectory", "log_tail"))
     gaps = ledger_gaps(rows, ledger)
     for row in rows:
@@ -79,12 +79,12 @@ def to_parquet(lines: "Sequence[Values]") -> bytes:
 
 
 def like_formulas(lines: "Sequence[Values]") -> int:
-    """Return how many texts a spreadsheet that opens the CSV would take for formulas."""
+    """Return the number of texts that a spreadsheet would interpret as formulas."""
     return sum(isinstance(value, str) and value[:1] in tuple("=+-@\t\r") for line in lines for value in line.values())
 
 
 def documentation() -> str:
-    """Return what ``docs/columns.md`` says."""
+    """Return the text of ``docs/columns.md``."""
     lines = [f"| `{c.name}` | {c.kind.__name__} | {c.unit} | {c.meaning} |" for c in COLUMNS]
     return "\n".join([_HEAD, *lines, ""])
 
@@ -96,11 +96,11 @@ def _cell(value: Value) -> str:
 
 
 def _field(name: str, unit: str, meaning: str) -> Exported:
-    """Return a column of the ledger as it is; what is stored as JSON, as JSON text."""
+    """Return a column of the ledger unchanged; a JSON column stays JSON text."""
     (kind,) = (column.type for column in columns() if column.name == name)
     if kind is object:
         return Exported(name, str, unit, meaning, lambda row, _: _json(getattr(row, name)))
-    # An enumeration's members are texts that say more than Parquet wants to know.
+    # An enumeration's members are texts; Parquet needs the plain type.
     plain = next(each for each in (bool, int, float, str) if issubclass(kind, each))
     return Exported(name, plain, unit, meaning, lambda row, _: _plain(getattr(row, name), plain))
 
@@ -114,51 +114,51 @@ def _json(value: Any) -> str | None:
 
 
 def _part(name: str, kind: type, unit: str, meaning: str, of: str, key: str) -> Exported:
-    """Return an entry of a column that the ledger has as JSON."""
+    """Return an entry of a JSON column of the ledger."""
     return Exported(name, kind, unit, meaning, lambda row, _: (getattr(row, of) or {}).get(key))
 
 
 _HEAD = """# Columns of `bench export`
 
-<!-- Written by `bench export --columns`; tests/reports/test_export_table.py says when it is out of date. -->
+<!-- Written by `bench export --columns`; tests/reports/test_export_table.py checks that it is up to date. -->
 
-One line per run, in the order in which the runs ended. An empty cell is a figure that is not known or does not apply: a
+One line per run, in the order in which the runs ended. An empty cell is unknown or does not apply: a
 run that failed has no `value`, and a failure is never a zero. Times are seconds, fractions lie between 0 and 1.
 
 CSV is UTF-8 with commas, one header line, `true` and `false`, and every digit of a float. Texts are written as they
 are, also those that begin with `=`, `+`, `-` or `@`: a quotation mark before them would change names and break joins
-with other tables. Spreadsheets take such texts for formulas, so import columns as text where a ledger comes from
-somebody else; `bench export` says when there are any. Parquet has no such problem, and carries units and meanings in
+with other tables. Spreadsheets interpret such texts as formulas, so import columns as text from a ledger of unknown
+origin; `bench export` reports such texts. Parquet does not have this problem, and has units and meanings in
 the metadata of its columns.
 
 | column | type | unit | meaning |
 |---|---|---|---|"""
 
 COLUMNS: Sequence[Exported] = (
-    _field("key", "", "SHA-256 over everything that can change the run; names it in `bench show`"),
+    _field("key", "", "SHA-256 over everything that can change the run; argument of `bench show`"),
     _field("instance", "", "name of the instance or scenario set"),
     _field("instance_hash", "", "SHA-256 of the instance: two may have the same name"),
-    _field("scheduler", "", "as asked for; `b@a` ran `a` first and went on from its plan"),
+    _field("scheduler", "", "as on the command line; `b@a` ran `a` first and started from its plan"),
     _field("parameters", "", "JSON: the parameters of each scheduler, defaults included"),
-    _field("seed", "", "of the scheduler, the arrivals and the error"),
-    _field("source", "", "`plan`: judged by the performance model; otherwise what the plan was replayed on"),
-    _field("headroom", "", "factor on every latency that was planned with; 1 is none"),
-    _field("truth", "", "how the GPUs really behave, in words; empty: as planned"),
+    _field("seed", "", "seed of the scheduler, the arrivals and the error"),
+    _field("source", "", "`plan`: judged by the performance model; otherwise the hardware of the replay"),
+    _field("headroom", "", "factor on every predicted latency while planning; 1 is none"),
+    _field("truth", "", "true behaviour of the GPUs, in words; empty: as planned"),
     _field(
-        "status", "", "the scheduler's own claim, of the plans it looks for: optimal, feasible, infeasible or unknown"
+        "status", "", "the scheduler's claim about the plans that it searches: optimal, feasible, infeasible or unknown"
     ),
     _field("termination", "", "how the run ended: finished, a limit, or a failure"),
-    _field("reason", "", "one line about it"),
-    _field("objective", "", "of the instance; `scenarios` for a scenario set"),
+    _field("reason", "", "one line on the termination"),
+    _field("objective", "", "objective of the instance; `scenarios` for a scenario set"),
     _field("throughput_of", "", "capacity or goodput, where the objective is throughput"),
     _field("slo_rule", "", "how latency budgets follow from SLOs"),
-    _field("performance_model", "", "that the scheduler plans by"),
-    _field("plan_class", "", f"narrowest class that holds the plan: {', '.join(PlanClass)}"),
-    _field("value", "`value_unit`", "the judge's value of the plan, also where `feasible` is false"),
+    _field("performance_model", "", "performance model that the scheduler uses"),
+    _field("plan_class", "", f"narrowest class that contains the plan: {', '.join(PlanClass)}"),
+    _field("value", "`value_unit`", "the judge's value of the plan, even if `feasible` is false"),
     Exported("value_unit", str, "", "unit of `value` and `bound`", lambda row, _: UNITS.get(row.objective)),
     _field("bound", "`value_unit`", "the run's last bound on `value`"),
-    _field("bound_certified", "", "whether it is proven for the true problem rather than for a simplified model"),
-    _field("bound_scope", "", "JSON: the plans for which it holds"),
+    _field("bound_certified", "", "whether the bound holds for the true problem, not only for a simplified model"),
+    _field("bound_scope", "", "JSON: the plans for which the bound holds"),
     Exported(
         "gap",
         float,
@@ -167,50 +167,50 @@ COLUMNS: Sequence[Exported] = (
         lambda _, gap: gap.gap,
     ),
     Exported("own_gap", float, "fraction", "the same with the run's own bound", lambda _, gap: gap.own_gap),
-    _field("gpus_used", "GPUs", "with at least one slot"),
-    _field("cost_per_hour", "$/h", "of the GPUs used"),
-    _field("throughput_rps", "req/s", "sum of what the slots can do, by the judge"),
+    _field("gpus_used", "GPUs", "GPUs with at least one slot"),
+    _field("cost_per_hour", "$/h", "price of the GPUs used"),
+    _field("throughput_rps", "req/s", "sum of the slots' throughputs, by the judge"),
     _field("goodput_rps", "req/s", "sum of the rates served by slots that break no constraint, by the judge"),
     _field("fragments_pct", "%", "mean share of the GPUs used that is not allocated"),
     _field("utilisation_pct", "%", "mean over the GPUs used of share times busy fraction, by the judge"),
-    _field("over_capacity_pct", "%", "time in which jobs ask for more than their GPU; colocation only"),
-    _field("feasible", "", "the judge's verdict: every constraint is kept"),
-    _field("violations", "constraints", "broken; of a scenario set, plans that break some"),
-    _part("arrivals", str, "", "of the requests that were simulated", "simulation", "arrivals"),
-    _part("simulated_s", float, "s", "simulated time that was measured", "simulation", "seconds"),
-    _field("sim_goodput_rps", "req/s", "served in time, by simulation"),
-    _field("sim_violation_rate", "fraction", "of the simulated requests, not served in time"),
-    _field("sim_drop_rate", "fraction", "of the simulated requests, not served at all"),
-    _field("sim_violating", "workloads", "with more than 1 % of their requests not in time"),
+    _field("over_capacity_pct", "%", "time in which the jobs' demand exceeds their GPU; colocation only"),
+    _field("feasible", "", "the judge's verdict: no violation"),
+    _field("violations", "constraints", "violated constraints; of a scenario set, plans with violations"),
+    _part("arrivals", str, "", "arrivals of the simulated requests", "simulation", "arrivals"),
+    _part("simulated_s", float, "s", "simulated time that counts", "simulation", "seconds"),
+    _field("sim_goodput_rps", "req/s", "requests served in time, by simulation"),
+    _field("sim_violation_rate", "fraction", "simulated requests not served in time"),
+    _field("sim_drop_rate", "fraction", "simulated requests not served at all"),
+    _field("sim_violating", "workloads", "workloads with more than 1 % of their requests not in time"),
     _field(
         "sim_worst_p99",
         "SLOs",
         "largest P99 latency of a workload's served requests (dropped ones have none), as a multiple of its SLO",
     ),
-    _part("scenarios_count", int, "scenarios", "in the set", "scenarios", "count"),
-    _part("scenarios_decided", int, "scenarios", "for which the scheduler answered", "scenarios", "decided"),
-    _part("scenarios_accepted", int, "scenarios", "for which it had a plan", "scenarios", "accepted"),
-    _part("scenarios_served", int, "scenarios", "whose plan keeps every constraint", "scenarios", "served"),
-    _part("scenario_decision_median_s", float, "s", "per scenario", "scenarios", "decision_median_s"),
-    _part("scenario_decision_max_s", float, "s", "per scenario", "scenarios", "decision_max_s"),
+    _part("scenarios_count", int, "scenarios", "scenarios in the set", "scenarios", "count"),
+    _part("scenarios_decided", int, "scenarios", "scenarios with an answer of the scheduler", "scenarios", "decided"),
+    _part("scenarios_accepted", int, "scenarios", "scenarios with a plan", "scenarios", "accepted"),
+    _part("scenarios_served", int, "scenarios", "scenarios whose plan has no violation", "scenarios", "served"),
+    _part("scenario_decision_median_s", float, "s", "median time per scenario", "scenarios", "decision_median_s"),
+    _part("scenario_decision_max_s", float, "s", "largest time per scenario", "scenarios", "decision_max_s"),
     _field("decision_s", "s", "the scheduler's own time, without imports and compilation; of a set, for all scenarios"),
     _field("import_s", "s", "loading the scheduler's module"),
     _field("warm_s", "s", "the scheduler's `warm`: compilation"),
-    _field("overhead_s", "s", "what the harness itself took"),
-    _field("wall_s", "s", "from asking for the process until it was gone"),
-    _field("overshoot_s", "s", "how far beyond the time limit the run ended"),
+    _field("overhead_s", "s", "time of the harness itself"),
+    _field("wall_s", "s", "from the request for the process to its end"),
+    _field("overshoot_s", "s", "time by which the run exceeded the time limit"),
     _field("peak_memory_mb", "MiB", "largest resident memory"),
     _field("time_limit_s", "s", "limit on the decision"),
     _field("work_limit", "units", "limit on the work, in the scheduler's unit; empty: none"),
     _field("memory_limit_mb", "MiB", "limit on the address space; empty: none"),
-    _field("threads", "threads", "that scheduler and solver might use"),
+    _field("threads", "threads", "threads available to scheduler and solver"),
     _field("started_at", "UTC", "ISO 8601"),
-    _field("statistics", "", "JSON: the scheduler's own, by name"),
-    _part("bench_version", str, "", "of gpushare-bench", "provenance", "gpushare_bench"),
-    _part("commit", str, "", "of the checkout that ran", "provenance", "commit"),
+    _field("statistics", "", "JSON: the scheduler's own statistics, by name"),
+    _part("bench_version", str, "", "version of gpushare-bench", "provenance", "gpushare_bench"),
+    _part("commit", str, "", "commit of the checkout that ran", "provenance", "commit"),
     _part("python", str, "", "version", "provenance", "python"),
     _part("cpu", str, "", "model", "provenance", "cpu"),
-    _part("cores", int, "cores", "of the machine", "provenance", "cores"),
-    _part("load_average", float, "", "of the machine in the minute before the run", "provenance", "load_average"),
-    _field("provenance", "", "JSON: all of it, with versions of schedulers and packages"),
+    _part("cores", int, "cores", "cores of the machine", "provenance", "cores"),
+    _part("load_average", float, "", "load of the machine in the minute before the run", "provenance", "load_average"),
+    _field("provenance", "", "JSON: the whole provenance, with versions of schedulers and packages"),
 )

@@ -1,4 +1,4 @@
-"""A scheduler from another package: one class, registered by one entry point."""
+"""Example of a scheduler in a package of its own: one class, registered by one entry point."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,12 +11,12 @@ from instances.view import View
 
 @dataclass(frozen=True)
 class WorstFit:
-    """Every workload on the GPU with the most share left that takes it; on a new one where none does.
+    """Worst fit: each workload goes to the feasible GPU with the most free share, or to a new GPU.
 
     Attributes
     ----------
     decreasing
-        Those that need the largest share alone come first; otherwise in the order of the instance.
+        Workloads in descending order of their least share alone; otherwise in the order of the instance.
     """
 
     name: ClassVar[str] = "worst-fit"
@@ -37,7 +37,7 @@ class WorstFit:
         for position, workload in enumerate(instance.workloads):
             alone = least_alone(view, position)
             if alone is None:
-                return Outcome(Status.UNKNOWN, reason=f"{workload.id}: no {pool.type.name} serves it in time")
+                return Outcome(Status.UNKNOWN, reason=f"{workload.id}: no {pool.type.name} meets its SLO")
             waiting.append(alone)
         if self.decreasing:
             waiting.sort(key=lambda alone: -alone[0])
@@ -46,7 +46,7 @@ class WorstFit:
         units: list[int] = []
         for alone_units, newcomer in waiting:
             if run.remaining_s <= 0.0:
-                return Outcome(Status.UNKNOWN, reason="the time is up")
+                return Outcome(Status.UNKNOWN, reason="the time limit is reached")
             for g in sorted(range(len(residents)), key=lambda g: units[g]):
                 together = fit_gpu(view, [*residents[g], newcomer])
                 if together is not None:
@@ -60,13 +60,13 @@ class WorstFit:
                 residents.append([newcomer])
                 units.append(alone_units)
 
-        spare = instance.objective is Objective.CAPACITY  # there spare shares are worth something
+        spare = instance.objective is Objective.CAPACITY  # spare shares raise the value under this objective only
         gpus = [fit_gpu(view, together, spend_spare=spare) for together in residents]
         return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)), statistics={"gpus": len(gpus)})
 
 
 def least_alone(view: View, workload: int) -> tuple[int, Resident] | None:
-    """Return the least share that serves a workload alone, and the batch that takes it; ``None`` if none does."""
+    """Return the least share that serves a workload alone, and its batch; ``None`` if there is none."""
     rate_rps = float(view.rate_rps[workload])
     found = []
     for batch in range(1, int(view.tables.max_batch[view.model[workload]]) + 1):

@@ -1,13 +1,13 @@
 """A100 with InSS's eight models (its Sec. 6), shaped like RaPP's on a V100 and pinned to points of Tables 3 and 4.
 
-The paper's points are GPU times of the model named first, beside the others; a star means batch 8 at 20 percent. Of 28
+The paper's points are GPU times of the first model beside the others; a star means batch 8 at 20 percent. Of 28
 points 18 are pinned (``PublishedTime.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at
 30 and 50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30, 50 and 60 % of MobileNet. Row E*&M1 observes
-EfficientNet: the times hardly depend on the share that varies. MobileNet itself is observed nowhere; it is MnasNet
-scaled as RaPP's MobileNetV2 is to its MnasNet.
+EfficientNet: the times hardly depend on the share that varies. The tables have no time of MobileNet itself. Its times
+are those of MnasNet, scaled by the ratio of RaPP's MobileNetV2 to RaPP's MnasNet.
 
-Demands are those measured on an A100 (``a100``) for the models that are there; the others' are a relative's, at so many
-times its work per request. The growths per percent are the average of those fitted to the pairs of ``a100``.
+Demands are those measured on an A100 (``a100``) where that has the model. Other models take a relative's demands,
+scaled by their work per request. The growths per percent are the average of those fitted to the pairs of ``a100``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ TABLE_3 = (
         "p--p",
     ),
 )
-"""Batches 1, 4, 8 and 16, everyone at 20 percent."""
+"""Batches 1, 4, 8 and 16, all models at 20 percent."""
 
 TABLE_4 = (
     *_row("M", _at_shares("mnasnet"), [()] * 4, (5.674, 3.633, 3.675, 3.623), (5.673, 3.665, 3.642, 3.638), "p--p"),
@@ -127,7 +127,7 @@ DEMANDS_OF = {
     "resnet18": ("resnet50", 1.82 / 4.1),
     "vgg19": ("vgg19", 1.0),
 }
-"""Whose demands of ``a100`` a model has, and its work per request by that model's (multiply-adds)."""
+"""Model of ``a100`` that lends its demands, and the work per request relative to it (multiply-adds)."""
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 100.0)
@@ -136,10 +136,10 @@ PIN = 0.005
 """Relative width of a pinned point."""
 
 SHAPE = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
-"""Width of the logarithm of each figure of a shape about RaPP's, scaled to the pinned points."""
+"""Prior widths of the logarithms of a shape's figures around RaPP's, scaled to the pinned points."""
 
 ROUNDS = 6
-"""Corrections of the shape for what the regression over its grid makes of it."""
+"""Rounds of corrections for the smoothing of the shape by the regression over its grid."""
 
 SOURCE = (
     "times shaped like RaPP's on a V100 and pinned to 18 of the 28 points of InSS's Tables 3 and 4"
@@ -186,7 +186,7 @@ def _model(name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) 
     solo = a100.model(relative).profiled("a100")
 
     def line(measured: Line) -> Line:
-        # More work for each request: the same utilisation at fewer requests per second
+        # With more work per request, fewer requests per second cause the same utilisation
         return measured[0] * work, measured[1]
 
     profile = shaped_profile(shape, BATCHES, SHARES_PCT, line(solo.l2), line(solo.dram))
@@ -194,9 +194,9 @@ def _model(name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) 
 
 
 def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) -> Shape:
-    """Move a shape onto the pinned points of its model, and no farther from RaPP's than that takes.
+    """Fit a shape to the pinned points of its model, otherwise as close as possible to RaPP's shape.
 
-    The scale is free: RaPP's GPU and framework are others.
+    The scale is free, since RaPP used another GPU and framework.
     """
     from scipy.optimize import least_squares
 
@@ -212,7 +212,7 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
 
     found = prior
     for _ in range(ROUNDS):
-        # Neighbours and the regression make another time of the shape's: aim so much lower or higher.
+        # Neighbours and the regression change the shape's time; shift the target by the opposite factor.
         made_ms = gpu_times_ms(_with(gpu, _model(name, found, alphas, a100)), points)
         target_ms = found.times_ms(batch, share) * observed / made_ms
         found = Shape.from_logs(least_squares(residual, prior.logs(), kwargs={"target_ms": target_ms}).x)
@@ -220,7 +220,7 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
 
 
 def gpu_times_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
-    """Return InSS's GPU times for published points: what the tables observe, transfers excluded."""
+    """Return InSS's GPU times at the published points, transfers excluded as in the tables."""
     groups = [(point.own, *point.others) for point in points]
     found = [times[0] for times in latencies_ms(gpu, "inss", groups)]
     per_item_ms = {

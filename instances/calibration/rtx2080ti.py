@@ -1,9 +1,10 @@
 """GeForce RTX 2080 Ti with gpulet's nine models (ATC'22, Tables 2 and 3).
 
-Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3: the
-paper set the SLOs that way. That is the pinned point, one for each model; everything else follows from shape. LeNet,
-SSD-MobileNet and BERT are not among RaPP's models and take the shapes of AlexNet, MobileNetV2 and ResNet-18.
-Utilisations and the five constants of the pair factor are those that the authors publish (casys-kaist/glet).
+Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3,
+since the paper sets the SLOs by this rule. Each model has this one pinned point; everything else follows from the
+shape. LeNet, SSD-MobileNet and BERT are not among RaPP's models and take the shapes of AlexNet, MobileNetV2 and
+ResNet-18.
+The authors publish the utilisations and the five constants of the pair factor (casys-kaist/glet).
 """
 
 import csv
@@ -33,7 +34,7 @@ PUBLISHED_AS = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "ssd-mobil
 PINNED_BATCH = 32
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
-"""The shares that gpulet permits."""
+"""Shares that gpulet permits."""
 
 SHARE_UNITS = 10
 MEMORY_MIB = 11264.0
@@ -96,7 +97,7 @@ def rtx2080ti(measurements: Path) -> GpuType:
 def pinned(shape: Shape, full_ms: float) -> Shape:
     """Scale the work so that a batch of 32 on the full GPU takes ``full_ms``.
 
-    Launching is the host's work and stays as it is, but takes at most half of that.
+    The launch time is the host's and stays unchanged, but is at most half of ``full_ms``.
     """
     launch_ms = min(shape.launch_ms, full_ms / 2.0)
     work_ms = (full_ms**SHARPNESS - launch_ms**SHARPNESS) ** (1.0 / SHARPNESS)
@@ -110,7 +111,7 @@ def _pair(file: Path) -> PairFactor:
 
 
 def _utilisations(file: Path, name: str) -> tuple[Floats, Floats]:
-    """L2 and DRAM utilisation on the full GPU at ``BATCHES``, percent."""
+    """Return the L2 and DRAM utilisation on the full GPU at ``BATCHES``, in percent."""
     rows = sorted((row for row in _rows(file) if row["model"] == name), key=lambda row: int(row["batch"]))
     if not rows:
         raise InputError(str(file), f'has no rows of "{name}"')

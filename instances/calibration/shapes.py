@@ -1,4 +1,4 @@
-"""The shape of a model's times over batch and share: a launch time, work inverse in the share, and a serial part."""
+"""Shape of a model's times over batch and share: a launch time, work inverse in the share, and a serial part."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
@@ -15,11 +15,11 @@ from instances.performance.solo_fit import best_span, rounded
 from instances.profile import Company, Line, SoloProfile
 
 SHAPES_FILE = Path("v100-rapp") / "solo.csv"
-"""Where 69 torchvision models were measured alone, at batches to 8 and 20 shares (KontonGu/RaPP)."""
+"""Solo measurements of 69 torchvision models, at batches to 8 and 20 shares (KontonGu/RaPP)."""
 
 
 SHARPNESS = 8.0
-"""How sharply launch-bound turns into work-bound: the exponent of the norm that joins both."""
+"""Sharpness of the transition from launch-bound to work-bound: the exponent of the norm that joins both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Shape:
     Attributes
     ----------
     launch_ms
-        Host time to launch the kernels of a batch: nothing makes it shorter.
+        Host time to launch the kernels of a batch, a lower limit of the batch's time.
     serial_ms
-        GPU time that no share makes shorter.
+        GPU time that does not depend on the share.
     fixed_ms, per_item_ms
         Work of a batch on the full GPU.
     batch_exponent, share_exponent
@@ -53,7 +53,7 @@ class Shape:
         return cls(*(float(value) for value in np.exp(logs)))
 
     def logs(self) -> Floats:
-        """Logarithms of the figures."""
+        """Return the logarithms of the figures."""
         return np.log(astuple(self))
 
     def times_ms(self, batch: Floats, share_pct: Floats) -> Floats:
@@ -72,7 +72,7 @@ class Shape:
 
 
 def read_shapes(measurements: Path) -> dict[str, list[SoloSample]]:
-    """Read the samples behind the shapes, by model."""
+    """Read the samples that the shapes are fitted to, by model."""
     found: dict[str, list[SoloSample]] = {}
     for sample in read_solo(measurements / SHAPES_FILE):
         found.setdefault(sample.configuration.model, []).append(sample)
@@ -80,7 +80,7 @@ def read_shapes(measurements: Path) -> dict[str, list[SoloSample]]:
 
 
 def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:
-    """Fit a shape by least squares of the logarithms, outliers weighing less; return it and the mean relative error.
+    """Fit a shape by robust least squares of the logarithms; return it and the mean relative error.
 
     Raises
     ------
@@ -126,9 +126,9 @@ def shaped_profile(
 
 
 def calibrated_model(name: str, solo: SoloProfile, alphas: tuple[float, float], source: str) -> DnnModel:
-    """Return a model with such a profile; every performance model gets the same growths per percent.
+    """Return a model with the profile ``solo`` and the same growths per percent under every performance model.
 
-    In company nothing is lost but what the neighbours demand; power and kernels are unknown.
+    Interference comes from the neighbours' demands alone; power and kernels are unknown.
     """
     batch, share = np.meshgrid(np.array(solo.batch, dtype=float), np.array(solo.share_pct), indexing="ij")
     origin = Provenance("calibrated", f"{source}; memory: instances/memory.py")

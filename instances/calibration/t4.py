@@ -10,10 +10,12 @@ from instances.performance.solo_fit import rounded
 from instances.profile import Company, SoloProfile
 
 SLOWER = 2.12
-"""Times on a T4 by those on a V100. The paper says that the V100 has twice the computing resources; 2.12 gives 15."""
+"""Ratio of times on a T4 to times on a V100.
+
+The paper says that the V100 has twice the computing resources; 2.12 gives 15 GPUs."""
 
 MEMORY_SLOWER = 3.0
-"""By how much less memory bandwidth, and so by how much more sensitive to it (iGniter, Sec. 5.3: 3x)."""
+"""Factor of lower memory bandwidth, and so of higher sensitivity to it (iGniter, Sec. 5.3: 3x)."""
 
 POWER_CAP_W = 70.0
 FREQUENCY_MHZ = 1590.0
@@ -35,7 +37,7 @@ def t4() -> GpuType:
         name="t4",
         price_per_hour=PRICE_PER_HOUR,
         memory_mib=MEMORY_MIB,
-        # The same part of the clock is lost per part of the power cap.
+        # The lost fraction of the frequency per fraction of the power cap stays the same.
         hardware=replace(
             hardware,
             idle_power_w=hardware.idle_power_w * watts,
@@ -55,7 +57,7 @@ def _model(model: DnnModel, watts: float) -> DnnModel:
     return replace(
         model,
         k=(SLOWER * k1, SLOWER * k2, SLOWER * k3, k4, SLOWER * k5),
-        # The same utilisation at the same batch and share: fewer requests per second bring it.
+        # Batch and share keep their utilisation, which fewer requests per second cause.
         power=(slope_w * SLOWER * watts, base_w * watts),
         l2=(slope_l2 * SLOWER, base_l2),
         alpha_cache=MEMORY_SLOWER * model.alpha_cache,

@@ -16,11 +16,11 @@ from instances.profile import Company, PairFactor, SoloProfile
 __all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml"]
 
 _MOST_UNITS = 10_000
-"""Of shares and of batches: tables of times have an entry for each."""
+"""Largest number of shares and of batches: tables of times have an entry for each."""
 
 
 def gpu_type_names() -> list[str]:
-    """Names of the GPU types in the catalogue, sorted."""
+    """Return the names of the GPU types in the catalogue, sorted."""
     return list(_names())
 
 
@@ -36,7 +36,7 @@ def gpu_type(name: str, where: str = "gpu") -> GpuType:
     Raises
     ------
     InputError
-        If the catalogue has none; ``where`` names the place that asked.
+        If the catalogue has none; ``where`` is the place that the error names.
     """
     if name not in _names():
         raise unknown_name(where, "GPU type", name, gpu_type_names())
@@ -96,7 +96,7 @@ def _solo(table: FileTable) -> SoloProfile:
 
 def _company(table: FileTable, solo: SoloProfile | None) -> Company:
     if solo is None:
-        raise InputError(f"{table.file}: {table.path}", "stands without solo; expected the grid of its times alone")
+        raise InputError(f"{table.file}: {table.path}", "needs a table solo; expected the grid of its solo times")
     grid = table.grid("gpu_ms", len(solo.batch), len(solo.share_pct))
     return Company(grid, table.number("alpha_l2"), table.number("alpha_dram"))
 

@@ -1,4 +1,4 @@
-"""One table of a catalogue file, which says what is wrong with a field of it and where it stands."""
+"""A table of a catalogue file with checked access to its fields; errors name the field and its location."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -8,21 +8,21 @@ from typing import Any, TypeVar
 from instances.errors import InputError, unknown_name
 
 _MOST = 2**31 - 1
-"""No figure of a catalogue that is a whole number comes near."""
+"""Largest whole number in a catalogue file, far above every real figure."""
 
 Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
-    """A table of a file.
+    """A table of a catalogue file.
 
     Attributes
     ----------
     content
         Its fields.
     file
-        Which it is in.
+        Name of the file.
     path
         The keys that lead to it.
     """
@@ -35,7 +35,7 @@ class FileTable:
         return key in self.content
 
     def _field(self, key: str, read: Callable[[Any], Built], expected: str) -> Built:
-        """Return what ``read`` makes of a field; it raises ``TypeError`` or ``ValueError`` for anything unexpected."""
+        """Return ``read`` of a field; ``read`` raises ``TypeError`` or ``ValueError`` for an unexpected value."""
         if key not in self.content:
             raise InputError(self._at(key), f"is missing; expected {expected}")
         try:
@@ -107,7 +107,7 @@ class FileTable:
             yield FileTable(entry, self.file, f"{self.path}.{key}[{position}]")
 
     def as_numbers(self, kind: type[Built]) -> Built:
-        """Return the table as a dataclass of numbers, every field of which it has and no other."""
+        """Return the table as a dataclass of numbers; the table must have exactly its fields."""
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type] # every caller's is a dataclass
         for name in self.content:
             if name not in names:

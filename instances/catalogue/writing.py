@@ -1,4 +1,4 @@
-"""Writing catalogue files: one line for each row of a table, so that people can read and compare them."""
+"""Writer of catalogue files: one line per row of a table, for reading and comparing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -50,7 +50,7 @@ def _fields(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _section(name: str, entry: Mapping[str, Any]) -> list[str]:
-    """Write a table, and those inside it behind it."""
+    """Write a table, followed by the tables inside it."""
     inner = {key: value for key, value in entry.items() if isinstance(value, Mapping)}
     lines = ["", f"[{name}]", *_fields({key: value for key, value in entry.items() if key not in inner})]
     for key, value in inner.items():

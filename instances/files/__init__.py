@@ -1,6 +1,7 @@
-"""Instance, plan and catalogue files: in and out, checked at this border so that nothing behind it needs to.
+"""Reading and writing of instance, plan and catalogue files.
 
-Like the ledger it uses pydantic; import it only where files are read or written.
+The content is checked here, so code behind this border does not check it again. Like the ledger it uses pydantic;
+import it only where files are read or written.
 """
 
 from instances.files.gpu_type import read_gpu_type

@@ -1,4 +1,4 @@
-"""Catalogue files from disk."""
+"""Reading of catalogue files."""
 
 from pathlib import Path
 
@@ -13,6 +13,6 @@ def read_gpu_type(path: Path) -> GpuType:
     Raises
     ------
     InputError
-        If the file cannot be read or is no catalogue file; names the file, the field and what would be right.
+        If the file cannot be read or is not a catalogue file; names the file, the field and what would be right.
     """
     return gpu_type_from_toml(read_toml(path), str(path))

@@ -1,4 +1,7 @@
-"""Instances from and to JSON: shape, then what no schema can say (known names, unique ids, lists that match)."""
+"""Reading and writing of instances as JSON.
+
+Beyond the schema, the reader checks that names are known, ids are unique and lists match.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +40,7 @@ def instance_from_json(data: object, where: str = "instance") -> Instance:
     Raises
     ------
     InputError
-        If it is not one; ``where`` names the place it comes from.
+        If it is not an instance; ``where`` is the place that the error names.
     """
     return build_instance(validated(InstanceFile, data, where), where)
 
@@ -45,19 +48,19 @@ def instance_from_json(data: object, where: str = "instance") -> Instance:
 def instance_to_json(instance: Instance) -> dict[str, object]:
     """Return ``instance`` as JSON data, in the order of the published format, without fields at their default.
 
-    Reading the result gives an equal instance with the same fingerprint (where its times and rates are floats, as their
-    types say).
+    Reading the result gives an equal instance with the same fingerprint, provided that times and rates are floats as
+    declared.
 
     Raises
     ------
     InputError
-        If a file cannot carry it: a GPU type is not the catalogue's own, or a value is out of range.
+        If a file cannot represent it: a GPU type differs from the catalogue's, or a value is out of range.
     """
     for position, pool in enumerate(instance.gpus):
         problem = _refusal(gpu_type, pool.type.name)
         if problem is None and gpu_type(pool.type.name) != pool.type:
             problem = (
-                f'"{pool.type.name}" is not as in the catalogue; files name GPU types and cannot carry a changed one'
+                f'"{pool.type.name}" differs from the catalogue; files name GPU types and cannot hold a changed one'
             )
         if problem is not None:
             raise input_error("instance", [(("gpus", position, "type"), problem)])
@@ -68,12 +71,12 @@ def instance_to_json(instance: Instance) -> dict[str, object]:
 
 
 def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Instance:
-    """Build the instance of a file whose shape is right; ``base`` is where in the file it stands.
+    """Build the instance of a file that matches the schema; ``base`` is its location in the file.
 
     Raises
     ------
     InputError
-        For what only the whole tells: unknown names, repeated ids, lists that do not match.
+        If names are unknown, ids repeat or lists do not match.
     """
     problems = [((*base, *location), text) for location, text in _problems(file)]
     if problems:
@@ -107,7 +110,7 @@ def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Insta
 
 
 def _problems(file: InstanceFile) -> Iterator[Problem]:
-    """Yield what is wrong with a file whose every field is right by itself."""
+    """Yield the contradictions between the fields of a file that matches the schema."""
     yield from _objective_problems(file)
     unknown = None if file.performance_model == MIG_TABLE else _refusal(performance_model, file.performance_model)
     if unknown is not None:
@@ -160,7 +163,7 @@ def _objective_problems(file: InstanceFile) -> Iterator[Problem]:
 
 
 def _refusal(look_up: Callable[[str], object], name: str) -> str | None:
-    """Return why ``look_up`` refuses ``name``, or ``None`` when it is known."""
+    """Return the error of ``look_up(name)``, or ``None`` if the name is known."""
     try:
         look_up(name)
     except InputError as error:
@@ -204,9 +207,9 @@ def _application_problems(application: ApplicationEntry, workloads: set[str], at
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:
-    """Suggest the nearest name, or leave it where searching a long list for each of many names would take minutes."""
+    """Word the error for an unknown name; suggest the nearest known one unless that search would take minutes."""
     if len(known) > _LONGEST_SEARCH:
-        return f'unknown {kind} "{name}"; it is none of the {len(known)} there are'
+        return f'unknown {kind} "{name}"; it is none of the {len(known)} known ones'
     return unknown_name("", kind, name, known).problem
 
 
@@ -225,7 +228,7 @@ def _weight_problems(job: JobEntry, at: Location) -> Iterator[Problem]:
 
 
 def _data(instance: Instance) -> dict[str, object]:
-    """Write every field down as it is; reading it back is what checks it."""
+    """Return the fields as they are; the reader checks them."""
     by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
     data: dict[str, object] = {"version": VERSION, "name": instance.name}
     data["objective"] = "throughput" if by_throughput else str(instance.objective)
@@ -269,7 +272,7 @@ def _job_data(job: Job) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """Return a number, NumPy's included, as the Python number that prints the same; anything else as it is."""
+    """Return a NumPy or Python number as the Python number that prints the same, and any other value unchanged."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else value

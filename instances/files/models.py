@@ -1,6 +1,6 @@
-"""The shape of instance and plan files, version 1: field by field, with units and ranges.
+"""Schema of instance and plan files, version 1: every field with its unit and range.
 
-The published JSON Schemas and the wording of every "expected ..." message come from these models.
+The published JSON Schemas and the "expected ..." messages are generated from these models.
 """
 
 from copy import deepcopy
@@ -13,10 +13,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from instances.budget import SloRule
 
 VERSION = 1
-"""Of the file format that this bench reads and writes."""
+"""Version of the file format that this bench reads and writes."""
 
 MOST_COUNT = 2**31 - 1
-"""So that every whole number of a file fits the 32-bit arrays of the solvers."""
+"""Largest whole number in a file: it fits the 32-bit arrays of the solvers."""
 
 _PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 
@@ -33,7 +33,7 @@ Rule = Annotated[SloRule, Field(strict=False), WithJsonSchema(_RULES)]
 
 
 class _Strict(BaseModel):
-    """No key that is not listed, and no value that merely looks like the right type."""
+    """Base of the models: unlisted keys and values of a similar type are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -107,13 +107,13 @@ INSTANCE_EXAMPLE: dict[str, JsonValue] = {
 
 
 def _when(objective: str, then: dict[str, JsonValue], otherwise: dict[str, JsonValue]) -> JsonValue:
-    """Build the JSON Schema of a rule that holds under one objective only."""
+    """Build the JSON Schema of a rule that applies under one objective only."""
     condition: JsonValue = {"properties": {"objective": {"const": objective}}, "required": ["objective"]}
     return {"if": condition, "then": then, "else": otherwise}
 
 
 class InstanceFile(_Strict):
-    """What is to be served, on which GPUs, under which latency rule, to which end."""
+    """A problem: workloads, a GPU pool, a latency rule and an objective."""
 
     model_config = ConfigDict(
         title="Instance",
@@ -135,9 +135,9 @@ class InstanceFile(_Strict):
     )
 
     version: Version = Field(description="Version of this format.")
-    name: Name = Field(description="How people and plans refer to the instance.", examples=["my-mix"])
+    name: Name = Field(description="Name of the instance; plans refer to it.", examples=["my-mix"])
     objective: Literal["cost", "throughput", "scale", "colocation"] = Field(
-        description="What a plan is scored by: least price per hour, most requests per second, largest multiple of all "
+        description="Objective of a plan: least price per hour, most requests per second, largest multiple of all "
         "rates, or grouping of best-effort jobs."
     )
     throughput_of: Literal["capacity", "goodput"] | None = Field(
@@ -151,12 +151,14 @@ class InstanceFile(_Strict):
         1.0, description="Factor on every predicted latency before it is tested; 1 adds no margin.", examples=[1.1]
     )
     gpus: list[GpuEntry] = Field(min_length=1, description="The GPU pool, one entry per type.")
-    workloads: list[WorkloadEntry] = Field([], description="What is served; at least one unless objective colocation.")
+    workloads: list[WorkloadEntry] = Field(
+        [], description="Workloads to serve; at least one unless objective colocation."
+    )
     applications: list[ApplicationEntry] = Field([], description="Request graphs over the workloads.")
     jobs: list[JobEntry] = Field([], description="Best-effort jobs; at least one under objective colocation only.")
-    seed: Seed | None = Field(None, description="Of the generator that made the instance, when one did.", examples=[0])
+    seed: Seed | None = Field(None, description="Seed of the generator that made the instance, if any.", examples=[0])
     provenance: Text = Field(
-        "", description="Where the instance comes from, in words.", examples=["uniform mix of four models"]
+        "", description="Origin of the instance, in words.", examples=["uniform mix of four models"]
     )
 
 
@@ -171,7 +173,7 @@ class SlotEntry(_Strict):
 
 
 class GpuletEntry(_Strict):
-    """A share of one GPU, or one of the isolated instances that it is cut into; several slots take turns in a share."""
+    """A share of one GPU, whose slots take turns, or one MIG instance of it."""
 
     model_config = ConfigDict(title="Gpulet")
 
@@ -184,10 +186,10 @@ class GpuletEntry(_Strict):
         examples=[None, 20],
     )
     start: Position | None = Field(
-        None, description="MIG only, and needed there: position at which the instance begins.", examples=[None, 4]
+        None, description="MIG only, required there: position at which the MIG instance begins.", examples=[None, 4]
     )
-    processes: Whole = Field(1, description="MIG only: processes side by side in the instance.", examples=[1, 3])
-    slots: list[SlotEntry] = Field(min_length=1, description="Who runs here.")
+    processes: Whole = Field(1, description="MIG only: processes side by side in the MIG instance.", examples=[1, 3])
+    slots: list[SlotEntry] = Field(min_length=1, description="Slots of this gpulet.")
 
 
 class PlacedGpuEntry(_Strict):
@@ -218,7 +220,7 @@ PLAN_EXAMPLE: dict[str, JsonValue] = {
 
 
 NAMED, EMBEDDED = "named", "embedded"
-"""The ways to give ``PlanFile.instance``; pydantic puts them into the path of an error behind that key."""
+"""The forms of ``PlanFile.instance``; pydantic puts them into an error's path behind that key."""
 
 
 def _kind(value: object) -> str:
@@ -226,22 +228,24 @@ def _kind(value: object) -> str:
 
 
 class PlanFile(_Strict):
-    """Who runs where, with what share and batch."""
+    """A plan: GPUs, the gpulets on them, and the slots of each."""
 
     model_config = ConfigDict(title="Plan", json_schema_extra={"examples": [PLAN_EXAMPLE]})
 
     version: Version = Field(description="Version of this format.")
     instance: Annotated[Annotated[Name, Tag(NAMED)] | Annotated[InstanceFile, Tag(EMBEDDED)], Discriminator(_kind)] = (
-        Field(description="The instance it answers: its name, or the instance itself so that the file stands alone.")
+        Field(
+            description="The instance that the plan solves: its name, or the whole instance for a self-contained file."
+        )
     )
     gpus: list[PlacedGpuEntry] = Field(description="The GPUs used.")
 
 
 class _InOrder(GenerateJsonSchema):
-    """Keys in the order of the format, where pydantic sorts them by name."""
+    """Schema generator that keeps the format's order of keys; pydantic sorts them by name."""
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
-        """Leave ``value`` as it was built."""
+        """Return ``value`` unchanged."""
         return value
 
 
@@ -255,6 +259,6 @@ def schema_of(model: type[BaseModel]) -> dict[str, object]:
 def schemas() -> dict[str, dict[str, object]]:
     """Build the JSON Schemas (draft 2020-12) of both files, by name: ``instance`` and ``plan``.
 
-    They say what a schema can say of one field. That names are known and unique only reading the file tells.
+    They describe single fields. The reader also checks that names are known and ids unique.
     """
     return {"instance": deepcopy(schema_of(InstanceFile)), "plan": deepcopy(schema_of(PlanFile))}

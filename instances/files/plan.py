@@ -1,4 +1,4 @@
-"""Plans from and to JSON, alone or with the instance they answer."""
+"""Reading and writing of plans as JSON, alone or with the instance that they solve."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,12 +25,12 @@ def read_plan(path: Path) -> tuple[Plan, Instance | None]:
 def plan_from_json(data: object, where: str = "plan") -> Plan:
     """Return the plan that ``data``, as parsed from JSON, describes.
 
-    Whether it suits its instance is the judge's question: ids, GPU types and shares are taken as they are.
+    The judge checks the plan against its instance; the reader takes ids, GPU types and shares as they are.
 
     Raises
     ------
     InputError
-        If it is not one, or embeds an instance that is not one; ``where`` names the place it comes from.
+        If it is not a plan, or embeds an invalid instance; ``where`` is the place that the error names.
     """
     return _plan(data, where)[0]
 
@@ -49,12 +49,12 @@ def embedded_instance(data: object, where: str = "plan") -> Instance | None:
 def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, object]:
     """Return ``plan`` as JSON data, in the order of the published format; it embeds ``instance`` when given.
 
-    A plan that breaks the rules of the format is written down as it is, as evidence; reading it back is what refuses.
+    A plan that breaks the rules of the format is written unchanged, as evidence; the reader refuses it.
 
     Raises
     ------
     InputError
-        If ``instance`` is not the one the plan names, or a file cannot carry it.
+        If ``instance`` is not the one that the plan names, or a file cannot represent it.
     """
     if instance is not None and instance.name != plan.instance:
         problem = f'the plan answers "{plan.instance}", not "{instance.name}"'
@@ -109,7 +109,7 @@ def _plan(data: object, where: str) -> tuple[Plan, Instance | None]:
 
 
 def _problems(file: PlanFile) -> Iterator[Problem]:
-    """Yield the gpulets whose slots have to take turns but are not told how."""
+    """Yield the gpulets with several slots and no duty cycle."""
     for position, gpu in enumerate(file.gpus):
         for inner, gpulet in enumerate(gpu.gpulets):
             if len(gpulet.slots) > 1 and gpulet.duty_cycle_ms is None:

@@ -1,4 +1,4 @@
-"""One line for people from whatever is wrong with a file: where, what, and what would be right."""
+"""Wording of a file's errors: one line with the place, the problem and the expected value."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
     Raises
     ------
     InputError
-        For the first thing that is wrong with the shape of ``data``.
+        For the first contradiction between ``data`` and the schema.
     """
     try:
         return model.model_validate(data)
@@ -36,7 +36,7 @@ def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
 
 
 def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> InputError:
-    """Build the error for the first of ``problems`` that also tells how many more there are, ``others`` included."""
+    """Build the error for the first of ``problems``, with the number of further ones, ``others`` included."""
     location, text = problems[0]
     others += len(problems) - 1
     more = f" (and {others} more)" if others else ""
@@ -45,7 +45,7 @@ def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> Inp
 
 
 def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Problem]:
-    """Word pydantic's findings, the most telling first: a newer version, then unknown keys, then the rest."""
+    """Word pydantic's findings by importance: a newer version, then unknown keys, then the rest."""
     newer: list[Problem] = []
     unknown: list[Problem] = []
     wrong: list[Problem] = []
@@ -74,19 +74,19 @@ def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Proble
                 newer.append((location, text))
             case _:
                 wrong.append((location, _wrong(_node(schema, location), location, value)))
-    # A mistyped key is one mistake, not two, although what it was meant to be is then missing.
+    # A mistyped key counts as one mistake, although the intended key is also missing.
     return newer + unknown + wrong + [(location, text) for location, text in missing if location not in intended]
 
 
 class _Node(NamedTuple):
-    """What a schema says of one value."""
+    """Part of a schema that describes one value."""
 
     about: str
     alternatives: list[Schema]
 
 
 def _node(schema: Schema, location: Sequence[int | str]) -> _Node:
-    """Return what ``schema`` says of the value at ``location``."""
+    """Return the part of ``schema`` for the value at ``location``."""
     node = schema
     for part in location:
         wanted = "items" if isinstance(part, int) else "properties"
@@ -114,7 +114,7 @@ def _missing(node: _Node, location: Location) -> str:
 
 
 def _performance_models() -> str:
-    """Say which performance models there are, in the words of the error that lists them."""
+    """List the performance models in the words of the error for an unknown one."""
     try:
         performance_model("")
     except InputError as error:
@@ -132,7 +132,7 @@ def _wrong(node: _Node, location: Location, value: object) -> str:
 
 
 def _expected(node: _Node) -> str:
-    """Say in words which values are permitted."""
+    """Return the permitted values in words."""
     return " or ".join(_worded(alternative) for alternative in node.alternatives)
 
 
@@ -161,7 +161,7 @@ def _worded(schema: Schema) -> str:
 
 
 def _described(value: object) -> str:
-    """Say what ``value`` is without repeating anything long."""
+    """Describe ``value`` briefly; long values are not repeated."""
     if isinstance(value, str):
         return f"the text {_quoted(value)}"
     if isinstance(value, list):
@@ -172,7 +172,7 @@ def _described(value: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    """Return a scalar as JSON would write it, shortened."""
+    """Return a scalar in JSON notation, shortened."""
     if isinstance(value, str):
         return json.dumps(_shortened(value), ensure_ascii=False)
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 100:
@@ -187,7 +187,7 @@ def _shortened(text: str) -> str:
 
 
 def _path(location: Location) -> str:
-    """Write a location the way people do: ``gpus[0].gpulets[1].share_units``."""
+    """Write a location as a path: ``gpus[0].gpulets[1].share_units``."""
     path = ""
     for part in location:
         if isinstance(part, int):

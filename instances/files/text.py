@@ -1,4 +1,7 @@
-"""Text, JSON and TOML from disk, guarded; files to disk, whole or not at all; JSON that people can read."""
+"""Reading and atomic writing of text, JSON and TOML files.
+
+Files are checked while they are read and are written completely or not at all. The JSON is laid out for people.
+"""
 
 import json
 import os
@@ -12,16 +15,16 @@ from instances.errors import InputError, printable
 from instances.files.problems import Location, input_error
 
 MAX_BYTES = 64 * 2**20
-"""Larger files are refused unread."""
+"""Largest file that is read, in bytes."""
 
 _SQLITE = b"SQLite format 3\0"
-"""How a database begins."""
+"""First bytes of an SQLite database."""
 
 _WIDTH = 120
 
 
 class _Repeated(dict[str, object]):
-    """An object of the text in which ``key`` occurs more than once."""
+    """A JSON object in which ``key`` occurs more than once."""
 
     key: str
 
@@ -42,7 +45,7 @@ def read_text(path: Path) -> str:
 
 
 def read_toml(path: Path) -> dict[str, object]:
-    """Return what the TOML file at ``path`` holds.
+    """Return the content of the TOML file at ``path``.
 
     Raises
     ------
@@ -54,17 +57,17 @@ def read_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(where, printable(f"is no TOML: {error}")) from None
+        raise InputError(where, printable(f"is not valid TOML: {error}")) from None
     except RecursionError:
         raise InputError(where, "is nested too deeply; expected fewer than ten levels") from None
-    except ValueError as error:  # of dates that no calendar has, and numbers of thousands of digits
-        raise InputError(where, printable(f"is no TOML: {error}")) from None
+    except ValueError as error:  # impossible dates, and numbers of thousands of digits
+        raise InputError(where, printable(f"is not valid TOML: {error}")) from None
 
 
 def read_json(path: Path) -> object:
-    """Return what the JSON file at ``path`` holds.
+    """Return the content of the JSON file at ``path``.
 
-    ``NaN`` and ``Infinity`` become floats, for the field that holds them to refuse.
+    ``NaN`` and ``Infinity`` become floats; the check of their field refuses them.
 
     Raises
     ------
@@ -97,7 +100,7 @@ def read_json(path: Path) -> object:
     except RecursionError:
         raise InputError(where, "is nested too deeply; instance and plan files have fewer than ten levels") from None
     except ValueError:
-        # The one other refusal of the parser: Python converts whole numbers up to a limit of digits.
+        # The parser's only other error: Python limits the digits of a whole number.
         raise InputError(where, "has a number of thousands of digits; expected numbers of ordinary size") from None
     if repeated:
         raise input_error(where, [(location, "occurs twice; a key may occur once") for location in _repetitions(data)])
@@ -105,7 +108,7 @@ def read_json(path: Path) -> object:
 
 
 def _read_bytes(path: Path, where: str) -> bytes:
-    """Read at most one byte more than is allowed: a pipe has no size to look at first."""
+    """Read at most one byte more than the limit, since a pipe has no size."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
@@ -114,14 +117,14 @@ def _read_bytes(path: Path, where: str) -> bytes:
     except OSError as error:
         raise InputError(where, f"cannot be read: {error.strerror}") from None
     except ValueError:
-        raise InputError(where, "cannot be read: no file can have this name") from None
+        raise InputError(where, "cannot be read: this is not a valid file name") from None
     if too_large:
-        raise InputError(where, f"is larger than {MAX_BYTES // 2**20} MiB, the most that is read")
+        raise InputError(where, f"is larger than {MAX_BYTES // 2**20} MiB, the largest size that is read")
     return content
 
 
 def _repetitions(data: object) -> Iterator[Location]:
-    """Yield where keys are repeated, in the order of the text."""
+    """Yield the locations of repeated keys, in the order of the text."""
     waiting: list[tuple[Location, object]] = [((), data)]
     while waiting:
         location, value = waiting.pop()
@@ -136,9 +139,9 @@ def _repetitions(data: object) -> Iterator[Location]:
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write ``data`` as JSON to ``path``, whole or not at all, creating the folder where needed.
+    """Write ``data`` as JSON to ``path`` atomically; create the folder if needed.
 
-    Keys keep their order; whatever fits into a line stays on one, except the outermost object or list.
+    Keys keep their order. A value that fits into a line stays on one, except the outermost object or list.
 
     Raises
     ------
@@ -153,12 +156,12 @@ def write_json(path: Path, data: object) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write ``content`` to ``path``, whole or not at all, creating the folder where needed.
+    """Write ``content`` to ``path`` atomically; create the folder if needed.
 
     Raises
     ------
     InputError
-        If it cannot be written, or is a database, as ledgers are: these are never replaced by something else.
+        If the file cannot be written, or is a database such as a ledger, which is never replaced.
     """
     where = printable(str(path))
     if _is_database(path):
@@ -174,21 +177,21 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         raise InputError(where, f"cannot be written: {error.strerror}") from None
     except ValueError:
-        raise InputError(where, "cannot be written: no file can have this name") from None
+        raise InputError(where, "cannot be written: this is not a valid file name") from None
 
 
 def _is_database(path: Path) -> bool:
     try:
-        if not path.is_file():  # such as a pipe, which whoever reads it would wait for
+        if not path.is_file():  # such as a pipe, on which a read would block
             return False
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
-    except (OSError, ValueError):  # there is none, or writing says what is wrong
+    except (OSError, ValueError):  # no such file, or the write reports the problem
         return False
 
 
 def _laid_out(value: object, indent: int, taken: int) -> str:
-    """Write ``value`` in the lines of a block indented by ``indent``, ``taken`` characters of the first being gone."""
+    """Lay out ``value`` in a block indented by ``indent``; the first line has ``taken`` characters already."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if not value or not isinstance(value, dict | list | tuple) or taken + len(line) <= _WIDTH:
         return line

@@ -1,9 +1,9 @@
-"""Performance models: how long a batch takes on a share of a GPU, alone and beside others.
+"""Performance models: latency of a batch on a share of a GPU, alone and beside others.
 
-Every model answers the same questions about a DNN model on a GPU type, vectorised over batch and share. The
-interference of co-located workloads then depends on the residents of a GPU only through their number N and the sums of
-their L2 demand C, DRAM demand D and power P (``instances.interference``), whatever the model. gpulet's model clips the
-factor of each pair, so its sums are exact for two residents only.
+Every model has the same interface for a DNN model on a GPU type, vectorised over batch and share. In every model the
+interference of co-located workloads depends on the residents of a GPU only through their number N and the sums of
+their L2 demand C, DRAM demand D and power P (``instances.interference``). gpulet's model clips the factor of each
+pair, so its sums are exact for two residents only.
 """
 
 from instances.errors import InputError, unknown_name
@@ -20,7 +20,7 @@ _MODELS: dict[str, PerformanceModel] = {
 
 
 def performance_model_names() -> list[str]:
-    """Names of the performance models of shares."""
+    """Return the names of the performance models of shares."""
     return list(_MODELS)
 
 
@@ -30,11 +30,11 @@ def performance_model(name: str, where: str = "performance_model") -> Performanc
     Raises
     ------
     InputError
-        If there is none, or it is the table of MIG instances, which knows no shares; ``where`` names the place that
-        asked.
+        If there is none, or it is the table of MIG instances, which has no shares; ``where`` is the place that the
+        error names.
     """
     if name == MIG_TABLE:
-        raise InputError(where, f'"{name}" is a table of MIG instances; it does not say what a share of a GPU does')
+        raise InputError(where, f'"{name}" is a table of MIG instances; it has no latencies of shares')
     if name not in _MODELS:
         raise unknown_name(where, "performance model", name, [*_MODELS, MIG_TABLE])
     return _MODELS[name]

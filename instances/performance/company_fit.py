@@ -1,4 +1,4 @@
-"""Fit of interference to measured pairs: InSS's growths, gpulet's factor, and the hybrid's ``Company``."""
+"""Fit of interference to measured pairs: InSS's growths, gpulet's pair factor and the hybrid model's ``Company``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import Company, PairFactor, SoloProfile, alone_ms
 
 ENOUGH = 30
-"""Samples of a model from which its own growths are fitted; with fewer it gets those of all models together."""
+"""Least number of samples for growths of a model's own; a model with fewer gets those of all models together."""
 
 SHRINKAGE = 1.0
-"""Ridge weight of the effects of company above the cells, in samples: one seen once counts half."""
+"""Ridge weight of the effects above the cells, in samples: an effect seen once counts half."""
 
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
-"""Range of the ridge weight of cells, which follows from how much samples scatter within cells and between them."""
+"""Range of the cells' ridge weight, which follows from the scatter within cells and between them."""
 
 
 Curve = Callable[[SoloProfile, Floats, Floats], Floats]
 """Time alone by profile, batch and share."""
 
 Effect = tuple[str | int | float, ...]
-"""What growth in company depends on: nothing, a batch, a model, or several of them."""
+"""A term of the growth beside a neighbour: overall, a batch, a model, or a combination."""
 
 EVERYBODY: Effect = ()
 """The effect that all configurations have in common."""
@@ -39,16 +39,16 @@ EVERYBODY: Effect = ()
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Samples side by side with what the solo profiles say of both models; arrays of shape (samples,).
+    """Samples together with the solo profiles' figures of both models; arrays of shape (samples,).
 
     Attributes
     ----------
     samples
         The pairs.
     gpu_ms
-        Measured GPU time, transfers taken off.
+        Measured GPU time without transfers.
     demand
-        L2 and DRAM demand of the other, as fractions, shape (samples, 2).
+        L2 and DRAM demand of the other model, as fractions, shape (samples, 2).
     """
 
     samples: Sequence[PairSample]
@@ -70,7 +70,7 @@ class Sides:
 
 
 def demand(gpu: GpuType, at: Configuration) -> tuple[float, float]:
-    """L2 and DRAM demand of a model, percent, by the lines of its solo profile."""
+    """Return the L2 and DRAM demand of a model in percent, by the lines of its solo profile."""
     solo = gpu.model(at.model).profiled(gpu.name)
     ability = 1000.0 * at.batch / float(alone_ms(solo, np.array(float(at.batch)), np.array(at.share_pct)))
     return solo.l2[0] * ability + solo.l2[1], solo.dram[0] * ability + solo.dram[1]
@@ -108,7 +108,7 @@ def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFa
 
 
 def _in_proportion(gpu: GpuType, at: Configuration) -> tuple[float, float]:
-    """Utilisations on the full GPU times the share, percent."""
+    """Return the utilisations on the full GPU times the share, in percent."""
     solo = gpu.model(at.model).profiled(gpu.name)
     l2, dram = (float(np.interp(at.batch, solo.batch, full)) for full in (solo.l2_pct, solo.dram_pct))
     return l2 * at.share_pct / 100.0, dram * at.share_pct / 100.0
@@ -119,12 +119,13 @@ def _at(curve: Curve, gpu: GpuType, at: Configuration) -> float:
 
 
 def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Company]:
-    """Fit how every model suffers in company (``instances.performance.hybrid``).
+    """Fit every model's slowdown by co-location (``instances.performance.hybrid``).
 
-    Growth beside a neighbour is the sum of an overall effect, effects of the batch, the model, the model's batch, the
-    model's share and the cell of all three, and growths linear in the neighbour's L2 and DRAM demand: one ridge
-    regression of relative errors, nothing below 0. Cells with few samples borrow from the effects they belong to; a
-    model without samples gets the overall ones. Delay per kernel and throttling are those of the GPU type.
+    The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of the batch, the
+    model, the model's batch, the model's share and the cell of all three. The second is linear in the neighbour's L2
+    and DRAM demand. One ridge regression of relative errors fits all of them, none below 0. Cells with few samples
+    borrow from the effects they belong to; a model without samples gets the overall effects. The delay per kernel and
+    the throttling are those of the GPU type.
     """
     sides = Sides.of(gpu, samples)
     alone = np.array([_at(alone_ms, gpu, s.own) for s in samples])
@@ -161,7 +162,7 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
 
 
 def effects_on(at: Configuration) -> list[Effect]:
-    """Return the effects on the growth of a configuration in company."""
+    """Return the effects on the growth of a co-located configuration."""
     model, batch, share = at.model, at.batch, at.share_pct
     return [EVERYBODY, (batch,), (model,), (model, batch), (model, f"{share:g} %"), cell_of(at)]
 
@@ -172,9 +173,9 @@ def cell_of(at: Configuration) -> Effect:
 
 
 def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
-    """Ratio of the variance within cells to that between the cells of a model's batch: the ridge weight that fits.
+    """Return the cells' ridge weight: the variance within cells over that between the cells of a model's batch.
 
-    Where growth hardly differs from share to share, cells say little that their batch does not; elsewhere much.
+    Where the growth hardly differs between shares, a cell adds little to its batch; elsewhere it adds much.
     """
     cells: dict[Effect, list[float]] = {}
     for at, value in zip(own, growth.tolist(), strict=True):
@@ -193,7 +194,7 @@ def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Batches and shares that were measured in company, ascending."""
+    """Batches and shares of the co-located measurements, ascending."""
 
     batch: Floats
     share_pct: Floats
@@ -205,7 +206,7 @@ class _Seen:
         )
 
     def nearest(self, model: str, batch: int, share_pct: float) -> Configuration:
-        """Return the measured configuration next to one, in proportion."""
+        """Return the measured configuration nearest to one, by ratio."""
         b, s = (
             float(seen[np.argmin(np.abs(np.log(seen / at)))])
             for seen, at in ((self.batch, batch), (self.share_pct, share_pct))
@@ -228,7 +229,7 @@ def _company(model: DnnModel, seen: _Seen, of_effect: Mapping[Effect, float], sl
 
 
 def _clock(gpu: GpuType, sample: PairSample) -> float:
-    """Frequency of the GPU in company, relative to the maximum (iGniter equations 9 and 10)."""
+    """Return the co-located GPU's frequency relative to the maximum (iGniter equations 9 and 10)."""
     hardware = gpu.hardware
     demand_w = sum(_power_w(gpu, at) for at in (sample.own, sample.other))
     excess_w = max(0.0, hardware.idle_power_w + demand_w - hardware.max_power_w)
@@ -241,5 +242,5 @@ def _power_w(gpu: GpuType, at: Configuration) -> float:
 
 
 def _delay_ms(hardware: Hardware) -> float:
-    """Scheduling delay per kernel beside one other (equation 6)."""
+    """Return the scheduling delay per kernel beside one other workload (equation 6)."""
     return 2.0 * hardware.alpha_sch + hardware.beta_sch

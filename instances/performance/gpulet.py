@@ -1,4 +1,4 @@
-"""gpulet's performance model (ATC'22, Sec. 4.4): a latency table alone, a regressed factor for each pair."""
+"""gpulet's performance model (ATC'22, Sec. 4.4): a table of solo latencies and a regressed factor per pair."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ from instances.profile import PairFactor, SoloProfile, interpolate
 
 @dataclass(frozen=True, slots=True)
 class GpuletModel:
-    """Time alone from a table; in company times a factor, linear in both gpulets' utilisations and at least 1.
+    """Solo time from a table, times a factor of at least 1 that is linear in both gpulets' utilisations.
 
-    Beside more than one other the growths of the pairs add up, each at least 0.
+    Beside several others the growths of the pairs add up, each at least 0.
     """
 
     name = "gpulet"
@@ -24,7 +24,7 @@ class GpuletModel:
     pairwise = True
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
-        """Return the time alone, utilisations in proportion to the share, and the own part of the factor."""
+        """Return the solo time, utilisations in proportion to the share, and the own part of the factor."""
         solo, pair = model.profiled(gpu.name), pair_factor(gpu)
         active_ms = tabulated_ms(solo, batch, share_pct)
         part = np.asarray(share_pct, float) / 100.0
@@ -44,11 +44,11 @@ class GpuletModel:
         return Sensitivity(0.0, 0.0, pair.l2_other / 100.0, pair.dram_other / 100.0)
 
     def contention(self, gpu: GpuType) -> Contention:
-        """Return none: the model knows neither scheduling delays nor power."""
+        """Return no contention: the model has neither scheduling delays nor power."""
         return UNCONTENDED
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
-        """Name the profile or the pair factor where there is none."""
+        """Name the missing profile or pair factor."""
         return "" if model.solo is not None and gpu.pair is not None else "solo times and a pair factor"
 
 
@@ -58,7 +58,7 @@ def pair_factor(gpu: GpuType) -> PairFactor:
     Raises
     ------
     InputError
-        If the GPU type has none.
+        If the GPU type has no pair factor.
     """
     if gpu.pair is None:
         raise InputError(gpu.name, "has no pair factor, which the performance model gpulet needs")
@@ -66,10 +66,10 @@ def pair_factor(gpu: GpuType) -> PairFactor:
 
 
 def tabulated_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
-    """Time alone ``L(b, p)``: linear in the batch; between two shares by the shape of the largest batch's curve.
+    """Return the solo time ``L(b, p)``, linear in the batch; between shares it follows the largest batch's curve.
 
-    That curve is the best resolved one. It is interpolated in logarithms, and each other batch goes from its time at
-    the one share to its time at the other as the largest batch does.
+    That curve has the best resolution. It is interpolated in logarithms, and each other batch moves between its times
+    at two shares in the same proportion.
     """
     b, s = np.broadcast_arrays(np.asarray(batch, float), np.asarray(share_pct, float))
     table, shares = solo.times_ms, np.array(solo.share_pct)
@@ -81,5 +81,5 @@ def tabulated_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
     at_left = interpolate(solo, table, b, shares[j], scale=np.asarray)
     at_right = interpolate(solo, table, b, shares[j + 1], scale=np.asarray)
     time_ms = at_left + np.clip(part, 0.0, 1.0) * (at_right - at_left)
-    # Below the table in proportion to the share where the work is the bottleneck
+    # Below the table the time is inverse in the share once the GPU's work is the bottleneck
     return np.maximum(time_ms, solo.beyond_ms(b, s))

@@ -33,7 +33,7 @@ class IGniterModel:
         )
 
     def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-        """Return equation 3, over PCIe."""
+        """Return upload and feedback time over PCIe (equation 3)."""
         return pcie_transfers_ms(gpu, model, batch)
 
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
@@ -45,5 +45,5 @@ class IGniterModel:
         return hardware_contention(gpu)
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
-        """Return nothing: every catalogue entry has these coefficients."""
+        """Return an empty text: every catalogue entry has these coefficients."""
         return ""

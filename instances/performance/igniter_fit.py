@@ -36,21 +36,21 @@ class ModelFit:
 
 
 def _line(x: Floats, y: Floats) -> tuple[float, float, Floats]:
-    """Least-squares line: slope, intercept and the residuals."""
+    """Return slope, intercept and residuals of the least-squares line."""
     design = _finite(np.column_stack([x, np.ones_like(x)]))
     (slope, intercept), *_ = np.linalg.lstsq(design, _finite(y), rcond=None)
     return float(slope), float(intercept), design @ [slope, intercept] - y
 
 
 def _finite(numbers: Floats) -> Floats:
-    """Return ``numbers``, none of which is infinite or NaN: LAPACK would print what it thinks of them."""
+    """Return ``numbers`` after checking that all are finite; LAPACK prints warnings for others."""
     if not np.isfinite(numbers).all():
-        raise ValueError("samples that no finite curve fits")
+        raise ValueError("no finite curve fits the samples")
     return numbers
 
 
 def _samples(fields: Mapping[str, Any], prefix: str, where: str) -> Any:
-    """Return the field whose name starts with ``prefix``; the rest of the name says how it was measured."""
+    """Return the field whose name starts with ``prefix``; the rest of its name states the measuring conditions."""
     found = next((value for key, value in fields.items() if key.startswith(prefix)), None)
     if found is None:
         raise InputError(where, f'no field "{prefix}..." with samples')
@@ -62,15 +62,15 @@ def fit_active_time(
 ) -> tuple[tuple[float, float, float, float, float], Floats]:
     """Fit ``k1..k5`` of equation 11 by least squares.
 
-    For a fixed ``k4`` the model is linear in the other four, so the search is over ``k4`` alone and the least-squares
-    solution of the rest is exact (variable projection).
+    For a fixed ``k4`` the model is linear in the other four coefficients. The search is therefore over ``k4`` alone,
+    and the least-squares solution of the rest is exact (variable projection).
 
     Parameters
     ----------
     batch, share_pct, active_ms
         One profiled configuration each, shape (samples,).
     falling
-        Keep all coefficients from falling below 0: the curve then rises with no share, wherever it is extrapolated to.
+        Keep all coefficients at 0 or above: the curve then never rises with the share, extrapolation included.
 
     Returns
     -------
@@ -102,23 +102,23 @@ def fit_active_time(
 def model_of_times(
     name: str, batch: Floats, share_pct: Floats, active_ms: Floats, origin: Provenance, where: str = "model"
 ) -> DnnModel:
-    """Return a model of which only times alone are known: its L2 line, power, kernels and delays are 0.
+    """Return a model with known times only: its L2 line, power, kernels and delays are 0.
 
     Parameters
     ----------
     name
-        Whose memory and transfers are known.
+        Name of a model with known memory and transfers.
     batch, share_pct, active_ms
-        See ``fit_active_time``; no share makes the time longer.
+        See ``fit_active_time``; the fitted time never rises with the share.
     origin
-        Of the times; the mean relative error of the fit is added to it.
+        Provenance of the times; the mean relative error of the fit is added to it.
     where
-        The place that asked, for errors.
+        Place that errors name.
 
     Raises
     ------
     InputError
-        If nothing is known of the model's memory.
+        If the model's memory is unknown.
     """
     k, error_ms = fit_active_time(batch, share_pct, active_ms, falling=True)
     input_bytes, output_bytes = request_bytes(name)
@@ -142,7 +142,7 @@ def model_of_times(
 
 
 def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
-    """Fit ``alpha_f``, ``alpha_sch`` and ``beta_sch`` to one to five identical co-located models.
+    """Fit ``alpha_f``, ``alpha_sch`` and ``beta_sch`` to measurements of one to five identical co-located models.
 
     Parameters
     ----------
@@ -155,14 +155,14 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
     )
     top_mhz, cap_w = float(gpu["max_frequency_mhz"]), float(gpu["max_power_w"])
 
-    # Once throttled, measured power saturates at the cap: the demand behind it grows on by the unthrottled step.
+    # A throttled GPU draws power at its cap. The demand is extrapolated by the unthrottled step per model.
     free = int(np.sum(frequency >= top_mhz))
     if not len(power) == len(frequency) == len(delay) or free < 2:
         raise InputError("profile: gpu", "expected one to n co-located models, at least two unthrottled")
     step_w = float(np.mean(np.diff(power[:free])))
     excess_w = power[free - 1] + step_w * np.arange(1, len(power) - free + 1) - cap_w
     drop_mhz = frequency[free:] - top_mhz
-    # A GPU that none of them throttled shows no loss of frequency.
+    # Without a throttled measurement the loss of frequency is unknown: 0.
     alpha_f = float(excess_w @ drop_mhz / (excess_w @ excess_w)) if len(drop_mhz) else 0.0
 
     added_ms = delay[1:] * frequency[1:] / top_mhz - delay[0]
@@ -188,7 +188,7 @@ def fit_model(
     name
         For error messages.
     model, gpu
-        The objects of a light profile.
+        The model's object and the ``gpu`` object of a light profile.
     batches, shares_pct
         The profiled grid; latencies come as ``[batch][share]``.
     """
@@ -206,7 +206,7 @@ def fit_model(
     active = latency * frequency / top_mhz - scheduling
     k, error_ms = fit_active_time(batch, share, active)
 
-    # Equations for p and c: linear in the processing ability; throttled rows show the cap, not the demand.
+    # Power and L2 utilisation are linear in the processing ability. Throttled rows show the power cap, not the demand.
     ability = 1000.0 * batch / (latency - scheduling)
     free = frequency >= top_mhz
     power_slope, power_base, power_error = _line(ability[free], power[free] - float(gpu["idle_power_w"]))
@@ -220,7 +220,7 @@ def fit_model(
     slowdown = (
         pair["active_time_ms_colocated"] * pair["frequency_mhz_colocated"] / (top_mhz * pair["active_time_ms_alone"])
     )
-    # Nobody runs faster for company: what is measured below 0 is noise.
+    # Interference never speeds up an inference: a measured slowdown below 1 is noise.
     alpha_cache = max(0.0, slowdown - 1.0) / pair["l2_util_pct_of_corunner"]
     return ModelFit(
         k,
@@ -244,14 +244,14 @@ def fit_profile(profile: Mapping[str, Any], source: str, memory_limit_mib: float
     profile
         Content of a light-profile JSON file: ``gpu``, ``profiled_batches``, ``profiled_shares_pct``, ``models``.
     source
-        Whose measurements these are, for the provenance.
+        Origin of the measurements, for the provenance.
     memory_limit_mib, price_per_hour
-        What a profile does not tell of the GPU.
+        Device memory and price, which a profile does not contain.
 
     Raises
     ------
     InputError
-        If the profile lacks a field, has samples missing, or holds something else than numbers.
+        If the profile lacks a field or samples, or holds values other than numbers.
     """
     try:
         gpu, models = profile["gpu"], profile["models"]

@@ -1,4 +1,4 @@
-"""InSS's performance model (its Sec. 4.1): locally weighted regression alone, two linear growths in company."""
+"""InSS's performance model (its Sec. 4.1): locally weighted regression of solo times, two linear growths."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +12,7 @@ from instances.performance.transfers import pcie_transfers_ms
 from instances.profile import SoloProfile
 
 LEAST_NEIGHBOURS = 5
-"""Grid points that a local plane needs at least; the farthest of them has no weight."""
+"""Least number of grid points for a local plane; the farthest of them has no weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class InssModel:
     pairwise = False
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
-        """Return the time alone, and the L2 and DRAM demands linear in ``b / o``."""
+        """Return the solo time, and the L2 and DRAM demands linear in ``b / o``."""
         solo = model.profiled(gpu.name)
         active_ms = regressed_ms(solo, batch, share_pct)
         ability = 1000.0 * batch / active_ms
@@ -41,20 +41,20 @@ class InssModel:
         return pcie_transfers_ms(gpu, model, batch)
 
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
-        """Return the growths per percent; the time alone has the scheduling delay in it."""
+        """Return the growths per percent; the solo time includes the scheduling delay."""
         return Sensitivity(0.0, 0.0, *model.inss_alphas(gpu.name))
 
     def contention(self, gpu: GpuType) -> Contention:
-        """Return none: the model knows neither scheduling delays nor power."""
+        """Return no contention: the model has neither scheduling delays nor power."""
         return UNCONTENDED
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
-        """Name the profile or the growths where there are none."""
+        """Name the missing profile or growths."""
         return "" if model.solo is not None and model.inss is not None else "solo times and InSS growths"
 
 
 def regressed_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
-    """Time alone ``o(b, r)``: regressed at whole percents, never rising with the share, linear in between.
+    """Return the solo time ``o(b, r)``, regressed at whole percents, nonincreasing in the share, linear in between.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def regressed_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _curves_ms(solo: SoloProfile) -> Floats:
-    """Times at batches 1 to the largest and 1 to 100 percent, shape (batches, 100)."""
+    """Return the times at batches 1 to the largest and 1 to 100 percent, shape (batches, 100)."""
     batch, share = np.meshgrid(np.arange(1, solo.batch[-1] + 1), np.arange(1, 101), indexing="ij")
     grid = np.stack(np.meshgrid(np.log(solo.batch), np.log(solo.share_pct), indexing="ij"), axis=-1).reshape(-1, 2)
     queries = np.log(np.stack([batch.ravel(), share.ravel()], axis=1))
@@ -93,7 +93,7 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     queries
         Shape (queries, 2).
     span
-        Part of the points that count as near, in (0, 1].
+        Fraction of the points that count as near, in (0, 1].
     """
     spread = points.std(axis=0)
     scaled, at = points / spread, queries / spread
@@ -115,7 +115,7 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     normal[:, 1, 1] = xx - 2.0 * qx * x + qx * qx * w
     normal[:, 2, 2] = yy - 2.0 * qy * y + qy * qy * w
     normal[:, 1, 2] = normal[:, 2, 1] = xy - qx * y - qy * x + qx * qy * w
-    # Neighbours may lie on one line: the slope across it is then taken to be 0.
+    # If the near points lie on one line, the slope across it is 0.
     slack = 1e-9 * np.trace(normal, axis1=1, axis2=2)
     normal[:, 1, 1] += slack
     normal[:, 2, 2] += slack

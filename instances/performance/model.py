@@ -1,4 +1,4 @@
-"""Questions that a performance model answers, and the answers' types."""
+"""Interface of a performance model and the types of its results."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +9,7 @@ from instances.gpu import DnnModel, GpuType
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a workload running alone takes, arrays of one shape.
+    """Demands of a workload alone; arrays of one shape.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class Demand:
     power_w
         Power above idle.
     company
-        Factor on the active time beside others, before what they demand is added; 1 where only that matters.
+        Co-location factor on the active time, before the others' demands are added; 1 if only the demands matter.
     """
 
     active_ms: Floats
@@ -32,7 +32,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How one model suffers from others: delay per batch alone, kernels, growth per percent of others' L2 and DRAM."""
+    """Sensitivity of a model to others: delay per batch alone, kernels, growth per percent of others' L2 and DRAM."""
 
     scheduling_alone_ms: float
     kernels: float
@@ -42,7 +42,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """What co-location does on one GPU type: scheduling delay per kernel, power cap and loss of frequency.
+    """Contention on one GPU type: scheduling delay per kernel, power cap and loss of frequency.
 
     ``throttle_per_w`` is the fraction of the maximum frequency lost per watt beyond ``max_power_w`` (at most 0).
     """
@@ -55,7 +55,7 @@ class Contention:
 
 
 UNCONTENDED = Contention(0.0, 0.0, 0.0, 0.0, 0.0)
-"""No delay of schedulers, and no frequency lost whatever the power."""
+"""Contention without scheduling delay and without loss of frequency."""
 
 
 def hardware_contention(gpu: GpuType) -> Contention:
@@ -71,17 +71,18 @@ def hardware_contention(gpu: GpuType) -> Contention:
 
 
 class PerformanceModel(Protocol):
-    """The questions that a performance model answers."""
+    """Interface of a performance model."""
 
     name: str
     loading_overlaps: bool
     """Whether the upload of the next batch hides behind the execution of this one (iGniter: yes)."""
     pairwise: bool
-    """Whether interference is that of pairs, each at least none (gpulet): then the sums are exact for two residents,
-    and no scheduler of ours puts more of them on a GPU."""
+    """Whether interference is clipped at 0 for each pair (gpulet).
+
+    The sums are then exact for two residents only, and the schedulers put at most two residents on a GPU."""
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
-        """Return what ``model`` takes alone, for broadcastable ``batch`` and ``share_pct``."""
+        """Return the demands of ``model`` alone, for broadcastable ``batch`` and ``share_pct``."""
         ...
 
     def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
@@ -89,7 +90,7 @@ class PerformanceModel(Protocol):
         ...
 
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
-        """Return how ``model`` suffers from its neighbours."""
+        """Return the sensitivity of ``model`` to its neighbours."""
         ...
 
     def contention(self, gpu: GpuType) -> Contention:
@@ -97,5 +98,5 @@ class PerformanceModel(Protocol):
         ...
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
-        """Name what the catalogue would have to say of ``model`` on ``gpu`` but does not; empty if nothing."""
+        """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all."""
         ...

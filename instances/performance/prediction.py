@@ -1,4 +1,4 @@
-"""Predictions of a performance model for measured co-locations: whole inference times at exact percents."""
+"""Predictions of a performance model for measured co-locations: whole inference times at exact percentages."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from instances.tables import configuration_tables
 
 
 def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Configuration]]) -> list[Floats]:
-    """Predict the inference time ``t_gpu + x`` of every configuration in groups that each share one GPU.
+    """Predict the inference time ``t_gpu + x`` of every configuration in groups, each on one GPU.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Config
     model_name
         The performance model.
     groups
-        Who is on one GPU together.
+        Configurations on one GPU together.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Config
     Raises
     ------
     InputError
-        If the catalogue does not know a model or batch, or lacks what the performance model needs.
+        If the catalogue lacks a model, a batch or figures that the performance model needs.
     """
     row = {configuration: i for i, configuration in enumerate(dict.fromkeys(c for group in groups for c in group))}
     tables = configuration_tables(gpu, model_name, list(row))
@@ -47,12 +47,12 @@ def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Config
 
 
 def check_known(gpu: GpuType, configurations: Sequence[Configuration], where: str) -> None:
-    """Make sure that the catalogue has figures for all ``configurations``.
+    """Check that the catalogue has figures for all ``configurations``.
 
     Raises
     ------
     InputError
-        If it lacks a model, or a batch is larger than its figures support; ``where`` names the file.
+        If it lacks a model, or a batch exceeds its figures; ``where`` names the file.
     """
     for configuration in configurations:
         if configuration.model not in gpu.models:

@@ -1,4 +1,4 @@
-"""Fit a GPU type to measurements: models alone, pairs of them, and iGniter's light profile if there is one."""
+"""Fit of a GPU type to measurements: solo models, pairs of models and, if there is one, iGniter's light profile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from instances.performance.validation import Errors, fit_pairs, validate
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """What no measurement tells of a GPU type."""
+    """Facts of a GPU type that measurements do not contain."""
 
     name: str
     share_units: int
@@ -38,11 +38,11 @@ class ProfileFit:
     gpu
         The catalogue entry.
     solo
-        Relative errors of the solo profiles by model, one for each sample of it.
+        Relative errors of the solo profiles by model, one per sample.
     samples
-        Those samples.
+        The samples of these errors.
     pairs
-        Errors on the pairs by performance model; those of the fit itself.
+        In-sample errors on the pairs, by performance model.
     """
 
     gpu: GpuType
@@ -56,17 +56,17 @@ def fit_measurements(
 ) -> ProfileFit:
     """Fit every performance model to measurements of one GPU type.
 
-    iGniter's coefficients come from its light profile where there is one. Otherwise the active time and the L2 line are
-    fitted to the solo samples and ``alpha_cache`` to the pairs; power, throttling and delay per kernel stay unknown: 0.
+    iGniter's coefficients come from its light profile if there is one. Otherwise the active time and the L2 line are
+    fitted to the solo samples and ``alpha_cache`` to the pairs; power, throttling and delay per kernel are unknown: 0.
 
     Parameters
     ----------
     facts
-        Of the GPU type.
+        Facts of the GPU type.
     source
-        Whose measurements these are, for the provenance.
+        Origin of the measurements, for the provenance.
     solo, pairs
-        The samples; without pairs nothing is said of company.
+        The samples; without pairs no interference is fitted.
     light
         Content of a light profile, or ``None``.
 
@@ -109,7 +109,7 @@ def fit_measurements(
 
 
 def _unknown(facts: GpuFacts, source: str) -> GpuType:
-    """Return a GPU type of whose power and scheduler nothing is known."""
+    """Return a GPU type with unknown power and scheduling figures."""
     hardware = Hardware(facts.pcie_bytes_per_ms, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     return GpuType(
         facts.name,
@@ -140,7 +140,7 @@ def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:
 
 
 def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
-    """Fit ``alpha_cache`` (equation 8) of every model by least squares, of all models together where pairs are few."""
+    """Fit ``alpha_cache`` (equation 8) by least squares per model, or over all models together where pairs are few."""
     sides = Sides.of(gpu, pairs)
     igniter = performance_model("igniter")
     own = np.array([s.own.model for s in pairs])

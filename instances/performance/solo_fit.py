@@ -1,4 +1,4 @@
-"""Fit of a solo profile to latencies alone: a monotone grid, lines of demand, a span for the regression."""
+"""Fit of a solo profile to measured solo latencies: a monotone grid, demand lines and the regression's span."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from instances.performance.inss import locally_weighted
 from instances.profile import Line, SoloProfile, alone_ms
 
 SPANS = (0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5)
-"""Spans tried for the locally weighted regression."""
+"""Candidate spans of the locally weighted regression."""
 
 DIGITS = 3
 """Significant digits of a catalogued time."""
 
 GUESSED = 1e-3
-"""Weight of a grid point that was not measured but comes from the curve through those that were."""
+"""Weight of a grid point that is interpolated by the fitted curve instead of measured."""
 
 PROJECTIONS = 2_000
-"""Rounds of alternating projections at most; they stop when nothing moves any more."""
+"""Largest number of rounds of alternating projections; they stop earlier at a fixed point."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoloFit:
-    """A profile and how far its times are from the samples, relative, in the order of the samples."""
+    """A profile and the relative errors of its times, in the order of the samples."""
 
     profile: SoloProfile
     error: Floats
@@ -42,9 +42,9 @@ def fit_solo(name: str, samples: Sequence[SoloSample], per_item_ms: float) -> So
     name
         For error messages.
     samples
-        Of one model.
+        Samples of one model.
     per_item_ms
-        Transfer time of an item, contained in the latencies.
+        Transfer time of an item, which the latencies include.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def _filled_grid(
                 times[row, column] = max(curve[row, column], 1e-6)
                 continue
             near = known[np.argmin(np.abs(np.log(shares[known] / shares[column])))]
-            # The curve tells how much faster; more than in proportion to the share no batch gets.
+            # The curve gives the speed-up, which is at most proportional to the share.
             ratio = np.clip(curve[row, column] / curve[row, near], 1e-6, np.inf)
             low, high = sorted((1.0, shares[near] / shares[column]))
             times[row, column] = times[row, near] * np.clip(ratio, low, high)
@@ -111,10 +111,10 @@ def _filled_grid(
 
 
 def monotone_surface(values: Floats, weight: Floats) -> Floats:
-    """Least-squares surface that never falls along the first axis and never rises along the second.
+    """Return the least-squares surface that never falls along the first axis and never rises along the second.
 
-    Dykstra's alternating projections, each axis by pooling adjacent violators; then one pass that removes what is
-    left of violations.
+    The method is Dykstra's alternating projections, with pooling of adjacent violators on each axis. A final pass
+    removes the remaining violations.
     """
     fitted, along, across = values.copy(), np.zeros_like(values), np.zeros_like(values)
     for _ in range(PROJECTIONS):
@@ -129,7 +129,7 @@ def monotone_surface(values: Floats, weight: Floats) -> Floats:
 
 
 def _nondecreasing(values: Floats, weight: Floats) -> Floats:
-    """Weighted least-squares sequence that never falls, by pooling adjacent violators."""
+    """Return the nondecreasing weighted least-squares sequence, by pooling adjacent violators."""
     level: list[float] = []
     mass: list[float] = []
     length: list[int] = []
@@ -146,12 +146,12 @@ def _nondecreasing(values: Floats, weight: Floats) -> Floats:
 
 
 def rounded(grid: Floats) -> tuple[tuple[float, ...], ...]:
-    """Round to ``DIGITS`` significant digits; that keeps the order of any two numbers."""
+    """Round to ``DIGITS`` significant digits, which preserves the order of any two numbers."""
     return tuple(tuple(float(f"{value:.{DIGITS}g}") for value in row) for row in np.asarray(grid).tolist())
 
 
 def _demand_line(ability: Floats, demand_pct: Floats) -> Line:
-    """Line through demands against ``1000 b / gpu_ms`` with neither slope nor intercept below 0; 0 if none is known."""
+    """Fit demands as a line in ``1000 b / gpu_ms``, slope and intercept at least 0; 0 if no demand is known."""
     known = np.isfinite(demand_pct)
     if known.sum() < 2:
         return 0.0, 0.0
@@ -160,9 +160,9 @@ def _demand_line(ability: Floats, demand_pct: Floats) -> Line:
 
 
 def best_span(batches: Sequence[int], shares: Floats, gpu_ms: Floats) -> float:
-    """Span of the locally weighted regression with the least error on points left out one by one.
+    """Return the span with the least leave-one-out error of the locally weighted regression.
 
-    Corners and edges stay in: beyond them the regression is not asked for.
+    Corners and edges are never left out, since the regression does not extrapolate.
     """
     grid = np.stack(np.meshgrid(np.log(batches), np.log(shares), indexing="ij"), axis=-1).reshape(-1, 2)
     values = np.log(gpu_ms).ravel()

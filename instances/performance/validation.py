@@ -13,7 +13,7 @@ from instances.performance.company_fit import fit_company, fit_inss, fit_pair_fa
 from instances.performance.prediction import latencies_ms
 
 OUTLYING = 5.0
-"""An error is an outlier beyond so many times the scaled median of all errors' distances from their median."""
+"""Threshold of outliers: distance from the median error in units of the scaled median distance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Errors:
 
     @classmethod
     def of(cls, samples: Sequence[PairSample], predicted_ms: Floats) -> "Errors":
-        """Compare predictions with what was observed."""
+        """Compare predictions with observations."""
         return cls(samples, predicted_ms, predicted_ms / np.array([s.latency_ms for s in samples]) - 1.0)
 
     @property
@@ -53,7 +53,7 @@ class Errors:
 
     @property
     def outliers(self) -> "Errors":
-        """The samples that are far from what the others scatter, largest first."""
+        """Samples with outlying errors, largest first."""
         distance = np.abs(self.relative - np.median(self.relative))
         far = distance > OUTLYING * 1.4826 * np.median(distance)
         return self.only(far).worst(int(far.sum()))
@@ -65,21 +65,21 @@ def validate(gpu: GpuType, model_name: str, samples: Sequence[PairSample]) -> Er
     Raises
     ------
     InputError
-        If the catalogue lacks a model or batch, or what the performance model needs.
+        If the catalogue lacks a model, a batch or figures that the performance model needs.
     """
     predicted = latencies_ms(gpu, model_name, [(s.own, s.other) for s in samples])
     return Errors.of(samples, np.array([group[0] for group in predicted]))
 
 
 def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
-    """Fit everything that measured pairs tell to a GPU type whose models have solo profiles."""
+    """Fit the interference figures to measured pairs, on a GPU type whose models have solo profiles."""
     inss, (pair, _), company = fit_inss(gpu, samples), fit_pair_factor(gpu, samples), fit_company(gpu, samples)
     models = {name: replace(m, inss=inss[name], company=company.get(name)) for name, m in gpu.models.items()}
     return replace(gpu, models=models, pair=pair)
 
 
 FOLDS = 10
-"""Parts into which ``rows`` are divided."""
+"""A division of ``rows`` into parts."""
 
 HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
     "rows": lambda row, _: row % FOLDS,
@@ -87,13 +87,13 @@ HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
     "batch": lambda _, sample: sample.own.batch,
     "neighbour-batch": lambda _, sample: sample.other.batch,
 }
-"""What is held out at a time: every tenth row, all rows of two models, of an own or of a neighbour's batch."""
+"""Sets held out in turn: every tenth row, or all rows of two models, of an own batch or of a neighbour's batch."""
 
 
 def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSample], by: str) -> Errors:
-    """Compare with pairs that the fit has not seen: fit all others, predict these, one part after another.
+    """Cross-validate on measured pairs: predict each part by a fit to all others.
 
-    Solo profiles, and under ``igniter`` everything, stay those of ``gpu``.
+    The solo profiles stay those of ``gpu``; under ``igniter`` all figures do.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Named suites: the instances and scenario sets that papers and people compare on."""
+"""Named suites: the instances and scenario sets of the papers, and generated ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSuite:
-    """A named scenario set, built on demand: too many instances to list, compared by how many can be scheduled."""
+    """A named scenario set, built on demand; its measure is the number of scenarios that can be scheduled."""
 
     name: str
     description: str
@@ -82,15 +82,17 @@ SUITES: Mapping[str, Suite] = {
             "gpulet ATC '22, Sec. 3.3: four pairs of models at equal rates, scale on two RTX 2080 Ti",
             gpulet.pairs,
         ),
-        Suite("gpulet-equal", "gpulet arXiv, Table 5: five models alike, scale on four RTX 2080 Ti", gpulet.equal),
+        Suite(
+            "gpulet-equal", "gpulet arXiv, Table 5: five models at equal rates, scale on four RTX 2080 Ti", gpulet.equal
+        ),
         Suite(
             "gpulet-long-only",
-            "gpulet arXiv, Table 5: the three models that take long, scale on four RTX 2080 Ti",
+            "gpulet arXiv, Table 5: the three long models, scale on four RTX 2080 Ti",
             gpulet.long_only,
         ),
         Suite(
             "gpulet-short-skew",
-            "gpulet arXiv, Table 5: five models, more of what takes little, scale on four RTX 2080 Ti",
+            "gpulet arXiv, Table 5: five models, higher rates for the short ones, scale on four RTX 2080 Ti",
             gpulet.short_skew,
         ),
         Suite(
@@ -138,7 +140,7 @@ def suite(name: str, where: str = "suite") -> Suite:
     Raises
     ------
     InputError
-        If there is none; ``where`` names the place that asked.
+        If there is none; ``where`` is the place that the error names.
     """
     if name not in SUITES:
         raise unknown_name(where, "suite", name, list(SUITES))
@@ -151,7 +153,7 @@ def scenario_suite(name: str, where: str = "suite") -> ScenarioSuite:
     Raises
     ------
     InputError
-        If there is none; ``where`` names the place that asked.
+        If there is none; ``where`` is the place that the error names.
     """
     if name not in SCENARIO_SUITES:
         raise unknown_name(where, "scenario set", name, list(SCENARIO_SUITES))

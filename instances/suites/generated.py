@@ -1,4 +1,4 @@
-"""Suites of random instances: large ones, and rows of sizes."""
+"""Suites of random instances: large instances, and series of growing size."""
 
 from instances.generate import generate
 from instances.instance import Instance, Objective
@@ -16,7 +16,7 @@ def sixty_four_gpus() -> tuple[Instance, ...]:
 
 
 def smoke() -> tuple[Instance, ...]:
-    """Return tiny instances of every objective that the papers' schedulers share."""
+    """Return tiny instances of every objective of the papers' schedulers."""
     return (
         *igniter_3(),
         generate("igniter-mix", 5, 0, Objective.COST, name="smoke-cost"),
@@ -26,12 +26,12 @@ def smoke() -> tuple[Instance, ...]:
 
 
 def igniter_scaling() -> tuple[Instance, ...]:
-    """Return one mix of each of 10 to 1,000 workloads."""
+    """Return one mix of each size from 10 to 1,000 workloads."""
     return tuple(generate("igniter-mix", size, 0) for size in (10, 20, 50, 100, 200, 500, 1000))
 
 
 def exact_scaling() -> tuple[Instance, ...]:
-    """Return three mixes of each of 5 to 160 workloads."""
+    """Return three mixes of each size from 5 to 160 workloads."""
     return tuple(
         generate("igniter-mix", size, seed, name=f"exact-{size}-s{seed}")
         for size in (5, 10, 15, 20, 30, 40, 80, 160)

@@ -1,7 +1,7 @@
-"""gpulet's requests (arXiv'21 and ATC'22): nine models on four RTX 2080 Ti, how much of them can be served.
+"""gpulet's workloads (arXiv'21 and ATC'22): nine models on four RTX 2080 Ti; the objective is the largest scale.
 
-The times are calibrated to the ATC'22 testbed. The arXiv version measured shorter ones with an older PyTorch and states
-shorter SLOs: on these times its scenarios are harder than its authors found them.
+The times are calibrated to the ATC'22 testbed. The arXiv version measured shorter times with an older PyTorch and
+states shorter SLOs. Its scenarios are therefore harder on these times than on its own.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from instances.workload import Application, Workload
 _GPUS = 4
 
 _LATENCY_BUFFER = 1.1
-"""Of the authors' published scheduler (github.com/casys-kaist/glet)."""
+"""Latency buffer of the authors' published scheduler (github.com/casys-kaist/glet)."""
 
 ATC_SLO_MS = {
     "googlenet": 66.0,
@@ -51,14 +51,14 @@ PAIRS = (("ssd-mobilenet", "bert"), ("resnet50", "vgg16"), ("googlenet", "mobile
 _GAME = {**{f"lenet-{position}": "lenet" for position in range(1, 7)}, "resnet50": "resnet50"}
 _TRAFFIC = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
 _TRAFFIC_EDGES = (("ssd-mobilenet", "googlenet"), ("ssd-mobilenet", "vgg16"))
-"""Models by stage, and which stage follows which (gpulet ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1)."""
+"""Models by stage, and the order of the stages (gpulet ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1)."""
 
 _EQUAL_RPS = 100.0
-"""Rate of each model where the paper says only that all are equal: the objective scales it."""
+"""Rate of each model where the paper states equal rates without a number; the objective scales it."""
 
 
 def _served(name: str, workloads: tuple[Workload, ...], source: str, gpus: int = _GPUS) -> Instance:
-    """Return workloads whose rates are to be scaled as far as the GPUs allow."""
+    """Return workloads under the objective ``scale``."""
     return Instance(
         name=name,
         objective=Objective.SCALE,
@@ -97,8 +97,8 @@ def pairs() -> tuple[Instance, ...]:
 def game() -> tuple[Instance, ...]:
     """Return ``gpulet-game``: six LeNets and a ResNet-50 look at every frame (ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1).
 
-    Every stage is a workload of its own under its model's SLO. They run in parallel: whoever keeps these SLOs keeps the
-    application's, 108 ms.
+    Every stage is a workload of its own under its model's SLO. The stages run in parallel, so a plan that meets these
+    SLOs meets the application's, 108 ms.
     """
     return (_application("game", _GAME, (), 108.0),)
 
@@ -109,10 +109,11 @@ def arxiv_game() -> tuple[Instance, ...]:
 
 
 def traffic() -> tuple[Instance, ...]:
-    """Return ``gpulet-traffic``: an SSD-MobileNet, then GoogLeNet and VGG-16 on what it finds.
+    """Return ``gpulet-traffic``: an SSD-MobileNet, then GoogLeNet and VGG-16 on the objects that it finds.
 
     As in Sec. 5.1 (ATC'22) and Sec. 6.1 (arXiv'21). Every stage is a workload of its own under its model's SLO. One
-    stage follows another: these SLOs add up to more than the application's, 202 ms, which only a simulation looks at.
+    stage follows another, so these SLOs add up to more than the application's, 202 ms. Only a simulation checks that
+    one.
     """
     return (_application("traffic", _TRAFFIC, _TRAFFIC_EDGES, 202.0),)
 
@@ -146,12 +147,12 @@ def equal() -> tuple[Instance, ...]:
 
 
 def long_only() -> tuple[Instance, ...]:
-    """Return ``gpulet-long-only``: the three models that take long (arXiv'21, Table 5)."""
+    """Return ``gpulet-long-only``: the three long models (arXiv'21, Table 5)."""
     return (_chosen("long-only", (0.0, 0.0, 100.0, 100.0, 100.0)),)
 
 
 def short_skew() -> tuple[Instance, ...]:
-    """Return ``gpulet-short-skew``: more of what takes little (arXiv'21, Table 5)."""
+    """Return ``gpulet-short-skew``: higher rates for the short models (arXiv'21, Table 5)."""
     return (_chosen("short-skew", (100.0, 100.0, 100.0, 50.0, 50.0)),)
 
 
@@ -193,7 +194,7 @@ def _every_eleventh(name: str, scenarios: ScenarioSet) -> ScenarioSet:
 
 
 def _all_rates(name: str, slo_ms: Mapping[str, float], rates_rps: tuple[float, ...], source: str) -> ScenarioSet:
-    """Return all combinations of rates, the last model's changing fastest, as a question of yes or no: ``cost``."""
+    """Return all combinations of rates, the last model's changing fastest; ``cost`` makes them decision problems."""
     workloads = tuple(Workload(model, model, slo, rates_rps[-1]) for model, slo in slo_ms.items())
     base = replace(_served(name, workloads, source), objective=Objective.COST)
     return ScenarioSet(base, np.array(list(product(rates_rps, repeat=len(workloads)))[1:]))

@@ -1,4 +1,4 @@
-"""iGniter's own examples (iGniter, Sec. 2.3 and 5): its four models on V100s, at least cost."""
+"""iGniter's instances (iGniter, Sec. 2.3 and 5): its four models on V100s, at least cost."""
 
 from collections.abc import Sequence
 

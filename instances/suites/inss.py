@@ -1,4 +1,4 @@
-"""InSS's clusters (Sec. 6): ten models on four A100s and multiples of them, most throughput."""
+"""InSS's clusters (Sec. 6): ten workloads on four A100s, and multiples of them, under ``capacity`` and ``goodput``."""
 
 from itertools import cycle
 
@@ -25,7 +25,7 @@ _DEMANDS = (
 )
 
 _OVERLOAD = 2.5
-"""Four GPUs serve at best 82 % of so many times the rates."""
+"""Multiple of the rates under overload; four GPUs serve at best 82 % of the requests then."""
 
 _MODELS = "InSS, Sec. 6.1: models, SLOs, GPUs; ours: rates, and that AlexNet and ResNet-50 appear twice"
 
@@ -33,20 +33,20 @@ _MODELS = "InSS, Sec. 6.1: models, SLOs, GPUs; ours: rates, and that AlexNet and
 def four_gpus() -> tuple[Instance, ...]:
     """Return ``4gpu``: workloads ``W1`` to ``W10``, the eight models and two of them again.
 
-    The paper leaves two things open, which are decided here: the models that appear twice are AlexNet and ResNet-50,
-    and the rates are such that alone and at its least share a workload takes a tenth to two fifths of a GPU.
+    The paper leaves two things open. Here the models that appear twice are AlexNet and ResNet-50, and each workload
+    alone needs a least share of a tenth to two fifths of a GPU at its rate.
     """
     return (_cluster("4gpu", Objective.CAPACITY, 4, np.ones(len(_DEMANDS)), _MODELS),)
 
 
 def overloaded() -> tuple[Instance, ...]:
-    """Return ``4gpu-goodput``: the same at rates that do not fit."""
+    """Return ``4gpu-goodput``: the same workloads at rates that four GPUs cannot serve."""
     provenance = f"{_MODELS}, times {_OVERLOAD:g}"
     return (_cluster("4gpu-goodput", Objective.GOODPUT, 4, np.full(len(_DEMANDS), _OVERLOAD), provenance),)
 
 
 def unseen() -> tuple[Instance, ...]:
-    """Return ``4gpu-unseen-0`` to ``-99``: rates drawn from 1 to 4 times those of ``4gpu``, none of which fit."""
+    """Return ``4gpu-unseen-0`` to ``-99``: rates drawn from 1 to 4 times those of ``4gpu``, too high for four GPUs."""
     factors = np.random.default_rng(20261121).uniform(1.0, 4.0, (100, len(_DEMANDS)))
     return tuple(
         _cluster(
@@ -72,7 +72,7 @@ def larger() -> tuple[Instance, ...]:
 
 
 def _cluster(name: str, objective: Objective, gpus: int, factors: Floats, provenance: str) -> Instance:
-    """Return the ten workloads over and over, each at a multiple of its rate."""
+    """Return repetitions of the ten workloads, each at a multiple of its rate."""
     return Instance(
         name=name,
         objective=objective,

@@ -1,4 +1,4 @@
-"""MediatorDNN's forty best-effort jobs (Sec. IV-A): which batches of which DNN come how often, to share GPUs."""
+"""MediatorDNN's forty best-effort jobs (Sec. IV-A): the DNN, batches and gaps of each."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -33,10 +33,10 @@ IMAGE_DNNS = (
     "ResV2-101",
     "ResV2-152",
 )
-"""Table II. Each with either data set: the numbers in Table III show that they are jobs 1 to 16 and 17 to 32."""
+"""DNNs of Table II. Each runs with both data sets: by Table III these are jobs 1 to 16 and 17 to 32."""
 
 DNNS = (*IMAGE_DNNS, *IMAGE_DNNS, *("TextClassif",) * 4, *("DeepVS",) * 4)
-"""Of jobs 1 to 40."""
+"""DNNs of jobs 1 to 40."""
 
 STAND_INS: Mapping[str, str] = {
     "Inc-V1": "googlenet",
@@ -58,11 +58,11 @@ STAND_INS: Mapping[str, str] = {
     "TextClassif": "lenet",
     "DeepVS": "ssd-mobilenet",
 }
-"""Who plays whom on the RTX 2080 Ti, of the catalogue's GPUs the one of the size of the paper's Tesla P40.
+"""Stand-ins for the paper's DNNs on the RTX 2080 Ti, the catalogue's GPU nearest in size to the paper's Tesla P40.
 
-An image classifier is played by the one with the nearest number of parameters, by ratio: Table II's "complexity" is
-twice that number in millions. It gives none for the other two: the smallest CNN plays the text classifier, the object
-detector plays DeepVS, which looks for objects in frames.
+The stand-in of an image classifier is the one with the nearest number of parameters, by ratio: Table II's
+"complexity" is twice that number in millions. The paper gives no number for the other two: the smallest CNN stands in
+for the text classifier, and the object detector for DeepVS, which detects objects in frames.
 """
 
 GAP_AND_BATCH: Mapping[int, tuple[float, float]] = {
@@ -80,26 +80,27 @@ GAP_AND_BATCH: Mapping[int, tuple[float, float]] = {
     **dict.fromkeys(range(33, 37), (64.0, 512.0)),
     **dict.fromkeys(range(37, 41), (299.0, 4.0)),
 }
-"""Mean ms between batches and mean batch of the jobs of which the paper tells them: Table III, and Table I, whose three
-rows are not numbered, for jobs 3, 10 and 13, which run their DNNs. Of the text and the video jobs it tells one each, 36
-and 40; the others are like it."""
+"""Mean ms between batches and mean batch of the jobs that the paper describes.
+
+The sources are Table III and, for jobs 3, 10 and 13, Table I, whose three rows are not numbered but name their DNNs.
+The paper describes one text job, 36, and one video job, 40; the other text and video jobs are like these."""
 
 DEVIATION: Mapping[int, tuple[float, float]] = {3: (14.47, 2.03), 10: (19.66, 14.05), 13: (13.93, 14.82)}
-"""Standard deviations of the same, where the paper tells them (Table I)."""
+"""Standard deviations of the same, where the paper states them (Table I)."""
 
 _GAPS_MS = (111.0, 459.0)
 _BATCHES = (1.0, 39.0)
-"""What the image jobs of Table III span."""
+"""Ranges of the image jobs in Table III."""
 
 _GAP_VARIATION = (0.05, 0.07)
 _BATCH_VARIATION = (0.06, 1.12)
-"""Standard deviation by mean: what Table I spans."""
+"""Range of standard deviation over mean in Table I."""
 
 _GAP_POINTS, _BATCH_POINTS = 8, 32
 
 
 def forty_jobs() -> tuple[Instance, ...]:
-    """Return ``mediator-40-s0`` to ``-s4``: the paper's jobs; what it does not tell of them is drawn by the seed."""
+    """Return ``mediator-40-s0`` to ``-s4``: the paper's jobs; the seed draws the figures that the paper omits."""
     played = ", ".join(f"{dnn} by {model}" for dnn, model in STAND_INS.items())
     return tuple(
         Instance(
@@ -119,7 +120,7 @@ def forty_jobs() -> tuple[Instance, ...]:
 
 
 def _told() -> int:
-    """Count the jobs whose means the paper itself tells: of the text and the video jobs one each."""
+    """Count the jobs whose means the paper states; one text and one video job are among them."""
     return sum(number <= len(IMAGE_DNNS) * 2 for number in GAP_AND_BATCH) + 2
 
 
@@ -127,14 +128,14 @@ def _jobs(seed: int) -> tuple[Job, ...]:
     random = Random(f"mediator-40/{seed}")
     jobs = []
     for number, dnn in enumerate(DNNS, start=1):
-        # Every job draws all four, so that none depends on what is told of the others
+        # Every job draws all four numbers, so that known figures of one job do not change the others' draws
         drawn = [low + (high - low) * random.random() for low, high in (_GAPS_MS, _BATCHES)]
         varied = [low + (high - low) * random.random() for low, high in (_GAP_VARIATION, _BATCH_VARIATION)]
         means = GAP_AND_BATCH.get(number, drawn)
         gap, batch = DEVIATION.get(number, [mean * part for mean, part in zip(means, varied, strict=True)])
         gaps = Counter(round(gap_ms, 1) for gap_ms in log_normal(means[0], gap, _GAP_POINTS))
         batches = Counter(max(1, round(size)) for size in log_normal(means[1], batch, _BATCH_POINTS))
-        if means[1] == 1.0:  # nothing is smaller: every batch is one request
+        if means[1] == 1.0:  # the least batch is 1, so every batch is one request
             batches = Counter({1: 1})
         jobs.append(Job(f"j{number}", STAND_INS[dnn], tuple(batches), _weights(batches), tuple(gaps), _weights(gaps)))
     return tuple(jobs)
@@ -145,9 +146,9 @@ def _weights(counted: Counter[Any]) -> tuple[float, ...]:
 
 
 def log_normal(mean: float, deviation: float, points: int) -> list[float]:
-    """Return a log-normal distribution as equally likely values: the means of as many equally likely ranges of it."""
+    """Return a log-normal distribution as ``points`` equally likely values, the means of equally likely ranges."""
     spread = sqrt(log(1.0 + (deviation / mean) ** 2))
     normal = NormalDist()
-    # How much of the mean lies below each quantile
+    # Fraction of the mean that lies below each quantile
     below = [0.0, *(normal.cdf(normal.inv_cdf(n / points) - spread) for n in range(1, points)), 1.0]
     return [mean * points * (high - low) for low, high in pairwise(below)]

@@ -12,7 +12,7 @@ from reports.not_drawn import NOT_DRAWN
 
 @cache
 def _figures() -> Mapping[str, Figure]:
-    """Return all figures by name; their modules import what draws and simulates only when it is used."""
+    """Return all figures by name; their modules import drawing and simulation code only on use."""
     modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
     declared = [value for module in modules for value in vars(module).values() if isinstance(value, Figure)]
     return {figure.name: figure for figure in sorted(declared, key=lambda figure: figure.name)}
@@ -34,9 +34,9 @@ def figure(name: str, where: str = "figure") -> Figure:
     Raises
     ------
     NothingToDrawError
-        If it is one of those that are not drawn; says why.
+        If the figure is not drawn; says why.
     InputError
-        If there is none; ``where`` names the place that asked.
+        If there is none; ``where`` is the place that the error names.
     """
     known, missing = _figures(), figures_not_drawn()
     if name in known:

@@ -1,4 +1,4 @@
-"""Average ranks of a contest's schedulers, and which of them differ significantly."""
+"""Average ranks of schedulers on all instances, and their significant differences."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
     notes = [
         *found.notes,
         *failures(found),
-        f"Friedman's test of all being alike: p = {ranking.p:.2g} (Iman and Davenport's F). Nemenyi's critical "
+        f"Friedman's test that all are equal: p = {ranking.p:.2g} (Iman and Davenport's F). Nemenyi's critical "
         f"difference at {100.0 * ALPHA:g} %: {ranking.critical_difference:.2f}.",
     ]
     lines = len(names) // 2 + 2 + len(ranking.groups)
@@ -51,7 +51,7 @@ def gap_table(found: Contest) -> NDArray[np.float64]:
 
 
 def _draw_ranks(ax: "Axes", names: Sequence[str], ranking: Ranking) -> None:
-    """Draw the diagram of Demšar: a mark per scheduler, a bar under all that do not differ significantly."""
+    """Draw Demšar's diagram: a mark per scheduler, a bar under schedulers that do not differ significantly."""
     most, difference = len(names), ranking.critical_difference
     pad = 0.03 * (most - 1)
     below_bars = 0.5 + 0.5 * len(ranking.groups)
@@ -81,12 +81,12 @@ def _draw_ranks(ax: "Axes", names: Sequence[str], ranking: Ranking) -> None:
 
 FIGURE = Figure(
     name="critical-difference",
-    title="Average ranks, and which differ significantly",
+    title="Average ranks and significant differences",
     paper="ours",
-    shows="Whether one scheduler is better than another or only was so on a few instances: Friedman's and Nemenyi's "
-    "tests over all instances (Demšar 2006). This figure is new.",
-    look_for="Schedulers under one black bar do not differ significantly: it takes more instances to tell them apart. "
-    "Ranks say how often one is ahead, not by how much; that is in performance-profiles.",
+    shows="Whether one scheduler is better than another beyond chance: Friedman's and Nemenyi's tests over all "
+    "instances (Demšar 2006). This figure is new.",
+    look_for="Schedulers under one black bar do not differ significantly; more instances may separate them. Ranks "
+    "show how often a scheduler is ahead, not by how much; see performance-profiles for that.",
     cost="the runs of performance-profiles",
     needs=NEEDS,
     draw=draw,

@@ -21,7 +21,7 @@ NEEDS = (Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-1
 
 _HEIGHT_IN = 4.4
 _SHOWN_PCT = (-35.0, 65.0)
-"""Distances beyond these are cut off."""
+"""Range of the drawn distances; larger ones are cut off."""
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -48,7 +48,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def best_bound(rows: "Sequence[Row]", minimised: bool) -> float | None:
-    """Return the best certified bound among ``rows``, for cost that of whole GPUs; the best value if there is none."""
+    """Return the best certified bound among ``rows`` (for cost, that of whole GPUs), or the best value without one."""
     bounds = [whole(row, row.bound) for row in rows if row.bound is not None and row.bound_certified]
     values = [row.value for row in rows if row.value is not None and row.feasible]
     known = bounds or values
@@ -58,7 +58,7 @@ def best_bound(rows: "Sequence[Row]", minimised: bool) -> float | None:
 
 
 def whole(row: "Row", bound: float) -> float:
-    """Return a bound as what whole GPUs cost, where that is what it bounds."""
+    """Return a bound on cost, raised to the next cost of whole GPUs; return any other bound unchanged."""
     return next_cost(bound, instances_of(NEEDS)[row.instance]) if row.objective == "cost" else bound
 
 
@@ -84,7 +84,7 @@ def curves(row: "Row", reference: float | None) -> tuple[list[tuple[float, float
 
 
 def _running(points: list[tuple[float, float]], better: Callable[[float, float], float]) -> list[tuple[float, float]]:
-    """Keep the best so far at each time."""
+    """Return the best value so far at each time."""
     kept: list[tuple[float, float]] = []
     for t_s, value in sorted(points):
         kept.append((max(t_s, 1e-3), better(value, kept[-1][1]) if kept else value))
@@ -128,9 +128,9 @@ FIGURE = Figure(
     title="Plans and certified bounds over time at the scale of 64 GPUs",
     paper="ours",
     shows="No paper bounds its plans; this figure is new.",
-    look_for="Solid lines come down to the zero line, dotted ones rise to it: zero is the best certified bound in the "
-    "ledger. Where a method's two lines meet, its plan is proven optimal; a heuristic's distance to zero is at most "
-    "what better scheduling could save.",
+    look_for="Solid lines (plans) fall to the zero line and dotted lines (bounds) rise to it: zero is the best "
+    "certified bound in the ledger. Where the two lines of a method meet, its plan is proven optimal. The distance of "
+    "a heuristic to zero is the most that better scheduling could save.",
     cost="16 runs: at most the time limit for each of the 8 exact ones (use --time-limit 300 for the long view)",
     needs=NEEDS,
     draw=draw,

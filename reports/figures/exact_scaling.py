@@ -91,9 +91,8 @@ FIGURE = Figure(
     title="Proven optima and certified gaps against the number of workloads",
     paper="ours",
     shows="No paper solves its problem exactly beyond a handful of workloads; this figure is new.",
-    look_for="Compact models stop proving optimality at some tens of workloads, column generation goes on; below the "
-    "drop in the upper panel the lower one says what is left unproven. Bands reach from the least to the most of the "
-    "three instances of a size.",
+    look_for="Compact models stop proving optimality at some tens of workloads; column generation continues. Where "
+    "the upper panel drops, the lower one shows the remaining gap. Bands span the three instances of a size.",
     cost="48 runs of at most some ten seconds each: about 3 minutes on two cores",
     needs=NEEDS,
     draw=draw,

@@ -31,10 +31,10 @@ FIGURE = Figure(
     paper="gpulet arXiv'21, Fig. 12",
     shows="gpulet and gpulet+int serve 106.0 % and 102.6 % more than squishy bin packing on average, of game 1,502 "
     "req/s where squishy bin packing serves 720; gpulet+int serves 74.8 % more than guided self-tuning.",
-    look_for="As in gpulet-fig13: gpulet without the interference model does not serve in time what it plans for, and "
-    "bars end at the largest rates that are served in time. The paper's gain of the blind "
-    "variant over gpulet+int is one of promises: simulated, it is a loss. On game self-tuning is far ahead, "
-    "since no LeNet has to wait for its turn.",
+    look_for="As in gpulet-fig13, gpulet without the interference model does not serve its planned rates in time. "
+    "Bars end at the largest rates that are served in time. In the paper the variant without interference gains over "
+    "gpulet+int by its planned rates; in the simulation it loses. On game self-tuning is far ahead, since no LeNet "
+    "waits for its turn.",
     cost="20 climbs of about ten runs each: some minutes on two cores",
     needs=with_climbs(NEEDS),
     draw=draw,

@@ -1,4 +1,4 @@
-"""gpulet arXiv'21, Fig. 13: requests not in time at the largest rates that are planned for."""
+"""gpulet arXiv'21, Fig. 13: requests not in time at the largest planned rates."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,12 +24,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="gpulet-arxiv-fig13",
-    title="Requests not in time at the largest schedulable rates, with interference and blind to it",
+    title="Requests not in time at the largest schedulable rates, with and without interference",
     paper="gpulet arXiv'21, Fig. 13",
-    shows="Blind to interference, gpulet has more than 1 % of the requests not in time on equal and short-skew; "
+    shows="Without interference, gpulet has more than 1 % of the requests not in time on equal and short-skew; "
     "gpulet+int does not schedule such rates or serves them.",
-    look_for="Blind plans for the largest rates have more than 1 % of their requests not in time everywhere; "
-    "gpulet+int does not schedule these rates (N). On game both make the same plan.",
+    look_for="Without interference, plans for the largest rates have more than 1 % of their requests not in time "
+    "everywhere; gpulet+int does not schedule these rates (N). On game both make the same plan.",
     cost="10 runs, a few seconds",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -24,11 +24,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="gpulet-arxiv-fig14",
-    title="Plans that follow a changing load of five models",
+    title="Plans under a changing load of five models",
     paper="gpulet arXiv'21, Fig. 14",
     shows="Over 1,800 s shares follow the load of all five models; 0.14 % of the requests are not in time.",
-    look_for="Shares rise and fall with the throughput; the plan for the mean rates, kept (dotted), does not. The "
-    "first wave and the rise of the second are those of gpulet-fig15; in the paper every model has a trace of its own.",
+    look_for="Shares rise and fall with the throughput. The fixed plan for the mean rates (dotted) does not follow. "
+    "The first wave and the rise of the second are those of gpulet-fig15; in the paper every model has a trace of its "
+    "own.",
     cost="no runs, a few seconds",
     needs=(),
     draw=draw,

@@ -26,9 +26,10 @@ FIGURE = Figure(
     paper="gpulet arXiv'21, Fig. 15",
     shows="Elastic partitioning with interference (gpulet+int) schedules 18 of 1,023 scenarios fewer than the ideal "
     "scheduler, 1.8 % of all.",
-    look_for="The small print counts what elastic partitioning misses of the ideal scheduler's scenarios, and the "
-    "paper's figure. On these longer times a quarter of the scenarios is beyond the ideal scheduler as well.",
-    cost="3 scenario sets: about a minute, nearly all for the ideal scheduler's searches that find nothing",
+    look_for="The note counts the scenarios that the ideal scheduler schedules and elastic partitioning does not, "
+    "here and in the paper. With these longer times the ideal scheduler cannot schedule a quarter of the scenarios "
+    "either.",
+    cost="3 scenario sets: about a minute, mostly for unsuccessful searches of the ideal scheduler",
     needs=tuple(NEEDS.values()),
     draw=draw,
 )

@@ -19,7 +19,7 @@ NEEDS = {
     "gpulet+int": elastic(_INSTANCES, "arxiv", interference=True, quick=_QUICK),
 }
 PAPER = {"gpulet+int": 0.923}
-"""Sec. 6.2."""
+"""Means of the paper (Sec. 6.2)."""
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -29,11 +29,11 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="gpulet-arxiv-fig16",
-    title="Largest schedulable rates of elastic partitioning in parts of the ideal scheduler's",
+    title="Largest schedulable rates of elastic partitioning relative to the ideal scheduler",
     paper="gpulet arXiv'21, Fig. 16",
     shows="Elastic partitioning reaches 92.3 % of the ideal scheduler's rates on average, on traffic 87.7 %.",
-    look_for="The mean against its star. The lowest is the mix of all five models alike; in the paper it is traffic. "
-    "The ideal scheduler may be stopped by the time limit, as the small print says.",
+    look_for="Compare the mean with its star. The lowest bar is the mix of all five models at equal rates; in the "
+    "paper it is traffic. The time limit may stop the ideal scheduler; the note then says so.",
     cost="10 runs, about half a minute; at most the time limit for the ideal scheduler",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -12,7 +12,7 @@ NEEDS = {
     "sbp, halves": Need("gpulet-1023", ("sbp",), quick="gpulet-93", parameters=("sbp.halves=true",)),
 }
 PAPER = {"sbp, halves": 1023}
-"""Sec. 3.1, which has no number for whole GPUs."""
+"""Counts of the paper (Sec. 3.1), which gives none for whole GPUs."""
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -25,9 +25,9 @@ FIGURE = Figure(
     title="Scenarios that squishy bin packing can schedule, on whole and on halved GPUs",
     paper="gpulet arXiv'21, Fig. 4",
     shows="Of 1,023 scenarios of five models, squishy bin packing schedules a part on whole GPUs and all of them on "
-    "halves, each half taken for a GPU of its own.",
-    look_for="Halves help here too, but by far not to all scenarios: the times are those of the ATC'22 testbed, longer "
-    "than the ones this version was measured with. Hardly any of the plans on halves survives the judge.",
+    "halves. Each half counts as a GPU of its own.",
+    look_for="Halves help here too, but for far fewer scenarios: the times are those of the ATC'22 testbed, longer "
+    "than those of this version. The judge rejects nearly all plans on halves.",
     cost="2 scenario sets: a few seconds",
     needs=tuple(NEEDS.values()),
     draw=draw,

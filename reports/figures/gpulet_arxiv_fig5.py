@@ -14,10 +14,10 @@ from reports.panels import Curve, Panel, line, panels_figure
 
 MODELS = ("lenet", "vgg16")
 SCHEMES = {"by turns": (100.0, 100.0), "MPS (20:80)": (20.0, 80.0)}
-"""Share of each model in percent; both have the whole GPU where they take turns."""
+"""Share of each model in percent; models that take turns both have the whole GPU."""
 
 RATES_RPS = (25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
-"""Of either model; the paper does not state its rates."""
+"""Rates of each model; the paper does not state its own."""
 
 _LOOKS = dict(zip(SCHEMES, (SERIES[1], SERIES[0]), strict=True))
 
@@ -56,7 +56,7 @@ def _instance(rate_rps: float) -> "Instance":
 
 
 def _plan(instance: "Instance", scheme: str) -> "Plan":
-    """Return the plan in which every batch is the largest that leaves the other half of its SLO for waiting."""
+    """Return the plan whose batches are the largest that leave half of the SLO for waiting."""
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
     units = [round(pct * gpu.share_units / 100.0) for pct in SCHEMES[scheme]]
@@ -98,10 +98,10 @@ FIGURE = panels_figure(
     name="gpulet-arxiv-fig5",
     title="Late requests of LeNet and VGG-16 on one GPU while their rates grow",
     paper="gpulet arXiv'21, Fig. 5",
-    shows="By turns, and side by side without partitions, requests become late as the rates grow; shares of 20 and "
-    "80 % cope with much higher rates.",
-    look_for="By turns VGG-16 is in time, but every LeNet that meets a batch of VGG-16 is late, at any rate: its SLO "
-    "is shorter than that batch. Side by side nothing is late until VGG-16 needs more than its 80 %. Arrivals are "
+    shows="With turns, and side by side without partitions, requests become late as the rates grow. Shares of 20 and "
+    "80 % sustain much higher rates.",
+    look_for="With turns VGG-16 is in time, but every LeNet that meets a batch of VGG-16 is late at any rate: its SLO "
+    "is shorter than that batch. Side by side no request is late until VGG-16 needs more than its 80 %. Arrivals are "
     "Poisson; batches are the largest that leave half the SLO for waiting.",
     cost="no runs, a few seconds",
 )

@@ -27,13 +27,13 @@ def alone_ms(model: str, batch: int) -> Floats:
 
 
 def gain(model: str, batch: int) -> float:
-    """Return how many times as long a batch takes on a fifth of the GPU as on all of it."""
+    """Return the ratio of a batch's time on a fifth of the GPU to its time on the whole GPU."""
     times_ms = alone_ms(model, batch)
     return float(times_ms[0] / times_ms[-1])
 
 
 def _panels(slo_ms: Mapping[str, float]) -> Callable[[], Sequence[Panel]]:
-    """Return what draws the four models; the papers' SLOs are twice the time of a batch of 32 on the whole GPU."""
+    """Return a function that draws the four models; the papers' SLOs are twice a batch of 32 on the whole GPU."""
 
     def panels() -> Sequence[Panel]:
         found = []
@@ -57,7 +57,7 @@ def _figure(name: str, paper: str, slo_ms: Mapping[str, float], look_for: str) -
         name=name,
         title="Latency of a batch by the share of the GPU",
         paper=paper,
-        shows="Large batches become much faster with the share, small ones hardly; SLOs are twice the latency of a "
+        shows="Large batches become much faster with the share, small ones hardly. SLOs are twice the latency of a "
         "batch of 32 on the whole GPU.",
         look_for=look_for,
     )
@@ -67,14 +67,14 @@ ATC = _figure(
     "gpulet-fig4",
     "gpulet ATC'22, Fig. 4",
     ATC_SLO_MS,
-    "Small batches are flat and large ones steep, as in the paper. Large batches have no knee: they take more than "
-    "four times as long on a fifth of the GPU. Times are calibrated: shaped from another GPU and pinned to the stars, "
-    "which are therefore no evidence.",
+    "Small batches are flat and large ones steep, as in the paper. Large batches have no knee: on a fifth of the GPU "
+    "they take more than four times as long. Times are calibrated: shaped like another GPU's and pinned to the stars, "
+    "which therefore validate nothing.",
 )
 ARXIV = _figure(
     "gpulet-arxiv-fig3",
     "gpulet arXiv'21, Fig. 3",
     ARXIV_SLO_MS,
-    "The curves of gpulet-fig4, which are pinned to the ATC'22 paper: the stars of this version, which was measured "
-    "with an older PyTorch, lie below them.",
+    "The curves are those of gpulet-fig4, pinned to the ATC'22 paper. The stars of this version lie below them, since "
+    "it was measured with an older PyTorch.",
 )

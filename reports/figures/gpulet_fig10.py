@@ -1,4 +1,4 @@
-"""gpulet ATC'22, Fig. 10, and arXiv'21, Fig. 9: errors of the interference model, beside those of the other models."""
+"""gpulet ATC'22, Fig. 10, and arXiv'21, Fig. 9: errors of gpulet's interference model and of the other models."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,19 +17,19 @@ from reports.palette import performance_look
 from reports.scatter import cumulate
 
 PAPER_PCT = ((10.26, 0.9), (13.98, 0.95))
-"""Errors that 90 and 95 % of the paper's validation set stay below (Sec. 4.4)."""
+"""90th and 95th percentile of the errors on the paper's validation set (Sec. 4.4)."""
 
 GPUS = ("v100", "a100")
 _HEIGHT_IN = 2.8
 
 
 def _draw(name: str, folder: Path) -> list[Path]:
-    """Draw the distributions on each GPU of which there are measurements into ``folder``.
+    """Draw the distributions on each GPU with measurements into ``folder``.
 
     Raises
     ------
     NothingToDrawError
-        If there are none.
+        If there are no measurements.
     """
     measured = {gpu: samples for gpu in GPUS if (samples := measured_pairs(gpu))}
     if not measured:
@@ -66,8 +66,8 @@ FIGURE = Figure(
     title="Errors of the performance models on measured pairs",
     paper="gpulet ATC'22, Fig. 10",
     shows="The linear pair model predicts 90 % of the cases within 10.26 % and 95 % within 13.98 %.",
-    look_for="The same form fitted to other GPUs: within the stars on the V100, far outside them on the A100, where "
-    "the model hybrid takes over. Errors are those on the pairs that the models were fitted to.",
+    look_for="The same model fitted to other GPUs: within the stars on the V100, far outside them on the A100, where "
+    "the hybrid model is better. Errors are in-sample: the models were fitted to these pairs.",
     cost="no runs, a few seconds; published measurements, in the folder that GPUSHARE_MEASUREMENTS names",
     needs=(),
     draw=draw,

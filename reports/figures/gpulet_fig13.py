@@ -29,13 +29,13 @@ FIGURE = Figure(
     name="gpulet-fig13",
     title="Most throughput with 99 % of the requests in time, by simulation",
     paper="gpulet ATC'22, Fig. 13",
-    shows="gpulet+int serves 61.7 % more than squishy bin packing and 81.2 % more than greedy best fit on average, of "
-    "game 1,650 req/s where squishy bin packing serves 690; counting interference gives 7.5 %.",
-    look_for="Without the interference model (hatched) rates end far below what is planned for. A bar ends at the "
-    "largest rates that are served in time, though lower ones may not be: at low rates few gpulets are "
-    "planned, and filled to the brim, and turns leave no room for chance (SLO 5 ms, a LeNet each 3.6 ms in "
-    "game). gpulet+int is not ahead by the paper's margins. Stages of game and traffic are "
-    "counted one by one; SSD's batches reach the next stage of traffic all at once, which no plan foresees.",
+    shows="gpulet+int serves 61.7 % more than squishy bin packing and 81.2 % more than greedy best fit on average. On "
+    "game it serves 1,650 req/s and squishy bin packing 690. The interference model contributes 7.5 %.",
+    look_for="Without the interference model (hatched) the rates served end far below the planned ones. A bar ends at "
+    "the largest rates that are served in time. Lower rates may fail: their plans have few and completely full "
+    "gpulets, and turns leave no slack for random arrivals (SLO 5 ms, a LeNet each 3.6 ms in game). gpulet+int is not "
+    "ahead by the paper's margins. Stages of game and traffic count one by one. SSD's batches reach the next stage of "
+    "traffic all at once, which no plan takes into account.",
     cost="28 climbs of about ten runs each: some minutes on two cores",
     needs=with_climbs(NEEDS),
     draw=draw,

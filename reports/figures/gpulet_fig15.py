@@ -17,12 +17,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="gpulet-fig15",
-    title="Plans that follow a changing load of scen3",
+    title="Plans under a changing load of scen3",
     paper="gpulet ATC'22, Fig. 15",
     shows="Over 3,200 s of two waves GPUs and partitions follow the load of scen3; violations stay low.",
-    look_for="GPUs and shares rise and fall with the throughput. The plan for the mean rates, kept (dotted), fails "
+    look_for="GPUs and shares rise and fall with the throughput. The fixed plan for the mean rates (dotted) fails "
     "under both waves. Headroom is needed: the next plan is for the rates of the last 20 s and takes 12 s more to be "
-    "ready. Four GPUs here, eight in the paper; the shape of the load is the paper's, its heights and lags are ours.",
+    "ready. Four GPUs here, eight in the paper. The shape of the load is the paper's; its heights and delays are ours.",
     cost="no runs, a few seconds",
     needs=(),
     draw=draw,

@@ -26,9 +26,9 @@ FIGURE = Figure(
     paper="gpulet ATC'22, Fig. 16",
     shows="Elastic partitioning with interference (gpulet+int) schedules 520 of 19,682 scenarios fewer than the ideal "
     "scheduler, 2.6 % of all.",
-    look_for="The small print counts what elastic partitioning misses of the ideal scheduler's scenarios, and the "
-    "paper's figure. Without interference (gpulet) more scenarios have a plan, but of most of these plans the "
-    "judge finds that they break SLOs.",
+    look_for="The note counts the scenarios that the ideal scheduler schedules and elastic partitioning does not, "
+    "here and in the paper. Without interference (gpulet) more scenarios have a plan, but the judge finds SLO "
+    "violations in most of these plans.",
     cost="3 scenario sets: about a minute on two cores",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -17,7 +17,7 @@ NEEDS = {
     "gpulet+int": elastic(_INSTANCES, "atc22", interference=True, quick=_QUICK),
 }
 PAPER = {"gpulet+int": 0.926}
-"""Sec. 5.2."""
+"""Means of the paper (Sec. 5.2)."""
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -27,13 +27,13 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="gpulet-fig17",
-    title="Largest schedulable rates of elastic partitioning in parts of the ideal scheduler's",
+    title="Largest schedulable rates of elastic partitioning relative to the ideal scheduler",
     paper="gpulet ATC'22, Fig. 17",
     shows="Elastic partitioning reaches 92.6 % of the ideal scheduler's rates on average.",
-    look_for="The mean against its star: as printed, Algorithm 1 is one pass. A second one (`second_pass=yes`), which "
-    "the paper does not have, comes near. And which scenarios suffer: those of two or three large models. The ideal "
-    "scheduler goes through all partitions at every rate and may be stopped by the time limit, as the small "
-    "print says; its bar is then what it had.",
+    look_for="Compare the mean with its star: as printed, Algorithm 1 has one pass. A second pass "
+    "(`second_pass=yes`), which the paper does not have, comes close to the star. Scenarios of two or three large "
+    "models lose most. The ideal scheduler enumerates all partitions at every rate. The time limit may stop it; the "
+    "note then says so, and its bar is its incumbent.",
     cost="14 runs, about half a minute; at most the time limit for the ideal scheduler",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -1,4 +1,4 @@
-"""gpulet ATC'22, Fig. 6: taking turns, sharing in space, and the best partition in two, for four pairs of models."""
+"""gpulet ATC'22, Fig. 6: turns, sharing in space, and the best partition in two, for four pairs of models."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,13 +24,13 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="gpulet-fig6",
-    title="Most that two GPUs serve of two models: by turns, in space, and with the best partition",
+    title="Largest rates of two models on two GPUs: turns, sharing in space, best partition",
     paper="gpulet ATC'22, Fig. 6",
     shows="On average greedy best fit (in space) serves 51 % more than squishy bin packing (by turns), and the best "
     "partition of each GPU in two 23 % more than that.",
-    look_for="The order of the means is the paper's, the distances are smaller: here taking turns loses less. Greedy "
-    "best fit counts interference, so that its plans keep their SLOs. Rates of a pair are equal, which the "
-    "paper does not say.",
+    look_for="The order of the means is the paper's; the differences are smaller, since turns lose less here. Greedy "
+    "best fit takes interference into account, so its plans meet their SLOs. Rates of a pair are equal, which the "
+    "paper does not state.",
     cost="12 runs, a few seconds",
     needs=tuple(NEEDS.values()),
     draw=draw,

@@ -1,4 +1,4 @@
-"""gpulet ATC'22, Fig. 7, and arXiv'21, Fig. 6: how much co-location slows inference down."""
+"""gpulet ATC'22, Fig. 7, and arXiv'21, Fig. 6: slowdown of inference by co-location."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from reports.palette import QUIET, LineStyle, performance_look
 from reports.scatter import cumulate
 
 PAPER = (18.0, 0.9)
-"""Overhead in percent that 90 % of the scenarios stay below (Sec. 3.4)."""
+"""90th percentile of the overhead over the scenarios, in percent (Sec. 3.4)."""
 
 MODELS = ("googlenet", "lenet", "resnet50", "ssd-mobilenet", "vgg16")
 BATCHES = (2, 4, 8, 16, 32)
@@ -55,7 +55,7 @@ def _draw(name: str, folder: Path) -> list[Path]:
 
 
 def predicted_overheads() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Overheads that gpulet's model predicts for 10 pairs of models, 25 of batches and 5 layouts (Sec. 3.4)."""
+    """Return the overheads by gpulet's model for 10 pairs of models, 25 of batches and 5 layouts (Sec. 3.4)."""
     gpu = gpu_type("rtx2080ti")
     groups = [
         (Configuration(a, b, share), Configuration(c, d, 100.0 - share))
@@ -67,18 +67,18 @@ def predicted_overheads() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
 
 
 def measured_overheads(gpu: str, samples: "Sequence[PairSample]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Overheads of measured pairs over the catalogue's times alone."""
+    """Return the overheads of measured pairs over the catalogue's solo times."""
     alone = np.concatenate(latencies_ms(gpu_type(gpu), "hybrid", [[sample.own] for sample in samples]))
     return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / alone - 1.0)
 
 
 FIGURE = Figure(
     name="gpulet-fig7",
-    title="How much co-location slows inference down",
+    title="Slowdown of inference by co-location",
     paper="gpulet ATC'22, Fig. 7",
     shows="In 90 % of the scenarios the overhead is below 18 %, with a long tail; measured on a GeForce RTX 2080 Ti.",
-    look_for="The line of gpulet's model with its published constants against the star, and how far other GPUs are "
-    "from it: on the A100 small batches are bound by kernel launches and slow down by half and more.",
+    look_for="Compare the line of gpulet's model, with its published constants, with the star. Other GPUs differ "
+    "widely from it: on the A100 small batches are bound by kernel launches and slow down by half and more.",
     cost="no runs, a second",
     needs=(),
     draw=draw,

@@ -17,16 +17,16 @@ from reports.panels import Curve, Panel, panels_figure
 
 MODEL = "vgg16"
 RATES_RPS = (100.0, 300.0)
-"""On either side of what the most efficient share serves; the papers do not say which model and rates they draw."""
+"""Rates below and above that of the most efficient share; the papers name neither their model nor their rates."""
 
 
 class Partitions(NamedTuple):
-    """What elastic partitioning finds out about one workload.
+    """Shares that elastic partitioning derives for one workload.
 
     Attributes
     ----------
     share_pct, rate_rps
-        Shares that the papers profile, and the rate that each serves alone, shape (shares,).
+        Shares that the papers profile, and the rate served alone at each, shape (shares,).
     efficient_pct
         ``p_eff``, the knee of that curve.
     required_pct
@@ -40,7 +40,7 @@ class Partitions(NamedTuple):
 
 
 def partitions(scenarios: str) -> dict[str, Partitions]:
-    """Return by model what the scheduler's own functions find under the SLOs of a scenario set."""
+    """Return by model the results of the scheduler's own functions under the SLOs of a scenario set."""
     instance = SCENARIO_SUITES[scenarios].build().base
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
@@ -58,7 +58,7 @@ def partitions(scenarios: str) -> dict[str, Partitions]:
 
 
 def half_gpu_part(scenarios: str) -> dict[str, float]:
-    """Return by model the rate that half the GPU serves over that of the whole: 0.5 where there is no knee."""
+    """Return by model the rate of half the GPU over that of the whole; 0.5 means no knee."""
     return {
         model: float(found.rate_rps[list(found.share_pct).index(50.0)] / found.rate_rps[-1])
         for model, found in partitions(scenarios).items()
@@ -99,7 +99,7 @@ def _curves(found: Partitions, rate_rps: float) -> list[Curve]:
 
 
 def _rate_at(found: Partitions) -> float:
-    """Return what the most efficient share serves."""
+    """Return the rate of the most efficient share."""
     return float(np.interp(found.efficient_pct, found.share_pct, found.rate_rps))
 
 
@@ -107,13 +107,13 @@ def _figure(name: str, paper: str, panels: Callable[[], Sequence[Panel]]) -> Fig
     return panels_figure(
         panels,
         name=name,
-        title="The most efficient share and the least that serves a rate",
+        title="The most efficient share and the least sufficient share",
         paper=paper,
         shows="The rate that a gpulet serves grows fast up to a knee, p_eff. The scheduler takes the smaller of p_eff "
         "and p_req, the least share for the rate.",
         look_for="With the catalogue's times there is no knee: under these SLOs batches are large enough to fill any "
-        "share, and the rate is almost in proportion to it. Small steps of the batch then decide which of the "
-        "profiled shares the rule takes for the knee.",
+        "share, and the rate is almost proportional to it. Small steps of the batch then decide which profiled share "
+        "the rule identifies as the knee.",
     )
 
 

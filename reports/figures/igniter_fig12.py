@@ -9,7 +9,7 @@ from reports.figure import Figure
 
 MODELS = ("alexnet", "resnet50")
 BATCHES = (2, 4, 8, 16, 32)
-"""The paper has 1, too; the published pairs begin at 2."""
+"""Batches; the paper also has 1, but the published pairs begin at 2."""
 
 SHARE_PCT = 50.0
 
@@ -26,8 +26,8 @@ FIGURE = Figure(
     paper="iGniter, Fig. 12",
     shows="iGniter's errors are 3.91 to 5.90 % for AlexNet and 1.10 to 9.29 % for ResNet-50; those of gpu-lets+ "
     "2.67 to 6.23 % and 0.78 to 9.76 %.",
-    look_for="Bars are measured (three runs, standard deviation), marks predicted by each performance model. Measured "
-    "pairs are another publication of the authors' data than the paper's own runs.",
+    look_for="Bars are measured (three runs, standard deviation); marks are predicted by each performance model. The "
+    "measured pairs come from another publication of the authors' data, not from the paper's own runs.",
     cost="no runs, a second",
     needs=(),
     draw=draw,

@@ -12,7 +12,7 @@ from reports.figure_style import COLUMN_IN, note_height_in, page, save, write_no
 MODELS = ("alexnet", "resnet50", "vgg19", "ssd")
 BATCH, SHARE_PCT = 3, 25.0
 _HEIGHT_IN = 2.6
-_NOTES = ["Four co-located models were measured by the paper alone; its errors are 1.53 to 5.02 % for iGniter."]
+_NOTES = ["Only the paper measures four co-located models; its errors are 1.53 to 5.02 % for iGniter."]
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -34,8 +34,8 @@ FIGURE = Figure(
     paper="iGniter, Fig. 13",
     shows="iGniter predicts the latency of four co-located models with errors of 1.53 to 5.02 %; gpu-lets+ has no "
     "prediction for more than two.",
-    look_for="How far apart the models are where nothing but the paper's range is known. The text says that VGG-19's "
-    "active time is 22.31 ms; gpulet's growths are those of the three pairs, added up.",
+    look_for="Predictions of the models differ; only the paper's range of errors is known. Its text states an active "
+    "time of 22.31 ms for VGG-19. gpulet's growths are those of the three pairs, added up.",
     cost="no runs, a second",
     needs=(),
     draw=draw,

@@ -21,9 +21,9 @@ FIGURE = Figure(
     paper="iGniter, Fig. 14",
     shows="iGniter serves the twelve workloads on 6 V100s ($18.36/h) without an SLO violation. FFD+ takes 5 "
     "GPUs and violates 10 SLOs, gpu-lets+ takes 8 and violates 3, GSLICE+ takes 6 and violates 3.",
-    look_for="iGniter's plan is the published one: 6 GPUs, the same shares and batches. FFD+ saves a GPU and pays "
-    "with 9 violations; the paper measured 10, the judge counts what the model predicts. FFD++ needs 6 "
-    "GPUs as well, and so does the exact cpsat.",
+    look_for="iGniter's plan is the published one: 6 GPUs, the same shares and batches. FFD+ saves a GPU at the price "
+    "of 9 violations; the paper measured 10, while the judge counts the model's predictions. FFD++ needs 6 GPUs as "
+    "well, and so does the exact cpsat.",
     cost="4 runs: a few seconds, and at most the time limit for cpsat",
     needs=NEEDS,
     draw=draw,

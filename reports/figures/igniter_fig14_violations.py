@@ -1,4 +1,4 @@
-"""iGniter, Fig. 14: which of the twelve workloads break their SLOs, by simulation."""
+"""iGniter, Fig. 14: SLO violations of the twelve workloads, by simulation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,11 +88,10 @@ FIGURE = Figure(
     paper="iGniter, Fig. 14",
     shows="Measured under constant arrivals, the P99 latency is above the SLO for none of iGniter's workloads, for "
     "3 of gpu-lets+ (W7, W8, W12), 10 of FFD+ and 3 of GSLICE+.",
-    look_for="Constant arrivals are kind to plans of half the SLO: a batch that comes a little late finds the other "
-    "half. iGniter breaks none, as in the paper; FFD+ breaks fewer, because here nothing varies: with a "
-    "spread of 10 % on the times of batches it breaks 7. Random arrivals are not kind: at loads of mostly "
-    "more than 90 % nearly all workloads have 5 to 25 % of their requests not in time. gpu-lets+ does best, "
-    "on two GPUs more.",
+    look_for="Plans that allow half of the SLO do well under constant arrivals: a batch that is a little late still "
+    "has the other half. iGniter breaks none, as in the paper. FFD+ breaks fewer, because batch times do not vary "
+    "here: with a spread of 10 % it breaks 7. Under random arrivals the loads are mostly above 90 %, and nearly all "
+    "workloads have 5 to 25 % of their requests not in time. gpu-lets+ does best, on two GPUs more.",
     cost="8 runs, a few seconds",
     needs=NEEDS,
     draw=draw,

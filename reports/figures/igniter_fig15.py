@@ -18,7 +18,7 @@ RATE_RPS, SLO_MS = 150.0, 25.0
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
-    """Draw what is served online into ``folder``; it needs no runs."""
+    """Draw the online runs into ``folder``; they need no runs of the ledger."""
     return draw_two_panels(FIGURE.name, folder, series, _label)
 
 
@@ -44,11 +44,11 @@ FIGURE = Figure(
     name="igniter-fig15",
     title="Latency and throughput of W10 over time by GSLICE+ and iGniter",
     paper="iGniter, Fig. 15",
-    shows="GSLICE+ finds W10's mean latency (10.7 ms) below half its SLO, takes away share, and W10 falls short of "
-    "its 150 req/s; iGniter keeps both.",
-    look_for="The same, by tuning each workload alone to within a tenth of its limits: W10 ends with shorter batches "
-    "and below the rate that comes (dotted). iGniter's plan stays. Requests come at equal distances; what "
-    "W9's growth does to W10 in the paper is not repeated.",
+    shows="GSLICE+ finds W10's mean latency (10.7 ms) below half its SLO, reduces its share, and W10 misses its 150 "
+    "req/s; iGniter keeps both.",
+    look_for="The same result, from tuning each workload alone to within a tenth of its limits: W10 ends with shorter "
+    "batches and below its arrival rate (dotted). iGniter's plan stays. Requests arrive at equal distances. The "
+    "paper's effect of W9's growth on W10 is not reproduced.",
     cost="no runs, a few seconds",
     needs=(),
     draw=draw,

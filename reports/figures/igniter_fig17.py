@@ -1,4 +1,4 @@
-"""iGniter, Fig. 17: a shadow process mends what prediction errors break."""
+"""iGniter, Fig. 17: shadow processes that correct prediction errors."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -21,7 +21,7 @@ _LINES = ("-", "--", "-.", ":")
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
-    """Draw what is served online into ``folder``; it needs no runs."""
+    """Draw the online runs into ``folder``; they need no runs of the ledger."""
     courses = {policy: course(policy) for policy in ("static", "shadow")}
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         ax = sheet.subplots()
@@ -43,7 +43,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 @cache
 def course(policy: str) -> "OnlineRun":
-    """Serve iGniter's plan by wrong figures under a policy, for ten seconds."""
+    """Serve iGniter's plan, made with wrong figures, under a policy for ten seconds."""
     return constant_course("igniter", policy, Pace(_SECONDS, _PERIOD_S, _SWITCH_S), ERROR)
 
 
@@ -53,7 +53,7 @@ def violating(course: "OnlineRun") -> list[str]:
 
 
 def late_pct(course: "OnlineRun", workload: str) -> list[float]:
-    """Return by period the percentage of the requests not in time, of those of a workload that came to an end."""
+    """Return by period the percentage of a workload's ended requests that were not in time."""
     w = course.ids.index(workload)
     ended = [
         (int(period.seen.violations[w]), period.seen.served[w] + period.seen.dropped[w]) for period in course.periods
@@ -63,13 +63,13 @@ def late_pct(course: "OnlineRun", workload: str) -> list[float]:
 
 FIGURE = Figure(
     name="igniter-fig17",
-    title="Requests not in time where figures are wrong, with shadow processes and without",
+    title="Requests not in time under wrong figures, with and without shadow processes",
     paper="iGniter, Fig. 17",
-    shows="Because of a prediction error W1's P99 latency is 15.6 ms in the first second, its SLO 10 ms; after 1.5 "
-    "s its shadow process with a tenth more of the GPU has taken over, and it is within.",
-    look_for="Figures wrong by up to 10 % break the SLOs of two workloads of iGniter's plan for as long as it is "
-    "kept; with shadow processes they are within from the third second on. Which workloads these are depends "
-    "on the seed of the errors. Requests come at equal distances.",
+    shows="Because of a prediction error W1's P99 latency is 15.6 ms in the first second, above its SLO of 10 ms. "
+    "After 1.5 s its shadow process, with a tenth more of the GPU, serves it within the SLO.",
+    look_for="Figures wrong by up to 10 % break the SLOs of two workloads of iGniter's plan as long as it is kept. "
+    "With shadow processes they are met from the third second on. The seed of the errors determines which workloads "
+    "these are. Requests arrive at equal distances.",
     cost="no runs, a few seconds",
     needs=(),
     draw=draw,

@@ -1,4 +1,4 @@
-"""iGniter, Fig. 18: the share of a GPU that each workload gets from each scheduler."""
+"""iGniter, Fig. 18: share of a GPU per workload and scheduler."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -60,7 +60,7 @@ def _draw_shares(
             x + (position - (schedulers - 1) / 2.0) * width,
             shares.get(workload.id, 0.0),
             width,
-            facecolor=pale(colour) if violating else colour,  # a hatch shows on a pale bar only
+            facecolor=pale(colour) if violating else colour,  # a hatch is visible on a pale bar only
             edgecolor=ALARM if violating else "white",
             linewidth=ALARM_EDGE if violating else 0.4,
             hatch=ALARM_HATCH if violating else None,
@@ -99,13 +99,13 @@ def _legend(sheet: "Page", placed: Mapping[str, Sequence[Piece]]) -> None:
 
 FIGURE = Figure(
     name="igniter-fig18",
-    title="Shares that iGniter's twelve workloads get",
+    title="Shares of iGniter's twelve workloads",
     paper="iGniter, Fig. 18",
     shows="FFD+ gives every workload at most what iGniter gives it; gpu-lets+ gives at least as much, and so "
     "does GSLICE+ except to W12.",
-    look_for="FFD+ is at or below iGniter everywhere, and most of its bars are violations: the difference is what "
-    "iGniter adds against interference. FFD++ adds more to some, because it takes the first GPU that fits"
-    " instead of the one that disturbs least.",
+    look_for="FFD+ is at or below iGniter everywhere, and most of its bars are violations: the difference is "
+    "iGniter's allowance for interference. FFD++ adds more to some workloads, because it takes the first GPU that "
+    "fits instead of the one with the least interference.",
     cost="the 4 runs of igniter-fig14",
     needs=NEEDS,
     draw=draw,

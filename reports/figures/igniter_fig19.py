@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 NEEDS = (Need("igniter-12", ("ffd+", "gpu-lets+", "ffd++", "igniter")),)
 WORKLOAD = "W2"
-"""App2 of AlexNet."""
+"""The second workload: App2 of AlexNet."""
 
 PAPER = {"ffd+": "GPU1", "gpu-lets+": "GPU2, 40 %", "ffd++": "GPU5, 15 %", "igniter": "GPU6, 7.5 %"}
-"""Sec. 5.3."""
+"""Placements of the paper (Sec. 5.3)."""
 
 _HEIGHT_IN = 2.1
 
@@ -76,12 +76,12 @@ def _draw_gpu(ax: "Axes", place: int, scheduler: str, found: Sequence[Piece]) ->
 
 FIGURE = Figure(
     name="igniter-fig19",
-    title="Where each strategy places the second workload, App2 of AlexNet",
+    title="GPU of the second workload, App2 of AlexNet, by strategy",
     paper="iGniter, Fig. 19",
     shows="FFD+ puts it on GPU1 at its least share alone, which violates SLOs; gpu-lets+ on GPU2 with 40 %; FFD++ on "
     "GPU5, the first with room, with 15 %; iGniter on GPU6, where it costs least: 7.5 %.",
-    look_for="FFD+ and iGniter do what they do in the paper. FFD++ finds room on GPU6 only, so that W2 has it to "
-    "itself and needs half the share; gpu-lets+ gives W2 the larger part of the same GPU.",
+    look_for="FFD+ and iGniter act as in the paper. FFD++ finds room on GPU6 only, so W2 is alone there and needs "
+    "half the share. gpu-lets+ gives W2 the larger part of the same GPU as in the paper.",
     cost="4 runs, a second",
     needs=NEEDS,
     draw=draw,

@@ -19,9 +19,9 @@ FIGURE = Figure(
     name="igniter-fig20",
     title="iGniter's plan for its twelve workloads on T4s",
     paper="iGniter, Fig. 20",
-    shows="15 T4s ($7.89/h) serve what takes 6 V100s ($18.36/h); W7, W8, W10 and W12 take two or more GPUs each.",
-    look_for="The same number of T4s at the same price, W7, W8 and W10 on two GPUs each and W12 on three; W5 takes two "
-    "as well. The T4's coefficients are calibrated to this number: it is no evidence for it.",
+    shows="15 T4s ($7.89/h) serve the workloads of 6 V100s ($18.36/h); W7, W8, W10 and W12 take two or more GPUs each.",
+    look_for="The same number of T4s at the same price: W7, W8 and W10 on two GPUs each and W12 on three. W5 takes "
+    "two as well. The T4's coefficients are calibrated to this number, so it does not validate them.",
     cost="1 run, a second",
     needs=NEEDS,
     draw=draw,

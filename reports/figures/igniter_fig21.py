@@ -1,4 +1,4 @@
-"""iGniter, Fig. 21: what a decision takes, in time and memory, for 10 to 1,000 workloads."""
+"""iGniter, Fig. 21: time and memory of a decision for 10 to 1,000 workloads."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ NEEDS = (
 )
 
 PAPER_TIME_MS = {12: 3.64, 1000: 4610.0}
-"""Of Algorithm 1, by number of workloads: Sec. 5.4, on one p3.2xlarge."""
+"""Times of Algorithm 1 by number of workloads (Sec. 5.4, on one p3.2xlarge)."""
 
 PAPER_MEMORY_MB = {12: 53.17}
 PAPER_MEMORY_BELOW_MB = (1000, 55.0)
@@ -36,7 +36,7 @@ _NEAR_LIMIT = 0.95
 
 @dataclass(frozen=True, slots=True)
 class SizePoint:
-    """What the runs of one scheduler at one number of workloads took; ``stopped`` where one used up its time limit."""
+    """Times or memory of one scheduler at one number of workloads; ``stopped`` if a run used up its time limit."""
 
     workloads: int
     least: float
@@ -78,7 +78,7 @@ def points(rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]") ->
 
 
 def _stopped(row: "Row") -> bool:
-    """Whether the run used up its time limit; solvers that watch the clock return shortly before it."""
+    """Return whether the run used up its time limit; solvers that check the clock return shortly before it."""
     return row.decision_s is not None and row.decision_s >= _NEAR_LIMIT * row.time_limit_s
 
 
@@ -106,7 +106,7 @@ def _draw_paper(time: "Axes", memory: "Axes") -> None:
 
 
 def _round_limits(time: "Axes", memory: "Axes") -> None:
-    """End the scales in round figures, far enough out to keep every marker whole."""
+    """End the scales at round numbers beyond all markers."""
     least, most = time.dataLim.minposy, time.dataLim.ymax
     steps = [step * 10.0**power for power in range(-6, 9) for step in (1, 2, 5)]
     low = max(step for step in steps if step <= least / 1.3 or step == steps[0])
@@ -145,10 +145,9 @@ FIGURE = Figure(
     paper="iGniter, Fig. 21",
     shows="Algorithm 1 takes 3.64 ms and 53.17 MB for 12 workloads, 4.61 s and less than 55 MB for 1,000. The "
     "analysis says quadratic time (from 12 to 1,000 it grows with the power 1.6); memory hardly grows.",
-    look_for="The slopes rather than the level: the paper's stars were measured on another machine, and with "
-    "another program; ours is compiled. Memory is that of the whole process, most of it the interpreter "
-    "and its libraries. Lines are medians over the seeds, bands reach from the least to the most; hollow "
-    "marks used up the time limit.",
+    look_for="Compare the slopes rather than the levels: the paper's stars are from another machine and another "
+    "program; ours is compiled. Memory is that of the whole process, mostly the interpreter and its libraries. Lines "
+    "are medians over the seeds; bands span the least to the largest value. Hollow marks used up the time limit.",
     cost="112 runs: about 10 seconds on two cores, and at most the time limit for each of the 7 of cpsat",
     needs=NEEDS,
     draw=draw,

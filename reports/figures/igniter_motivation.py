@@ -1,4 +1,4 @@
-"""iGniter, Fig. 3 to 7: what co-location does to inference on a V100 (Sec. 2.2), by the performance models."""
+"""iGniter, Fig. 3 to 7: effects of co-location on a V100 (Sec. 2.2), by the performance models."""
 
 from collections.abc import Sequence
 
@@ -16,16 +16,16 @@ from reports.panels import MEASURED, Curve, Panel, line, panels_figure, points
 
 MODELS = ("alexnet", "resnet50", "vgg19")
 PERFORMANCE = ("igniter", "hybrid")
-"""Performance models that know of more than two residents."""
+"""Performance models for more than two residents."""
 
 RESIDENTS = range(1, 6)
 BATCHES, SHARE_PCT = (1, 16), 20.0
-"""Of every workload in Fig. 3; the paper states the share, not the batch. Fig. 6 and 7 are drawn for the larger one."""
+"""Batches of every workload in Fig. 3, since the paper states its share only. Fig. 6 and 7 use the larger one."""
 
 PIVOT, NEIGHBOURS = "resnet50", ("alexnet", "vgg19")
 PIVOT_BATCH, HALF_PCT = 16, 50.0
 NEIGHBOUR_BATCHES = (1, 2, 4, 8, 16, 32)
-"""Of Fig. 4."""
+"""Batches of Fig. 4."""
 
 _LOOKS = dict(zip(MODELS, SERIES, strict=False))
 _COUNT = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
@@ -47,7 +47,7 @@ def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
 
 
 def measured_slowdown(neighbour: str) -> dict[int, float]:
-    """Return the same from measurements, by the neighbour's batch, where these are at hand."""
+    """Return the same ratio from measurements, if available, by the neighbour's batch."""
     own = Configuration(PIVOT, PIVOT_BATCH, HALF_PCT)
     alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == own]
     beside = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
@@ -67,7 +67,7 @@ def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
 
 
 def measured_l2_pct(neighbour: str) -> dict[int, float]:
-    """Return the measured L2 utilisation of a neighbour alone, by batch, where measurements are at hand (Fig. 4)."""
+    """Return the measured L2 utilisation of a neighbour alone, if available, by batch (Fig. 4)."""
     return {
         sample.configuration.batch: sample.l2_pct
         for sample in measured_solo("v100")
@@ -85,7 +85,7 @@ def scheduling_ms(model: str) -> Floats:
 
 
 def alone(model: str) -> Demand:
-    """Return what a workload of Fig. 6 and 7 takes alone by iGniter's model, arrays of shape (1,)."""
+    """Return the demands of a workload of Fig. 6 and 7 alone by iGniter's model, arrays of shape (1,)."""
     gpu = gpu_type("v100")
     batch, share_pct = np.array([float(BATCHES[-1])]), np.array([SHARE_PCT])
     return performance_model("igniter").demand(gpu, gpu.model(model), batch, share_pct)
@@ -115,7 +115,7 @@ def frequency_mhz(model: str) -> Floats:
 
 
 def _copies(quantity: str, factor: float = 1.0) -> list[Curve]:
-    """Return what was measured of VGG-19 beside copies of itself, where the light profile is at hand."""
+    """Return the measurements of VGG-19 beside copies of itself, if the light profile is available."""
     profile = light_profile()
     if not profile:
         return []
@@ -197,9 +197,9 @@ FIG3 = panels_figure(
     paper="iGniter, Fig. 3",
     shows="With two to five workloads of one model at 20 % of a V100 each, latencies are 0.83 to 34.98 % longer than "
     "alone; the range includes Fig. 4.",
-    look_for="Small and large batches suffer for different reasons: small ones from the scheduler's delay per kernel, "
-    "large ones from the power cap. The paper does not state its batch. The model hybrid, which is fitted to pairs, "
-    "expects larger growths than iGniter's model.",
+    look_for="Small and large batches slow down for different reasons: small ones by the scheduler's delay per "
+    "kernel, large ones by the power cap. The paper does not state its batch. The hybrid model, which is fitted to "
+    "pairs, predicts larger growths than iGniter's model.",
 )
 FIG4 = panels_figure(
     _fig4,
@@ -209,8 +209,8 @@ FIG4 = panels_figure(
     paper="iGniter, Fig. 4",
     shows="Beside AlexNet or VGG-19, half the V100 each, a batch of 16 takes 6.36 to 13.93 % longer than alone, the "
     "longer the larger the batch of the neighbour.",
-    look_for="Hollow marks are measured, and lie in the paper's range. iGniter's own model stays below them: it counts "
-    "neither PCIe nor DRAM. The models that are fitted to pairs come closer.",
+    look_for="Hollow marks are measured and lie in the paper's range. iGniter's own model stays below them, since it "
+    "ignores PCIe and DRAM. The models that are fitted to pairs come closer.",
 )
 FIG5 = panels_figure(
     _fig5,
@@ -221,7 +221,7 @@ FIG5 = panels_figure(
     shows="The delay grows about linearly from two workloads on, and faster for ResNet-50 than for AlexNet, which has "
     "fewer kernels.",
     look_for="Lines are iGniter's equations 5 and 6: a slope in proportion to the kernels, of which ResNet-50 has 80, "
-    "VGG-19 29 and AlexNet 20. Hollow marks are measured; the coefficients are fitted to them.",
+    "VGG-19 29 and AlexNet 20. Hollow marks are the measurements that the coefficients are fitted to.",
 )
 FIG6 = panels_figure(
     _fig6,
@@ -229,8 +229,8 @@ FIG6 = panels_figure(
     title="Active time of ResNet-50 and the demand for the L2 cache, by the number of workloads",
     paper="iGniter, Fig. 6",
     shows="The active time grows as the hit ratio of the L2 cache falls.",
-    look_for="The hit ratio is not published. iGniter's model takes the L2 utilisation of the others in its place, and "
-    "the active time grows in proportion to it.",
+    look_for="The hit ratio is not published. iGniter's model uses the others' L2 utilisation instead, and the active "
+    "time grows in proportion to it.",
 )
 FIG7 = panels_figure(
     _fig7,
@@ -240,5 +240,5 @@ FIG7 = panels_figure(
     paper="iGniter, Fig. 7",
     shows="Power grows linearly up to the cap of 300 W; from there on the frequency falls.",
     look_for="Lines are iGniter's equations 9 and 10 for batches of 16. Hollow marks are measured with VGG-19, whose "
-    "fourth copy reaches the cap; the coefficient of the frequency is fitted to them.",
+    "fourth copy reaches the cap; the frequency's coefficient is fitted to them.",
 )

@@ -1,4 +1,4 @@
-"""iGniter, Fig. 8 and 9: what its performance model says of ResNet-50 alone on a V100 (Sec. 3.1)."""
+"""iGniter, Fig. 8 and 9: its performance model of ResNet-50 alone on a V100 (Sec. 3.1)."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ SHARES_PCT = np.linspace(10.0, 100.0, 37)
 
 _LOOKS = shades(len(BATCHES))
 _DIAGONAL = ((0, 0), (1, 1), (2, 2))
-"""Positions of the batches and shares whose L2 utilisation the light profile has."""
+"""Positions of the batches and shares with an L2 utilisation in the light profile."""
 
 
 def active_ms(batch: int, share_pct: Floats) -> Floats:
@@ -31,7 +31,7 @@ def active_ms(batch: int, share_pct: Floats) -> Floats:
 def profiled_ms(batch: int) -> tuple[Floats, Floats]:
     """Return shares and active times of a batch in the catalogue's own smoothed grid of measurements.
 
-    The scheduling delay, which iGniter's model counts apart, is taken off.
+    The times exclude the scheduling delay, a separate term of iGniter's model.
     """
     model = gpu_type("v100").model(MODEL)
     solo = model.profiled("v100")
@@ -46,10 +46,10 @@ def relative_error(batch: int) -> float:
 
 
 def profiled_demands() -> tuple[Floats, NDArray[np.bool_], Floats]:
-    """Return power above idle, whether the GPU ran at full frequency, and ability of the light profile's samples.
+    """Return power above idle, whether the GPU ran at full frequency, and the ability of the light profile's samples.
 
-    Ability is ``1000 b / (latency - scheduling delay)``; arrays of shape (batches, shares), empty where the profile is
-    not at hand.
+    Ability is ``1000 b / (latency - scheduling delay)``. Arrays have shape (batches, shares); they are empty if the
+    profile is not available.
     """
     profile = light_profile()
     if not profile:
@@ -62,7 +62,7 @@ def profiled_demands() -> tuple[Floats, NDArray[np.bool_], Floats]:
 
 
 def profiled_l2_pct() -> Floats:
-    """Return the L2 utilisation of the light profile's samples on the diagonal; empty where it is not at hand."""
+    """Return the L2 utilisation of the light profile's diagonal samples; empty if it is not available."""
     profile = light_profile()
     return np.array(profile["models"][MODEL]["l2_util_pct_at_(1,10)_(16,50)_(32,100)"] if profile else [])
 
@@ -101,8 +101,8 @@ FIG8 = panels_figure(
     title="Active time of ResNet-50 by batch and share",
     paper="iGniter, Fig. 8",
     shows="The active time is about inverse to the share, and grows fast with the batch, as a quadratic function.",
-    look_for="Lines are equation 11, fitted by the authors' light profile of nine configurations; hollow marks are the "
-    "catalogue's smoothed grid of their measurements, which the fit has not seen.",
+    look_for="Lines are equation 11, fitted to the authors' light profile of nine configurations. Hollow marks are "
+    "the catalogue's smoothed grid of their measurements, which the fit did not use.",
 )
 FIG9 = panels_figure(
     _fig9,
@@ -111,6 +111,6 @@ FIG9 = panels_figure(
     title="Power and L2 utilisation of ResNet-50 by its processing ability",
     paper="iGniter, Fig. 9",
     shows="Both grow linearly with the requests that are processed per second of active time.",
-    look_for="Both are on their lines. A sample at the power cap is not fitted. AlexNet, which is not drawn, fits "
-    "worse: batches of one on the whole GPU take 134 W, the line says 73 W.",
+    look_for="Both are on their lines. A sample at the power cap is not fitted. AlexNet, not drawn, fits worse: "
+    "batches of one on the whole GPU take 134 W, 73 W by the line.",
 )

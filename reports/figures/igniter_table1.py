@@ -10,9 +10,9 @@ from reports.plan_bars import draw_plans
 NEEDS = (Need("igniter-3", ("gslice+", "gpu-lets+", "igniter")),)
 
 PAPER = {"gslice+": (1, 2), "gpu-lets+": (2, 2), "igniter": (1, 0)}
-"""GPUs, and models whose measured P99 latency is above its SLO; of GSLICE and gpu-lets as they are."""
+"""Number of GPUs and of models whose measured P99 latency exceeds the SLO, for the original GSLICE and gpu-lets."""
 
-_NOTES = ("The paper's GSLICE and gpu-lets are the original ones; here both are as iGniter's evaluation patches them.",)
+_NOTES = ("The paper's GSLICE and gpu-lets are the original ones; here both have the patches of iGniter's evaluation.",)
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -27,9 +27,9 @@ FIGURE = Figure(
     shows="GSLICE takes one V100, A(37.5 %, 18) R(30 %, 8) V(40 %, 6); gpu-lets takes two, A(40 %, 23) and R(60 %, 18) "
     "V(40 %, 6); two models violate their SLOs under either. iGniter takes one, A(10 %, 4) R(30 %, 8) V(37.5 %, 6), "
     "without a violation.",
-    look_for="iGniter's plan is the published one, share for share, and the others take the published numbers of GPUs. "
-    "They have fewer violations: with the batches of iGniter's patches gpu-lets+ has none, gslice+ has one, of "
-    "AlexNet, whose share it tunes down.",
+    look_for="iGniter's plan is the published one, share for share, and the others take the published numbers of "
+    "GPUs. They have fewer violations: with the batches of iGniter's patches gpu-lets+ has none. gslice+ has one, of "
+    "AlexNet, whose share it reduces.",
     cost="3 runs, a second",
     needs=NEEDS,
     draw=draw,

@@ -29,15 +29,15 @@ def _label(ax: "Axes") -> None:
 
 FIGURE = Figure(
     name="inss-fig10",
-    title="Throughput of ten models on four GPUs, by simulation and by promise",
+    title="Throughput of ten models on four GPUs, simulated and planned",
     paper="InSS, Fig. 10",
     shows="InSS serves 52.8 % more than gpulet (which serves only eight of the ten models), 26.4 % more than GSLICE "
     "and 86.1 % more than iGniter (which uses three of the four GPUs).",
-    look_for="`ts` over five trainings promises half as much again as each baseline; over gpulet it is what the "
-    "paper says, although gpulet serves all ten models here. Requests that are served in time do not tell "
-    "them apart (19 of 20 by the worst): the rates are ours, and nobody is asked for more. What differs is "
-    "what a plan could serve beyond that, the objective, which the baselines do not pursue; local search, "
-    "whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
+    look_for="The planned throughput of `ts` over five trainings is half as much again as each baseline's. Over "
+    "gpulet it is the paper's result, although gpulet serves all ten models here. The requests served in time do not "
+    "separate the schedulers (19 of 20 by the worst): the rates are ours, and no more requests arrive. The difference "
+    "is the objective, the possible throughput beyond these requests, which the baselines do not pursue. Local "
+    "search, whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
     cost="the 9 runs of inss-fig3",
     needs=needs_of(NEEDS),
     draw=draw,

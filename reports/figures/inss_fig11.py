@@ -27,13 +27,13 @@ from reports.statistics.student_t import half_width
 _RUNS = Need("4gpu", ())
 
 SCHEDULERS = {**agent(_RUNS), **baselines(_RUNS)}
-"""By label, those that decide at once: local search would take all its time after every period."""
+"""Schedulers by label, without local search, which would use all its time in every period."""
 
 LEAST = 0.5
-"""Of the suite's rates; the most is 1. The shipped policies of InSS's agent are for rates between the two."""
+"""Range of the rates, relative to the suite's rates, at most 1. The shipped policies are trained for this range."""
 
 _FASTER = 8
-"""Than the built-in waves."""
+"""Speed of the load relative to the built-in waves."""
 
 SECONDS = WAVES_S / _FASTER
 
@@ -41,7 +41,7 @@ _HEIGHT_IN = 2.4
 
 
 def load(instance: Instance) -> dict[str, Stream]:
-    """Return the requests of each workload: the built-in waves made faster, between half its rate and all of it."""
+    """Return the requests of each workload: faster built-in waves, between half its rate and all of it."""
     heights = {name: trace.rates_rps[::_FASTER] for name, trace in waves(instance).items()}
     highest = max(float(height.max()) for height in heights.values())
     requests = {}
@@ -55,9 +55,7 @@ def load(instance: Instance) -> dict[str, Stream]:
 
 @cache
 def course(label: str, training: int = 0) -> "OnlineRun":
-    """Serve the load by plans of one of the schedulers; of the agent, by those of one of its trainings."""
-    # Numba's kernels take half a second to import: only drawing pays for it.
-
+    """Serve the load by plans of one scheduler, or of one training of the agent."""
     need = SCHEDULERS[label][training]
     (found,) = suite(need.instances).build()
     instance = online_instance(found)
@@ -83,7 +81,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         edges_s = [*(period.begin_s for period in periods), SECONDS]
         came_rps = [float(period.seen.rate_rps.sum()) for period in periods]
         ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
-        handles = [swatch(pale(QUIET), "what comes")]
+        handles = [swatch(pale(QUIET), "arriving requests")]
         for label, found in courses.items():
             look = scheduler_look(SCHEDULERS[label][0].schedulers[0])
             each_rps = np.array([served_rps(one) for one in found])
@@ -112,11 +110,10 @@ FIGURE = Figure(
     title="Throughput of ten models on four GPUs while the rates change",
     paper="InSS, Fig. 11",
     shows="InSS adapts its decisions to what arrives and keeps a high throughput, steadier than its baselines'.",
-    look_for="The same, in every training: `ts` serves nearly all that comes (grey); gpulet, `igniter` and `gslice+` "
-    "fall behind where rates rise. All plan for the rates of the last 20 s and take 12 s more to be ready; "
-    "`ts` always divides nearly all of four GPUs, `igniter` and `gslice+` allot about half as much. The "
-    "load is ours: the two waves of `bench online`, eight times as fast, between half the suite's rates and "
-    "all of them.",
+    look_for="The same, in every training: `ts` serves nearly all arriving requests (grey); gpulet, `igniter` and "
+    "`gslice+` fall behind when rates rise. All plan for the rates of the last 20 s and take 12 s more to be ready. "
+    "`ts` always divides nearly all of four GPUs; `igniter` and `gslice+` allocate about half as much. The load is "
+    "ours: the two waves of `bench online`, eight times as fast, between half the suite's rates and all of them.",
     cost="no runs, half a minute",
     needs=(),
     draw=draw,

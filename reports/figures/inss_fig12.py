@@ -34,12 +34,12 @@ FIGURE = Figure(
     name="inss-fig12",
     title="Requests not in time of ten models on four GPUs, by simulation",
     paper="InSS, Fig. 12",
-    shows="InSS has 0.7 % of the requests not in time; without its interference model 0.8 % more. gpulet and "
-    "GSLICE, which do not count interference, have most.",
-    look_for="`ts` is below 1 %, as the paper's, in every training. Random arrivals cost the plans that leave "
-    "nothing over most: gslice+ and igniter, then gpulet, as in the paper but more of it. Local search is "
-    "near 1 %: its spare shares go where they count for the objective. Requests that cannot be in time are "
-    "dropped when their batch starts, so that none is late.",
+    shows="InSS has 0.7 % of the requests not in time; without its interference model 0.8 % more. gpulet and GSLICE, "
+    "which ignore interference, have most.",
+    look_for="`ts` is below 1 % in every training, as in the paper. Random arrivals cost most for plans without spare "
+    "capacity: gslice+ and igniter, then gpulet, in the paper's order but by more. Local search is near 1 %: it "
+    "spends the spare shares on the objective. Requests that cannot be in time are dropped when their batch starts, "
+    "so none is late.",
     cost="the 9 runs of inss-fig3",
     needs=needs_of(NEEDS),
     draw=draw,

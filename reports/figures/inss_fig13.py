@@ -32,8 +32,8 @@ FIGURE = Figure(
     title="Mean latency of ResNet-50's requests on four GPUs, by simulation",
     paper="InSS, Fig. 13",
     shows="InSS has the lowest mean latency of the four.",
-    look_for="As the paper has it: `ts` spreads what the GPUs have, and its slots are faster than needed. gpulet "
-    "comes next, because its shares come from a coarse grid; the others fill their budgets.",
+    look_for="As in the paper, `ts` is lowest: it distributes all shares, so its slots are faster than needed. gpulet "
+    "is next, because its shares come from a coarse grid; the others use up their latency budgets.",
     cost="the 9 runs of inss-fig3",
     needs=needs_of(NEEDS),
     draw=draw,

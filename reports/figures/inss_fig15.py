@@ -1,4 +1,4 @@
-"""InSS, Fig. 15: how the small cluster is used."""
+"""InSS, Fig. 15: GPU usage and fragments of the small cluster."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,9 +33,10 @@ FIGURE = Figure(
     name="inss-fig15",
     title="GPU usage and fragments for ten models on four GPUs",
     paper="InSS, Fig. 15",
-    shows="InSS and gpulet use all GPUs and leave little over; iGniter uses three of the four and leaves most over.",
-    look_for="iGniter on three GPUs, as in the paper, gpulet and `ts` on all four. Shares that are allocated are not "
-    "busy all the time: bench show has the utilisation of each run.",
+    shows="InSS and gpulet use all GPUs and leave small fragments; iGniter uses three of the four and leaves the "
+    "largest.",
+    look_for="iGniter uses three GPUs, as in the paper; gpulet and `ts` use all four. Allocated shares are not busy "
+    "all the time: bench show has the utilisation of each run.",
     cost="the 9 runs of inss-fig3",
     needs=needs_of(NEEDS),
     draw=draw,

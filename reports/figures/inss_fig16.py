@@ -29,13 +29,12 @@ def _label(ax: "Axes") -> None:
 
 FIGURE = Figure(
     name="inss-fig16",
-    title="Throughput of 160 workloads on 64 GPUs, by simulation and by promise",
+    title="Throughput of 160 workloads on 64 GPUs, simulated and planned",
     paper="InSS, Fig. 16",
     shows="InSS serves up to 66.0 % more than the baselines.",
-    look_for="`ts` promises nearly twice what the baselines do, whose plans end where everybody is served: gslice+ "
-    "and igniter leave 29 of the GPUs empty. Each group of four GPUs is decided by itself, at no loss "
-    "against local search beyond that on four GPUs. What comes is the same for all, and most of it is "
-    "served by all.",
+    look_for="`ts` plans for nearly twice the throughput of the baselines, which stop once every workload is served: "
+    "gslice+ and igniter leave 29 GPUs empty. `ts` decides each group of four GPUs separately, without a larger loss "
+    "against local search than on four GPUs. The arriving requests are the same for all, and all serve most of them.",
     cost="the 9 runs of inss-fig18",
     needs=needs_of(NEEDS),
     draw=draw,

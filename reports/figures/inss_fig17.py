@@ -35,8 +35,8 @@ FIGURE = Figure(
     title="Requests not in time of 160 workloads on 64 GPUs, by simulation",
     paper="InSS, Fig. 17",
     shows="InSS stays below 1 % at 64 GPUs.",
-    look_for="`ts` is below 1 % at 64 GPUs, as in the paper; local search, too. gslice+, whose plan breaks SLOs, "
-    "igniter and gpulet fill their slots to what comes on average.",
+    look_for="`ts` is below 1 % at 64 GPUs, as in the paper; so is local search. gslice+, whose plan breaks SLOs, "
+    "igniter and gpulet size their slots for the mean rate.",
     cost="the 9 runs of inss-fig18",
     needs=needs_of(NEEDS),
     draw=draw,

@@ -1,4 +1,4 @@
-"""InSS, Fig. 18: how the large cluster is used."""
+"""InSS, Fig. 18: GPU usage and fragments of the large cluster."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,9 +34,9 @@ FIGURE = Figure(
     name="inss-fig18",
     title="GPU usage and fragments for 160 workloads on 64 GPUs",
     paper="InSS, Fig. 18",
-    shows="InSS leaves little over on 64 GPUs, the baselines up to eight GPUs' worth.",
-    look_for="gslice+ and igniter need 35 GPUs for what comes, gpulet 57: empty GPUs are no fragments. On those in "
-    "use all leave one to two GPUs' worth, `ts` because shares are rounded down on each of 64.",
+    shows="InSS leaves small fragments on 64 GPUs, the baselines up to eight GPUs' worth.",
+    look_for="gslice+ and igniter need 35 GPUs for the arriving requests, gpulet 57; empty GPUs are not fragments. On "
+    "the GPUs in use all leave one to two GPUs' worth, `ts` because shares are rounded down on each of 64.",
     cost="9 runs: a minute on two cores",
     needs=needs_of(NEEDS),
     draw=draw,

@@ -1,4 +1,4 @@
-"""InSS, Fig. 19: what a decision takes against the number of GPUs."""
+"""InSS, Fig. 19: decision time against the number of GPUs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ _ONCE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
 NEEDS = {**agent(_ONCE), **baselines(replace(_ONCE, seeds=(0, 1, 2)))}
 
 INSS_BELOW_MS = 200.0
-"""Sec. 6.4: InSS decides within this for 64 GPUs."""
+"""Upper limit of InSS's decision time for 64 GPUs (Sec. 6.4)."""
 
 _HEIGHT_IN = 2.6
 
@@ -62,7 +62,7 @@ def own_runs(rows: "Sequence[Row]", label: str) -> "list[Row]":
 
 
 def points(rows: "Sequence[Row]") -> list[tuple[int, float]]:
-    """Return by number of GPUs the median of milliseconds, of those runs that gave a plan."""
+    """Return by number of GPUs the median milliseconds of the runs that gave a plan."""
     sizes = {name: instance.gpus[0].count or 0 for name, instance in instances_of(FIGURE.needs).items()}
     groups: dict[int, list[float]] = {}
     for row in rows:
@@ -80,10 +80,10 @@ FIGURE = Figure(
     title="Decision times against the number of GPUs",
     paper="InSS, Fig. 19",
     shows="InSS decides within 0.2 s at 64 GPUs; the baselines take up to 2 s, growing with the number of GPUs.",
-    look_for="`ts` stays far below the paper's 200 ms; its time grows with the groups of four GPUs, all decided at "
-    "once. So do the baselines': they are compiled here. Nearly all of theirs is the table of inference "
-    "times, which is made once per process and which `ts` makes before its clock starts. Medians of three "
-    "repeats, of `ts` of five trainings. Local search, which uses all the time it is given, is left out.",
+    look_for="`ts` stays far below the paper's 200 ms; its time grows with the number of groups of four GPUs, which "
+    "it decides all at once. The baselines stay below it, too, since they are compiled here. Most of their time fills "
+    "the table of inference times, once per process; `ts` fills it before its clock starts. Values are medians of "
+    "three repeats, for `ts` of five trainings. Local search, which uses all its time, is left out.",
     cost="70 runs: about three minutes on two cores",
     needs=needs_of(NEEDS),
     draw=draw,

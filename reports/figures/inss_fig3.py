@@ -1,4 +1,4 @@
-"""InSS, Fig. 3: what a decision takes on the small cluster."""
+"""InSS, Fig. 3: decision time on the small cluster."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,8 +38,8 @@ FIGURE = Figure(
     title="Decision times for ten models on four GPUs",
     paper="InSS, Fig. 3",
     shows="All three baselines take longer than InSS, longer even than many inferences.",
-    look_for="The order is the reverse. The tables of inference times are filled before every clock starts, the rules "
-    "of the baselines are compiled, and `ts` runs two neural networks. Local search uses all the time it is given.",
+    look_for="The order is the reverse of the paper's. The tables of inference times are filled before every clock "
+    "starts, the baselines' rules are compiled, and `ts` runs two neural networks. Local search uses all its time.",
     cost="9 runs: a few seconds, and the time limit for local search",
     needs=needs_of(NEEDS),
     draw=draw,

@@ -1,4 +1,4 @@
-"""InSS, Fig. 4: what is left over on GPUs in use, on the small cluster."""
+"""InSS, Fig. 4: fragments on GPUs in use, on the small cluster."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,9 +32,9 @@ FIGURE = Figure(
     title="Resource fragments for ten models on four GPUs",
     paper="InSS, Fig. 4",
     shows="GSLICE and iGniter leave resources unused on GPUs in use; gpulet leaves little, InSS next to none.",
-    look_for="The order is the paper's: half a GPU is left by gslice+ and igniter, less by gpulet, which has all "
-    "four GPUs in use to the others' three; a tenth by `ts`, whose shares are rounded down. Local search "
-    "hands out everything. With its own parameter spend_spare iGniter would, too.",
+    look_for="The order is the paper's: gslice+ and igniter leave half a GPU. gpulet leaves less, with all four GPUs "
+    "in use instead of three. `ts` leaves a tenth, since its shares are rounded down. Local search allocates "
+    "everything, as iGniter would with its parameter spend_spare.",
     cost="the 9 runs of inss-fig3",
     needs=needs_of(NEEDS),
     draw=draw,

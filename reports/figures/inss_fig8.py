@@ -1,4 +1,4 @@
-"""InSS, Fig. 8: the reward of the agent while it is trained."""
+"""InSS, Fig. 8: reward of the agent during training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +15,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="inss-fig8",
-    title="Reward of InSS's agent while it is trained",
+    title="Reward of InSS's agent during training",
     paper="InSS, Fig. 8",
     shows="The rewards of both stages grow and are stable after 400 (SACD) and 800 (TD3) episodes.",
-    look_for="The reward of a step of a whole cluster, where the paper has one curve for either stage. Most is "
-    "learned within 250 and 400 episodes, each of 64 clusters. Left, many requests are late until "
-    "exploration fades, halved every 120 episodes; right, hardly anybody is let in who would be late. The "
-    "paper has one training.",
+    look_for="The reward of a step is that of the whole cluster; the paper has one curve per stage. Most is learned "
+    "within 250 and 400 episodes, each of 64 clusters. Left, many requests are late until exploration fades, halved "
+    "every 120 episodes. Right, the agent admits hardly any request that would be late. The paper has one training.",
     cost="no runs",
     needs=(),
     draw=draw,

@@ -1,4 +1,4 @@
-"""InSS, Fig. 9: late requests and throughput of the agent while it is trained."""
+"""InSS, Fig. 9: late requests and throughput of the agent during training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 FIGURE = Figure(
     name="inss-fig9",
-    title="Late requests and throughput of InSS's agent while it is trained",
+    title="Late requests and throughput of InSS's agent during training",
     paper="InSS, Fig. 9",
     shows="Late requests become fewer, below 1 %, and throughput grows.",
-    look_for="Late requests become fewer and throughput grows; while the agent explores, it stays above 1 % where "
-    "everything has to be served (inss-fig12 has the trained agent), and far below where requests are "
-    "turned away. Trainings with other seeds end alike.",
+    look_for="Late requests become fewer and throughput grows. During exploration late requests stay above 1 % where "
+    "everything has to be served (inss-fig12 has the trained agent), and far below where requests are turned away. "
+    "Trainings with other seeds end alike.",
     cost="no runs",
     needs=(),
     draw=draw,

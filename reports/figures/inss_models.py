@@ -1,4 +1,4 @@
-"""InSS, Fig. 1, 2, 6 and 7: what its performance model says of inference on an A100 (Sec. 2.1, 2.2 and 4.1)."""
+"""InSS, Fig. 1, 2, 6 and 7: its performance model on an A100 (Sec. 2.1, 2.2 and 4.1)."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from reports.panels import Curve, Panel, line, panels_figure, points
 
 PIVOT = "resnet50"
 BATCH = 8
-"""Of Fig. 1, and of the neighbours in Fig. 2."""
+"""Batch of Fig. 1, and of the neighbours in Fig. 2."""
 
 SHARES_PCT = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0])
 
@@ -27,13 +27,13 @@ NEIGHBOURS = {
     "vgg16 60 %": (("vgg16", 60.0),),
     "both, 30 % each": (("alexnet", 30.0), ("vgg16", 30.0)),
 }
-"""Of Fig. 2: models and shares."""
+"""Neighbours of Fig. 2: models and shares."""
 
 BATCHES = (1, 4, 8, 16, 32)
-"""Of Fig. 6."""
+"""Batches of Fig. 6."""
 
 PROFILED = ("resnet50", "vgg16", "mobilenet")
-"""Of Fig. 7; the paper does not name its model."""
+"""Models of Fig. 7; the paper does not name its own."""
 
 
 def alone_ms(model: str, batch: int) -> Floats:
@@ -43,7 +43,7 @@ def alone_ms(model: str, batch: int) -> Floats:
 
 
 def growth_pct(neighbours: str) -> Floats:
-    """Return by how much ResNet50 is slower than alone, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
+    """Return the slowdown of ResNet50 against running alone in percent, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
     others = [Configuration(model, BATCH, share_pct) for model, share_pct in NEIGHBOURS[neighbours]]
     own = [Configuration(PIVOT, batch, PIVOT_SHARE_PCT) for batch in PIVOT_BATCHES]
     groups = [[each, *beside] for beside in ([], others) for each in own]
@@ -53,9 +53,9 @@ def growth_pct(neighbours: str) -> Floats:
 
 
 def unexplained(model: str) -> tuple[float, float]:
-    """Return the part of the variance of the measured L2 and DRAM utilisation that the lines of Fig. 7 leave.
+    """Return the fractions of the variance of measured L2 and DRAM utilisation that the lines of Fig. 7 do not explain.
 
-    Not a number where no measurements are at hand.
+    The result is NaN without measurements.
     """
     solo = gpu_type("a100").model(model).profiled("a100")
     samples = _samples(model)
@@ -67,7 +67,7 @@ def unexplained(model: str) -> tuple[float, float]:
 
 
 def _samples(model: str) -> list[SoloSample]:
-    """Return the measurements of a model alone, as far as its catalogue entry has the batch."""
+    """Return the measurements of a model alone at the batches of its catalogue entry."""
     most = gpu_type("a100").model(model).max_batch
     return [s for s in measured_solo("a100") if s.configuration.model == model and s.configuration.batch <= most]
 
@@ -147,25 +147,26 @@ FIG1 = panels_figure(
     paper="InSS, Fig. 1",
     shows="Both depend on the share, not in proportion to it; ResNet50, in batches of eight, gains little beyond 60 %.",
     look_for="ResNet50 gains nothing beyond 60 %. The small networks are flat from 30 % on: kernel launches bound a "
-    "batch of eight. Times are calibrated: shaped from another GPU and pinned to points of the paper's tables.",
+    "batch of eight. Times are calibrated: shaped like another GPU's and pinned to points of the paper's tables.",
 )
 FIG2 = panels_figure(
     _fig2,
     name="inss-fig2",
-    title="How much slower ResNet50 is beside other models",
+    title="Slowdown of ResNet50 beside other models",
     paper="InSS, Fig. 2",
     shows="At 40 % of the GPU, beside AlexNet and VGG16 in batches of eight, latencies grow by up to 22.7 %, depending "
     "on the batch, on the neighbours' shares and on their number.",
-    look_for="The order of the neighbours: VGG16 disturbs more than AlexNet, and more on 60 % than on 30 %. Growths "
-    "are less than half of the paper's, and hardly depend on the batch: they are fitted to pairs on another A100.",
+    look_for="The order of the neighbours: VGG16 slows ResNet50 down more than AlexNet does, and more on 60 % than on "
+    "30 %. Growths are less than half of the paper's, and hardly depend on the batch: they are fitted to pairs on "
+    "another A100.",
 )
 FIG6 = panels_figure(
     _fig6,
     name="inss-fig6",
     title="GPU running time of ResNet50 by batch and share",
     paper="InSS, Fig. 6",
-    shows="The running time falls with the share and rises fast with the batch, in no simple form: the paper regresses "
-    "it locally.",
+    shows="The running time falls with the share and rises fast with the batch, in no simple form; the paper uses a "
+    "local regression.",
     look_for="Lines are the local regression, hollow marks the profiled grid of the catalogue.",
 )
 FIG7 = panels_figure(

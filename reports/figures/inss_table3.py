@@ -1,4 +1,4 @@
-"""InSS, Table 3: gPU time of co-located models by batch size."""
+"""InSS, Table 3: GPU time of co-located models by batch size."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ FIGURE = Figure(
     name="inss-table3",
     title="GPU time of co-located models by batch size",
     paper="InSS, Table 3",
-    shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for everyone.",
-    look_for="Filled marks, which the calibration has not seen, within 5 % of the observed bars. Hollow marks were "
-    "pinned and show only that the form can meet them.",
+    shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for each model.",
+    look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
+    "pinned and show only that the model can fit them.",
     cost="no runs, a second",
     needs=(),
     draw=draw,

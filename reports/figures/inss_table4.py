@@ -1,4 +1,4 @@
-"""InSS, Table 4: gPU time of co-located models by share."""
+"""InSS, Table 4: GPU time of co-located models by share."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +23,9 @@ FIGURE = Figure(
     name="inss-table4",
     title="GPU time of co-located models by share",
     paper="InSS, Table 4",
-    shows="Errors of the paper's own predictions are 0.03 to 5 %, at batch 8 for everyone.",
-    look_for="Filled marks, which the calibration has not seen, within 5 % of the observed bars. Hollow marks were "
-    "pinned and show only that the form can meet them.",
+    shows="Errors of the paper's own predictions are 0.03 to 5 %, at batch 8 for each model.",
+    look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
+    "pinned and show only that the model can fit them.",
     cost="no runs, a second",
     needs=(),
     draw=draw,

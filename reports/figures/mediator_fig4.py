@@ -1,4 +1,4 @@
-"""MediatorDNN, Fig. 4: what the portfolio effect does to four jobs on two GPUs."""
+"""MediatorDNN, Fig. 4: the portfolio effect on four jobs on two GPUs."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -27,7 +27,7 @@ _DEVIATION_COLOUR = "#D9D9D9"
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
-    """Draw both ways to co-locate into ``folder``; they need no runs."""
+    """Draw both co-locations into ``folder``; they need no runs."""
     grouped = colocations()
     with page(FULL_WIDTH_IN, _HEIGHT_IN) as sheet:
         panels = sheet.subplots(1, 2, sharey=True)
@@ -43,13 +43,13 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def colocations() -> dict[str, list[list[int]]]:
-    """Return how each scheduler puts the four jobs on GPUs in pairs, as positions."""
+    """Return each scheduler's pairs of the four jobs, as positions."""
     jobs = Utilisation(np.array(MEAN_PCT) / 100.0, np.array(DEVIATION_PCT) / 100.0, np.ones((4, 1)))
     return {rule.name: rule.groups(jobs, lambda group: len(group) <= 2) for rule in (BinPacking(), Mediator())}
 
 
 def deviation_pct(group: Sequence[int]) -> float:
-    """Return the standard deviation of what the jobs of a group use together (equation 3)."""
+    """Return the standard deviation of the joint utilisation of a group's jobs (equation 3)."""
     return sqrt(sum(DEVIATION_PCT[job] ** 2 for job in group))
 
 
@@ -74,10 +74,10 @@ FIGURE = Figure(
     name="mediator-fig4",
     title="The portfolio effect on four jobs in pairs",
     paper="MediatorDNN, Fig. 4",
-    shows="Four jobs use 30 % each, two of them varying by 20 %, two by 2 %. One of either kind on each GPU makes "
-    "deviations of 40 % together, like with like 31 %.",
-    look_for="The same 40 and 31 from the schedulers themselves: bin-packing is blind to what varies and takes the "
-    "jobs as they come, mediator puts like with like.",
+    shows="Four jobs use 30 % each. Two of them vary by 20 %, two by 2 %. With one of each kind per GPU the "
+    "deviations add up to 40 %; with equal kinds together, to 31 %.",
+    look_for="The schedulers themselves give the same 40 and 31: bin-packing ignores deviations and takes the jobs in "
+    "their order; mediator groups equal kinds.",
     cost="no runs, a second",
     needs=(),
     draw=draw,

@@ -1,8 +1,8 @@
-"""MediatorDNN, Fig. 8: how much better each job fares where MediatorDNN groups the jobs.
+"""MediatorDNN, Fig. 8: improvement of each job's throughput by MediatorDNN's grouping.
 
-A job that waits for its batches cannot serve more than come, yet the paper has most of them improve: its throughput
-must be that of the time in which batches are processed. Both are drawn, requests per second of processing and requests
-per second.
+A job that waits for its batches cannot serve more requests than arrive, yet most jobs improve in the paper. The
+paper's throughput must therefore refer to the time in which batches are processed. The figure shows both: requests
+per second of processing, and requests per second.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,14 +32,14 @@ Rates = Mapping[str, float]
 
 
 class Fares(NamedTuple):
-    """How jobs fare under a plan: requests per second of processing (as far as launches are alike), and served."""
+    """Throughput of jobs under a plan: requests per second of processing (uniform launches), and requests served."""
 
     processed: Rates
     served: Rates
 
 
 Plans = Mapping[str, Fares]
-"""By scheduler."""
+"""Throughputs by scheduler."""
 
 _MEASURES: tuple[tuple[str, Callable[[Fares], Rates]], ...] = (
     ("Processed faster (%)", lambda fares: fares.processed),
@@ -77,7 +77,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def fares(row: "Row") -> Fares:
-    """Return how the jobs fare under the plan of a row, by the judge."""
+    """Return the throughput of the jobs under the plan of a row, by the judge."""
     plan = plan_from_json(row.plan)
     slots = judge(plan, instances_of(NEEDS)[row.instance]).slots
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
@@ -88,7 +88,7 @@ def fares(row: "Row") -> Fares:
 
 
 def improvement_pct(ours: Rates, theirs: Rates) -> dict[str, float]:
-    """Return by how much each job does better; jobs that get nothing done on one side are left out."""
+    """Return each job's improvement in percent; jobs without throughput on one side are left out."""
     return {job: 100.0 * (ours[job] / rate - 1.0) for job, rate in theirs.items() if rate > 0.0 and job in ours}
 
 
@@ -123,13 +123,13 @@ def _draw_mixes(ax: "Axes", compared: Mapping[str, Plans], rates: Callable[[Fare
 
 FIGURE = Figure(
     name="mediator-fig8",
-    title="How MediatorDNN's jobs fare compared with Horus and bin packing",
+    title="Throughput of MediatorDNN's jobs compared with Horus and bin packing",
     paper="MediatorDNN, Fig. 8",
     shows="On a GPU the throughput of the forty jobs is 21 % higher than under Horus and 31 % higher than under bin "
-    "packing on average, at most 108 % and 79 %; that of some is lower.",
-    look_for="Above, batches are processed faster on average in each mix, though not those of every job; by how much "
-    "differs from mix to mix. Below, most jobs get the same done: what has to wait is done later. Only jobs on GPUs "
-    "that are asked for all they have, or more, get less done without mediator.",
+    "packing on average, at most 108 % and 79 %; for some jobs it is lower.",
+    look_for="Above, batches are processed faster on average in each mix, though not for every job; the gain differs "
+    "from mix to mix. Below, most jobs serve the same number of requests, since waiting requests are served later. "
+    "Without mediator, only jobs on GPUs at or above full demand serve fewer.",
     cost="15 runs, about 10 s",
     needs=NEEDS,
     draw=draw,

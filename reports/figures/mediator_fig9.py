@@ -1,4 +1,4 @@
-"""MediatorDNN, Fig. 9: what the jobs of a group ask for over time, and how often that is more than the GPU."""
+"""MediatorDNN, Fig. 9: demand of a group's jobs over time, and how often it exceeds the GPU."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +47,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
-    """Return the GPU of a row's plan that is longest over capacity, the first of several: position, GPU and demand.
+    """Return the GPU of a row's plan that is over capacity longest (the first of several): position, GPU and demand.
 
     The demand is that of ``bench.judging.colocation.demand_over_time``.
     """
@@ -73,12 +73,12 @@ def _draw_group(ax: "Axes", scheduler: str, row: "Row") -> None:
 
 FIGURE = Figure(
     name="mediator-fig9",
-    title="What the jobs of a group ask for over time",
+    title="Demand of a group of jobs over time",
     paper="MediatorDNN, Fig. 9",
-    shows="The demand of a group of MediatorDNN's is above the GPU's capacity less often than that of a group of "
-    "Horus or of bin packing.",
-    look_for="The group of each plan that is longest over capacity. The line of mediator stays below the capacity most "
-    "of the time, those of horus and bin-packing, which fill GPUs to the mean, cross it again and again.",
+    shows="The demand of a MediatorDNN group exceeds the GPU's capacity less often than that of a Horus or "
+    "bin-packing group.",
+    look_for="The group of each plan that is over capacity longest. The line of mediator is below the capacity most "
+    "of the time. Those of horus and bin-packing, which fill GPUs to the mean, cross it often.",
     cost="3 of the runs of mediator-fig8",
     needs=NEEDS,
     draw=draw,

@@ -1,4 +1,4 @@
-"""MediatorDNN, Fig. 1, 2, 5 and 6, as far as they are about a GPU: contention, and the forty jobs one by one."""
+"""MediatorDNN, the GPU parts of Fig. 1, 2, 5 and 6: contention, and the forty jobs one by one."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -18,19 +18,19 @@ from reports.panels import Curve, Panel, line, panels_figure
 INSTANCE = "mediator-40-s0"
 
 PIVOT, OTHERS = "Inc-V4", ("MobV1-1", "Inc-V1", "Inc-V2", "ResV2-50", "ResV2-101")
-"""Of Fig. 1: each of the others beside the first."""
+"""DNNs of Fig. 1: each of the others beside the first."""
 
 PAPER_GROWTH_PCT = {"MobV1-1": (26.0, 1.5), "ResV2-101": (84.0, 69.0)}
-"""Sec. II-A: how much slower the first and the other become on a GPU, where the text says it."""
+"""Slowdown of the first and the other DNN on a GPU in percent, where the text states it (Sec. II-A)."""
 
 FLUCTUATING = (3, 10, 13)
-"""Jobs with the workloads of Table I, which Fig. 2 is about."""
+"""Jobs of Fig. 2: those with the workloads of Table I."""
 
 REPRESENTATIVE = (1, 12, 19, 30, 40)
-"""Jobs of Fig. 5, of those in Table III; the paper does not number its five."""
+"""Jobs of Fig. 5, chosen from Table III; the paper does not number its five."""
 
 _LAUNCHES = 20_000
-"""Of a DNN that runs without a pause: more than any completes in the time simulated."""
+"""Launches of a DNN that runs without a pause: more than any DNN completes in the simulated time."""
 
 
 class Used(NamedTuple):
@@ -48,7 +48,7 @@ def _view() -> "View":
 
 
 def growth_pct(other: str) -> tuple[float, float]:
-    """Return by how much Inception-V4 and another DNN are slower side by side, in batches of one without a pause."""
+    """Return the slowdowns of Inception-V4 and another DNN side by side, in batches of one without a pause."""
     tables, models = _view().tables, list(_view().gpu.models)
 
     def always(dnn: str) -> Launches:
@@ -65,13 +65,13 @@ def growth_pct(other: str) -> tuple[float, float]:
 
 
 def used() -> Used:
-    """Return what MediatorDNN's profiling finds of the forty jobs (Fig. 6)."""
+    """Return the utilisation of the forty jobs as MediatorDNN profiles it (Fig. 6)."""
     found = of_jobs(_view(), _view().instance.jobs)
     return Used(100.0 * found.mean, 100.0 * found.deviation)
 
 
 def deviation_ratio(found: Used, alike: float = 0.05) -> float:
-    """Return how many times as large the deviation of one of two jobs is whose means differ by at most a part."""
+    """Return the largest ratio of the deviations of two jobs whose means differ by at most the fraction ``alike``."""
     mean, deviation = found
     close = np.abs(mean[:, None] - mean) <= alike * np.maximum(mean[:, None], mean)
     return float((deviation[:, None] / deviation)[close].max())
@@ -88,7 +88,7 @@ def over_time_pct(number: int) -> Floats:
 
 
 def _distribution(values: Sequence[float], weights: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return values, the least of them twice, and the part of the weight at or below each in percent, from 0."""
+    """Return the values, the least of them twice, and the percentage of the weight at or below each, from 0."""
     order = np.argsort(values)
     cumulative = np.concatenate([[0.0], np.cumsum(np.array(weights)[order])])
     at = np.array(values, dtype=np.float64)[order]
@@ -157,18 +157,18 @@ def _fig6() -> Sequence[Panel]:
     return [Panel("", [*spans, dots], axes)]
 
 
-_STAND_INS = "Stand-ins of the catalogue play the DNNs, on an RTX 2080 Ti: `bench show mediator-40-s0`."
+_STAND_INS = "Models of the catalogue stand in for the DNNs, on an RTX 2080 Ti: `bench show mediator-40-s0`."
 
 FIG1 = panels_figure(
     _fig1,
     lambda: [_STAND_INS],
     name="mediator-fig1",
-    title="How much slower DNNs are beside Inception-V4",
+    title="Slowdown of DNNs beside Inception-V4",
     paper="MediatorDNN, Fig. 1 c, d",
     shows="On a GPU Inception-V4 and MobileNetV1-1 become 26 and 1.5 % slower side by side, Inception-V4 and "
     "ResNetV2-101 84 and 69 %.",
-    look_for="The model of co-location here does not tell neighbours apart: two DNNs that run without a pause take "
-    "turns, and each takes twice as long. Only jobs that pause gain from a good neighbour.",
+    look_for="The co-location model here does not distinguish neighbours: two DNNs that run without a pause take "
+    "turns, and each takes twice as long. Only jobs with pauses gain from a good neighbour.",
 )
 FIG2 = panels_figure(
     _fig2,
@@ -176,9 +176,9 @@ FIG2 = panels_figure(
     name="mediator-fig2",
     title="Utilisation of a GPU under a fluctuating workload",
     paper="MediatorDNN, Fig. 2, GPU",
-    shows="The utilisation of each DNN varies, by how much depends on the DNN and on the spread of its batches.",
-    look_for="Batches of Inception-V3 vary little, and so does its utilisation beside its mean; those of the other two "
-    "vary more.",
+    shows="The utilisation of each DNN varies; the extent depends on the DNN and on the spread of its batches.",
+    look_for="Batches of Inception-V3 vary little relative to their mean, and so does its utilisation; those of the "
+    "other two vary more.",
 )
 FIG5 = panels_figure(
     _fig5,
@@ -186,8 +186,8 @@ FIG5 = panels_figure(
     title="Distributions of batch sizes and of the time between batches",
     paper="MediatorDNN, Fig. 5",
     shows="Batch sizes and gaps of five representative jobs differ from job to job, and vary within each.",
-    look_for="Means are those of Table III. Deviations are drawn from what Table I spans: only for three jobs does the "
-    "paper state them.",
+    look_for="Means are those of Table III. Deviations are drawn from the range of Table I, since the paper states "
+    "them for three jobs only.",
 )
 FIG6 = panels_figure(
     _fig6,

@@ -1,4 +1,4 @@
-"""Performance profiles of a contest's schedulers: how good their plans are, and how soon they are there."""
+"""Performance profiles of schedulers on all instances: quality of the plans and time to a good plan."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ TARGET = 0.01
 
 _HEIGHT_IN = 2.6
 _LEAST_S = 1e-4
-"""Times below the resolution of the decision clock are not told apart."""
+"""Resolution of the decision clock; shorter times count as equal."""
 
 
 def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
@@ -93,14 +93,14 @@ def _draw_profiles(ax: "Axes", names: Sequence[str], ratios: NDArray[np.float64]
 
 FIGURE = Figure(
     name="performance-profiles",
-    title="Performance profiles: quality of the plans, and time to a good one",
+    title="Performance profiles: quality of the plans, and time to a good plan",
     paper="ours",
-    shows="Papers compare means over a few instances; a profile (Dolan and Moré 2002) shows on which part of the "
-    "instances a scheduler is within which factor of the best. This figure is new.",
-    look_for="Left: where a line meets the left edge is the part of the instances on which that scheduler has the best "
-    "value known; where it ends is what it solves at all. A run without a feasible plan is never within any factor. "
-    "Right: the same for the time until a plan within 1 % of the best known is there; lines that end low are those "
-    "of schedulers that seldom find one.",
+    shows="Papers compare means over a few instances. A profile (Dolan and Moré 2002) shows the percentage of "
+    "instances on which a scheduler is within a factor of the best. This figure is new.",
+    look_for="Left: a line starts at the percentage of instances on which the scheduler has the best known value, and "
+    "ends at the percentage that it solves at all. A run without a feasible plan is never within any factor. Right: "
+    "the same for the time to a plan within 1 % of the best known value; a low end means that the scheduler seldom "
+    "finds one.",
     cost="196 runs: up to the time limit for each of the 84 of local-search, cpsat and colgen; exact-scaling and "
     "exact-gap share those of the last two",
     needs=NEEDS,

@@ -1,4 +1,4 @@
-"""Gaps over time of a contest's schedulers, averaged over its instances, and their primal integrals."""
+"""Gaps of schedulers over time, averaged over all instances, and their primal integrals."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,10 +90,10 @@ FIGURE = Figure(
     name="primal-integral",
     title="Gaps over time, and primal integrals",
     paper="ours",
-    shows="A value says nothing of how long it took, a time nothing of the value; the primal integral (Berthold 2013) "
-    "is the gap to the best plan known, added up over the time limit. This figure is new.",
-    look_for="Left: a line falls from 100 % (no plan) as soon as there are plans; heuristics fall first and stay, "
-    "methods that go on searching cross them. Right: whose integral is least has good plans early; 0.1 s may be a "
+    shows="A value does not show the time it took, and a time does not show the value. The primal integral (Berthold "
+    "2013) is the gap to the best known plan, integrated over the time limit. This figure is new.",
+    look_for="Left: a line falls from 100 % (no plan) with the first plans. Heuristics fall first and stay constant; "
+    "methods that continue to search cross them. Right: a small integral means good plans early; 0.1 s may be a "
     "perfect plan after 0.1 s, or a plan with a gap of 1 % at once, over 10 s.",
     cost="the runs of performance-profiles",
     needs=NEEDS,

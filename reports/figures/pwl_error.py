@@ -1,4 +1,4 @@
-"""The piecewise-linear model: its error and the gap of its runs over the number of pieces."""
+"""Piecewise-linear model: its error and the gap of its runs over the number of pieces."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ NEEDS_OF: Mapping[tuple[int, bool], Need] = {
     for certified in (False, True)
     for pieces in PIECES
 }
-"""By number of pieces, and by whether the triangles are moved so that the bound holds."""
+"""Needs by number of pieces and by whether the triangles are shifted for a valid bound."""
 
 NEEDS = tuple(NEEDS_OF.values())
 RELATIONS = {"k_act": "active time", "ability": "ability"}
@@ -88,7 +88,7 @@ def _states_error(row: "Row") -> bool:
 
 
 def errors_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", name: str) -> dict[int, float]:
-    """Return by pieces the error called ``name`` in percent, the mean over the uncertified runs that stated a model."""
+    """Return by pieces the mean of error ``name`` in percent, over the uncertified runs that stated one."""
     found = {}
     for (pieces, certified), runs in rows.items():
         values = [row.statistics[name] for row in runs if not certified and name in (row.statistics or {})]
@@ -98,7 +98,7 @@ def errors_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", name: str) -> d
 
 
 def gaps_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", certified: bool) -> dict[int, float]:
-    """Return by pieces the mean gap in percent, of the runs whose bound is certified or of the others."""
+    """Return by pieces the mean gap in percent, of the runs with or without a certified bound."""
     found = {}
     for (pieces, moved), runs in rows.items():
         values = [gap for row in runs if moved == certified and (gap := gap_pct(row)) is not None]
@@ -108,7 +108,7 @@ def gaps_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", certified: bool) 
 
 
 def gap_pct(row: "Row") -> float | None:
-    """Return how far the plan of a run is from the run's own bound, in percent."""
+    """Return the gap between the plan of a run and the run's own bound, in percent."""
     if not row.feasible or row.value is None or row.bound is None:
         return None
     instance = instances_of(NEEDS)[row.instance]
@@ -133,10 +133,11 @@ FIGURE = Figure(
     name="pwl-error",
     title="Error and gap of the piecewise-linear model over the number of pieces",
     paper="ours",
-    shows="No paper says how far its linearised model is off; this figure is new.",
-    look_for="Errors fall about with the square of the number of pieces. At the default of three the largest are tens "
-    "of percent, the means several. Gaps do not follow: a finer model takes longer, and at the time limit its bound is "
-    "the worse. Where the model's bound shows less of a gap than the certified one, it is too kind.",
+    shows="No paper states the error of its linearised model; this figure is new.",
+    look_for="Errors fall about with the square of the number of pieces. At the default of three the largest errors "
+    "are tens of percent, the means several. Gaps do not follow: a finer model takes longer, and its bound at the "
+    "time limit is worse. Where the model's bound gives a smaller gap than the certified one, the model's bound is "
+    "optimistic.",
     cost="48 runs of at most 30 seconds each",
     needs=NEEDS,
     draw=draw,

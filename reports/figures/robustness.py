@@ -23,7 +23,7 @@ HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
 SEEDS = (0, 1, 2)
 _GENEROUS_S = 120.0
-"""Local search ends after its rounds, not by this."""
+"""Time limit that local search does not reach; its rounds end it."""
 
 SCHEDULERS = ("igniter", "ffd+", "gpu-lets+", "gslice+", "local-search")
 CONSTANT, POISSON = Arrivals(Process.CONSTANT), Arrivals()
@@ -81,7 +81,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 def broken_per_100(row: "Row", workloads: int) -> float | None:
-    """Return how many constraints the plan breaks by the judge, per 100 workloads."""
+    """Return the number of violations by the judge, per 100 workloads."""
     return None if row.violations is None else 100.0 * row.violations / workloads
 
 
@@ -91,7 +91,7 @@ def not_in_time_pct(row: "Row") -> float | None:
 
 
 def _gpus(rows: "Sequence[Row]", headroom: float) -> str:
-    """Return how many GPUs each scheduler takes, in words; plans do not depend on what is wrong."""
+    """Return the number of GPUs of each scheduler in words; plans do not depend on the error."""
     found: dict[str, set[int]] = {}
     for row in rows:
         if (row.headroom or 1.0) == headroom and row.gpus_used is not None:
@@ -103,7 +103,7 @@ def _gpus(rows: "Sequence[Row]", headroom: float) -> str:
 def _curves(
     rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]", headroom: float, arrivals: Arrivals
 ) -> "dict[str, dict[float, list[float]]]":
-    """Return by scheduler and error what its seeds have."""
+    """Return the figure by scheduler and error, one value per seed."""
     found: dict[str, dict[float, list[float]]] = {}
     for error in ERRORS:
         for row in rows:
@@ -125,16 +125,15 @@ def _draw_lines(ax: "Axes", curves: dict[str, dict[float, list[float]]]) -> None
 
 FIGURE = Figure(
     name="robustness",
-    title="Broken promises and late requests where the figures of the GPUs are wrong",
+    title="Violations and late requests where the figures of the GPUs are wrong",
     paper="ours",
-    shows="No paper asks what its plans are worth when the performance model is wrong; this figure is new.",
-    look_for="Plans that are exact are exactly at their limits: without headroom, figures wrong by up to 10 % break "
-    "four in ten budgets of igniter and of local search. Headroom 1.1 costs a tenth more GPUs and absorbs "
-    "that error altogether, 1.25 costs three tenths and absorbs 20 %. Under random arrivals requests are "
-    "late even where every figure is right; headroom is what helps there, too. Local search with headroom "
-    "1.1 takes as many GPUs as igniter without. gpu-lets+ degrades most slowly, on 60 % more GPUs; "
-    "gslice+ tunes itself back to its limits whatever the headroom. Lines are means over three seeds, bands "
-    "reach from the least to the most.",
+    shows="No paper evaluates its plans under a wrong performance model; this figure is new.",
+    look_for="Exact plans are exactly at their limits: without headroom, figures wrong by up to 10 % break four in "
+    "ten budgets of igniter and of local search. Headroom 1.1 costs a tenth more GPUs and absorbs that error "
+    "completely; 1.25 costs three tenths and absorbs 20 %. Under random arrivals requests are late even with correct "
+    "figures; headroom helps there, too. Local search with headroom 1.1 takes as many GPUs as igniter without. "
+    "gpu-lets+ degrades most slowly, on 60 % more GPUs; gslice+ tunes itself back to its limits at any headroom. "
+    "Lines are means over three seeds; bands span the least to the largest value.",
     cost="450 runs: about 7 minutes on two shared cores; as many runs of a second or less with --quick",
     needs=NEEDS,
     draw=draw,

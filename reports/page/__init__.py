@@ -1,5 +1,5 @@
-"""A ledger as a web page: one directory that opens from disk, without any other host.
+"""Web page of a ledger: one directory that opens from disk and needs no server.
 
-Python turns rows into plain data, templates turn the data into HTML, and scripts add what a reader does with it:
-sorting, filtering, charts with hover, downloads.
+Python converts rows to plain data, templates convert the data to HTML, and scripts add the interaction: sorting,
+filtering, charts with hover, downloads.
 """

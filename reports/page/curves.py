@@ -1,4 +1,4 @@
-"""Curves of the page: plans and bounds of a run over time, and how schedulers fare as instances grow."""
+"""Curves of the page: plans and bounds of a run over time, and results against the size of instances."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,20 +12,20 @@ from reports.page.instance_results import InstanceResults
 Point = tuple[float, float]
 
 _MOST_PCT = 1e9
-"""Farther away is drawn as far."""
+"""Largest drawn distance; larger ones are drawn there."""
 
 _LEAST_SIZES = 3
-"""Of a suite's instances that make a curve."""
+"""Least number of sizes among a suite's instances for a curve."""
 
 
 def reference(case: InstanceResults) -> tuple[float, str] | None:
-    """Return what plans and bounds over time are measured by, and what it is called.
+    """Return the reference of plans and bounds over time, and its name.
 
-    The best plan known, which all plans can be compared with; bounds hold for the plans of a class. Where no plan keeps
-    all constraints, the best certified bound.
+    The reference is the best known plan, which all plans can be compared with; bounds hold for the plans of one class
+    only. Without a plan that meets all constraints it is the best certified bound.
     """
     if case.best_known is not None:
-        return case.best_known, "the best plan known"
+        return case.best_known, "the best known plan"
     bounds = [bound.value for bound in case.bounds.values() if bound is not None]
     bounds = bounds or [row.bound for row in case.rows if row.bound is not None and row.bound_certified]
     return ((max if case.minimised else min)(bounds), "the best certified bound") if bounds else None
@@ -60,16 +60,16 @@ def _best_so_far(points: Iterable[Point], better: Callable[[float, float], float
 
 METRICS = {
     "decision_s": "Decision time (s)",
-    "behind_pct": "Behind the best plan known (%)",
+    "behind_pct": "Behind the best known plan (%)",
     "late_pct": "Requests not in time (%)",
 }
-"""What is drawn against the number of workloads."""
+"""Figures drawn against the number of workloads, with their labels."""
 
 
 def scaling(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
     """Return by suite the curves of its entrants against the number of workloads.
 
-    Only of suites whose instances come in three sizes or more. A curve has the entrant's ``name``, its ``scheduler``,
+    Suites need instances of three sizes or more. A curve has the entrant's ``name``, its ``scheduler``,
     and ``points`` with ``workloads``, ``runs`` and, for each of ``METRICS``, (lowest, median, highest) of the runs or
     ``None``.
     """
@@ -123,6 +123,6 @@ def _spread(values: Iterable[float | None]) -> tuple[float, float, float] | None
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of what is known; ``None`` if nothing is."""
+    """Return the mean of the known values; ``None`` if there are none."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else None

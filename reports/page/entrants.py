@@ -1,4 +1,4 @@
-"""Entrants of a leaderboard: a scheduler with the parameters that tell its runs apart."""
+"""Entrants of a leaderboard: schedulers with the parameters that distinguish their runs."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,14 @@ from bench.labels import in_words
 from bench.ledger.row import Row
 
 Facets = Mapping[str, str]
-"""What tells a run from others of its scheduler besides the seed, in words, by topic."""
+"""Differences of a run from others of its scheduler besides the seed, in words, by topic."""
 
 
 def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str]:
-    """Return the name of the entrant behind every row, by key; so are the ``facets`` of each.
+    """Return the name of every row's entrant by key; ``facets`` are also by key.
 
-    It is the scheduler's name and, where some instance has rows of this scheduler that differ in a parameter or in how
-    they were tried, what these are: ``colgen (plan_class=split, 120 s)``. Runs that differ in the seed alone are one
-    entrant's.
+    The name is that of the scheduler. If rows of this scheduler on some instance differ in a parameter or a condition,
+    the name states these: ``colgen (plan_class=split, 120 s)``. Runs that differ in the seed alone are one entrant's.
     """
     values: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for row in rows:
@@ -33,9 +32,9 @@ def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str
 
 
 def newest(rows: Sequence[Row], facets: Mapping[str, Facets]) -> set[str]:
-    """Return the keys of the rows of an instance, oldest first, that newer code has not made again.
+    """Return the keys of an instance's rows, oldest first, that newer code has not repeated.
 
-    What differs in nothing that is told, but was made by the same code, is no repetition: two traces may have one name.
+    Rows of the same code are not repetitions, even with equal facets: two traces may have one name.
     """
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -48,10 +47,10 @@ def _code(row: Row) -> object:
 
 
 def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the facets of rows by key; so is under which ``arrivals`` plans were simulated, of those that were.
+    """Return the facets of rows by key; ``arrivals`` are the arrivals of the simulated plans, also by key.
 
-    What goes without saying has no words. A run without a plan, of which nothing was simulated, is taken for one that
-    would have been tried as the others are from which it differs in nothing else.
+    Default conditions have no words. A run without a plan has no simulation; it gets the arrivals of the other runs
+    from which it differs in nothing else.
     """
     others = {row.key: _parameters(row) | _conditions(*_ways(row)) for row in rows}
     words = {label: _arrivals(label) for label in {*arrivals.values(), None}}
@@ -73,7 +72,7 @@ def _parameters(row: Row) -> dict[str, str]:
         f"{scheduler}.{name}": f"{f'{scheduler}.' if several else ''}{name}={in_words(value)}"
         for scheduler, parameters in row.parameters.items()
         for name, value in parameters.items()
-        if not isinstance(value, Mapping) and name != "started_at"  # of replays
+        if not isinstance(value, Mapping) and name != "started_at"  # a field of replays
     }
 
 

@@ -1,4 +1,4 @@
-"""The page of one instance: the plans of all entrants side by side, plans and bounds over time, latencies."""
+"""Page of one instance: the plans of all entrants side by side, plans and bounds over time, latencies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,36 +20,36 @@ from reports.page.replays import measured
 from reports.page.styles import model_colours
 
 _MANY_GPUS = 24
-"""From here stacks are narrow and their labels are left to the hover."""
+"""Number of GPUs from which stacks are narrow and show their labels on hover only."""
 
 _MOST_PROVEN = 1000
-"""GPUs that are proven to be needed and are drawn; more are a number."""
+"""Largest number of GPUs drawn as proven to be needed; a larger number is written instead."""
 
 _VIOLATIONS_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The plan of an entrant, as it is shown.
+    """Plan of an entrant as the page shows it.
 
     Attributes
     ----------
     name, scheduler, key
-        The entrant, and the run that stands for it.
+        The entrant, and the run that represents it.
     outcome
-        Of the run; see ``reports.page.leaderboard.outcome``.
+        Outcome of the run; see ``reports.page.leaderboard.outcome``.
     facts
-        Names and values of its figures.
+        Names and values of the run's figures.
     meter
-        Its value and the certified bound that holds for it, as percentages of the largest on the page.
+        Its value and the certified bound on it, as percentages of the largest on the page.
     stacks
-        Its GPUs, and ``full_pct``, the height of a stack: 100 unless some GPU has more than all of it given away.
+        Its GPUs, and ``full_pct``, the height of a stack: 100, or more if the shares of some GPU exceed it.
     bound_key
         The run that proved the bound; ``None`` if there is none.
     bound_gpus
-        So many GPUs are proven to be needed; ``None`` where that is no question or not known.
+        Number of GPUs that are proven to be needed; ``None`` if it is unknown or meaningless.
     violations, more
-        The first of them in words, and how many others there are.
+        The first violations in words, and the number of further ones.
     """
 
     name: str
@@ -67,13 +67,13 @@ class Card:
 
     @property
     def narrow(self) -> bool:
-        """Whether stacks are too many for labels."""
+        """Whether there are too many stacks for labels."""
         return len(self.stacks) > _MANY_GPUS
 
 
 @dataclass(frozen=True)
 class InstancePage:
-    """What the template shows of an instance; ``data`` is what the scripts draw."""
+    """Data of an instance's template; ``data`` is drawn by the scripts."""
 
     case: InstanceResults
     cards: Sequence[Card]
@@ -83,7 +83,7 @@ class InstancePage:
 
     @cached_property
     def classes(self) -> dict[str, str]:
-        """The CSS classes of every model; a colour that several models share carries a pattern after the first."""
+        """CSS classes of every model; models that share a colour get a pattern, except the first."""
         colours = list(self.models.values())
         again = [min(colours[:number].count(colour), 2) for number, colour in enumerate(colours)]
         return {
@@ -93,7 +93,7 @@ class InstancePage:
 
 
 def instance_page(case: InstanceResults, ledger: "Ledger") -> InstancePage:
-    """Return the page of an instance, which ``case`` must have."""
+    """Return the page of the instance of ``case``, which must not be ``None``."""
     assert case.instance is not None
     full = {name: ledger.rows(key=row.key)[0] for name, row in case.shown().items()}
     by = reference(case)
@@ -125,11 +125,11 @@ def instance_page(case: InstanceResults, ledger: "Ledger") -> InstancePage:
 
 
 def _embedded(case: InstanceResults) -> dict[str, object] | None:
-    """Return the instance as plan files embed it."""
+    """Return the instance in the form of plan files."""
     assert case.instance is not None
     try:
         return instance_to_json(case.instance)
-    except InputError:  # no file can carry it: plans name it
+    except InputError:  # no file can represent it: plans name it
         return None
 
 
@@ -164,7 +164,7 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
 
 
 def _proven_gpus(bound: float, price: float | None) -> int | None:
-    """Return how many GPUs of one ``price`` a ``bound`` on their cost means, where they can be drawn."""
+    """Return the number of GPUs of one ``price`` that a ``bound`` on their cost implies, if they can be drawn."""
     return None if price is None or bound / price > _MOST_PROVEN else round(bound / price)
 
 

@@ -1,4 +1,4 @@
-"""Results on one instance: its runs, their gaps, and the selection that is shown."""
+"""Results on one instance: its runs, their gaps, and the selection for the page."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from reports.page.entrants import entrants, facets_of, newest
 from reports.page.suites import suites_of
 
 HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
-"""Columns that only runs which are shown in full, and scenario sets, are read with."""
+"""Columns that are read only for scenario sets and for runs shown in full."""
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,23 @@ class InstanceResults:
     Attributes
     ----------
     name, fingerprint, suite
-        Of the instance.
+        Name, fingerprint and suite of the instance.
     instance
-        ``None`` of scenario sets, and where the catalogue has changed since the runs.
+        ``None`` for scenario sets, and if the catalogue has changed since the runs.
     rows
-        The runs that compete, oldest first, without ``HEAVY`` columns.
+        The competing runs, oldest first, without ``HEAVY`` columns.
     repeated
-        Runs that were made again by newer code, likewise: what they prove still counts, their plans do not compete.
+        Runs that newer code has repeated, likewise: their bounds count, but their plans do not compete.
     replays
-        Plans that were replayed on hardware, likewise: they are measured, and compete with nobody.
+        Replays of plans on hardware, likewise: they are measurements and do not compete.
     reaches
-        What decides which bounds hold for the plan of a run or replay, by key, where there is a plan.
+        Data that determine which bounds hold for the plan of a run or replay, by key, if there is a plan.
     arrivals
-        Under which plans were simulated, by key, where they were.
+        Arrivals of the simulated plans, by key.
     entrants
-        The entrant behind every run, by key: the same name for the same one on all instances of a suite.
+        The entrant of every run, by key, with the same name on all instances of a suite.
     ledger
-        What the file is called that all this is from.
+        Name of the ledger's file.
     """
 
     name: str
@@ -63,7 +63,7 @@ class InstanceResults:
 
     @property
     def objective(self) -> str:
-        """In one word; ``scenarios`` of a scenario set."""
+        """The objective in one word; ``scenarios`` for a scenario set."""
         return objective_of(self.all_rows[0])
 
     @property
@@ -78,28 +78,28 @@ class InstanceResults:
 
     @cached_property
     def bounds(self) -> dict[str, CertifiedBound | None]:
-        """By key the best certified bound that holds for the plan of a run, feasible or not."""
+        """Best certified bound for the plan of a run, feasible or not, by key."""
         certified = certified_bounds([*self.rows, *self.repeated], self.minimised, self.instance)
         return {row.key: best_bound(row, self.reaches.get(row.key), certified) for row in self.all_rows}
 
     @cached_property
     def best_known(self) -> float | None:
-        """The best value of a plan that breaks no constraint; ``None`` if there is none."""
+        """Best value of a feasible plan; ``None`` without one."""
         values = [row.value for row in self.rows if row.feasible and row.value is not None and row.truth is None]
         if not values:
             return None
         return min(values) if self.minimised else max(values)
 
     def behind_best(self, row: Row) -> float | None:
-        """Return how far a feasible plan is from the best known one, relatively."""
+        """Return the relative distance of a feasible plan from the best known one."""
         if not row.feasible or row.value is None or row.truth is not None or self.best_known is None:
             return None
         return relative_gap(row.value, self.best_known)
 
     def shown(self) -> dict[str, Row]:
-        """Return the run of every entrant that stands for it, best first.
+        """Return the run that represents each entrant, best first.
 
-        The one with the best plan that breaks no constraint; without any, the one with the fewest violations.
+        It is the run with the best feasible plan or, without any, the one with the fewest violations.
         """
         best: dict[str, Row] = {}
         for row in self.rows:
@@ -109,13 +109,13 @@ class InstanceResults:
         return dict(sorted(best.items(), key=lambda item: self.rank(item[1])))
 
     def rank(self, row: Row) -> tuple[bool, float, float]:
-        """Return what orders runs, best first."""
+        """Return the sort key of runs, best first."""
         value = 0.0 if row.value is None else row.value
         return (not row.feasible, 0.0 if row.feasible else (row.violations or 0), value if self.minimised else -value)
 
 
 def read_cases(ledger: "Ledger") -> list[InstanceResults]:
-    """Return what a ledger knows of each of its instances, by suite and name."""
+    """Return the results of a ledger's instances, by suite and name."""
     rows: dict[str, list[Row]] = {}
     for row in ledger.rows(without=HEAVY):
         rows.setdefault(row.instance_hash, []).append(row)
@@ -153,7 +153,7 @@ def read_cases(ledger: "Ledger") -> list[InstanceResults]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return what sorts ``mix-20`` before ``mix-100``: numbers by their length first."""
+    """Return a sort key that puts ``mix-20`` before ``mix-100``: numbers by their length first."""
     return [(len(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 

@@ -1,4 +1,4 @@
-"""Simulated latencies as distributions, from the histograms that a run keeps of every workload."""
+"""Distributions of simulated latencies, from a run's histograms of every workload."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,27 +10,27 @@ from bench.ledger.row import JsonObject
 from instances.arrays import Floats
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
-"""Of the requests of a workload, at which its latencies are told."""
+"""Fractions of a workload's requests at which its latencies are stated."""
 
 RATIOS = np.geomspace(0.02, 4.0, 70)
-"""Multiples of the SLO at which the latencies of all workloads together are told."""
+"""Multiples of the SLO at which the latencies of all workloads together are stated."""
 
 _BINS_PER_OCTAVE = 16.0
-"""Of the histograms that are kept: see ``bench.simulation.histogram.compact``."""
+"""Layout of the stored histograms: see ``bench.simulation.histogram.compact``."""
 
 _NOTHING_SERVED: JsonObject = {"lower_ms": [], "requests": []}
 
 
 def distributions(simulation: JsonObject) -> dict[str, Any]:
-    """Return what the page draws of a simulation.
+    """Return the data of a simulation that the page draws.
 
     Returns
     -------
     dict
-        ``in_time``: for every one of ``RATIOS`` the fraction of all requests that were served within this multiple of
-        their SLO. ``workloads``: for every workload and application, in the order of ``simulated``, the fraction of
-        the requests not served in time, the latency in ms at every one of ``FRACTIONS`` of the requests, which is
-        ``None`` where fewer were served at all, and where that ends: the fraction served, and the longest latency.
+        ``in_time``: for each of ``RATIOS`` the fraction of all requests that were served within this multiple of their
+        SLO. ``workloads``: for every workload and application, in the order of ``simulated``, the fraction of the
+        requests not served in time; the latency in ms at each of ``FRACTIONS`` of the requests, ``None`` if fewer were
+        served; and the end of that curve: the fraction served and the longest latency.
     """
     everyone = [*simulation["workloads"], *simulation["applications"]]
     requests = np.array([served["requests"] for served in everyone], dtype=np.float64)
@@ -44,7 +44,7 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
         counts[ends[some] - 1],
     )
 
-    # All are looked up at once: every one's counts, or latencies, are shifted behind those of the one before.
+    # One look-up for all: the counts, or latencies, of each are shifted behind those of the one before.
     shift = np.cumsum(total + 1.0) - (total + 1.0)
     wanted = np.outer(requests, FRACTIONS)
     known = (wanted > 0.0) & (wanted <= total[:, None])
@@ -78,9 +78,9 @@ def simulated(simulation: JsonObject) -> list[tuple[str, float]]:
 
 
 def _cumulative(everyone: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return for each, one after the other, latencies in ms, ascending, and how many requests do not exceed each.
+    """Return latencies in ms, ascending per entry, the requests that do not exceed each, and the latencies per entry.
 
-    Requests are spread evenly within a bin. Third is how many latencies each one has; none where nothing was served.
+    Requests are spread evenly within a bin. An entry without served requests has no latencies.
     """
     bins = [served["histogram"] if served["max_ms"] is not None else _NOTHING_SERVED for served in everyone]
     sizes = np.array([len(histogram["lower_ms"]) for histogram in bins], dtype=np.int64)
@@ -99,10 +99,10 @@ def _cumulative(everyone: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray
 
 
 def _short(latencies_ms: Floats) -> list[list[float | None]]:
-    """Return numbers of three digits, and ``None`` where there is none."""
+    """Return numbers rounded to three digits, and ``None`` for missing ones."""
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = 2.0 - np.floor(np.log10(latencies_ms))  # behind the point
-        many = np.rint(latencies_ms * 10.0**digits) / 10.0**digits  # a whole number over a power of ten: no digits more
+        many = np.rint(latencies_ms * 10.0**digits) / 10.0**digits  # no digits beyond the rounded ones
         few = np.rint(latencies_ms / 10.0**-digits) * 10.0**-digits
     rounded = np.where(digits >= 0.0, many, few)
     return [[None if latency != latency else latency for latency in row] for row in rounded.tolist()]

@@ -1,4 +1,4 @@
-"""Leaderboards: a table for every suite and objective."""
+"""Leaderboards: one table per suite and objective."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ BROKEN = "breaks constraints"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: what it says, and the number that it is sorted by, where that is one."""
+    """A cell of a table: its text, and the number for sorting, if it is one."""
 
     text: str
     number: float | None = None
@@ -41,11 +41,11 @@ class LeaderboardLine:
     name, scheduler
         The entrant, and the scheduler whose colour it has.
     outcomes
-        What its runs came to: see ``outcome``.
+        Outcomes of its runs: see ``outcome``.
     runs
-        How many there are.
+        Number of runs.
     rank
-        From 1, the same for equals; ``None`` where there is nothing to be ranked by.
+        Rank from 1, equal for ties; ``None`` without anything to rank by.
     cells
         One for each column of the board.
     """
@@ -60,7 +60,7 @@ class LeaderboardLine:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The leaderboard of a suite and objective; ``lines`` with the best first, and ``note`` to be read before them."""
+    """Leaderboard of a suite and objective: ``lines``, best first, below a ``note``."""
 
     suite: str
     objective: str
@@ -79,25 +79,25 @@ def leaderboards(cases: Sequence[InstanceResults]) -> list[Board]:
 
 
 def outcome(row: Row) -> str:
-    """Return what a run came to, for filtering: the scheduler's claim, unless the judge found otherwise."""
+    """Return the outcome of a run, for filtering: the scheduler's claim, unless the judge contradicts it."""
     if row.objective == "scenarios" and row.termination == "finished":
-        return "decided"  # how many of them well is counted
+        return "decided"  # separate columns count the scenarios with a good plan
     return BROKEN if row.feasible is False else result(row)
 
 
-_INSTANCES = Head("Instances", "With a plan that breaks no constraint, of all of the suite that have runs")
-_FEASIBLE = Head("Feasible", "Runs whose plan breaks no constraint, of all runs")
-_GAP = Head("Gap to bound", "|value − bound| / max(|value|, |bound|), mean over the runs that have one")
-_BEHIND = Head("Behind best", "How far from the best plan known of the same instance, mean over feasible plans")
-_DECISION = Head("Decision", "The scheduler's own time, median")
-_LATE = Head("Not in time", "Requests served late or dropped in the simulation, mean over the runs simulated")
-_VALUE = Head("Value", "What the judge makes of the best plan")
-_GPUS = Head("GPUs", "Used by the best plan")
+_INSTANCES = Head("Instances", "Instances with a feasible plan, of all instances of the suite with runs")
+_FEASIBLE = Head("Feasible", "Runs with a feasible plan, of all runs")
+_GAP = Head("Gap to bound", "|value − bound| / max(|value|, |bound|), mean over the runs with a gap")
+_BEHIND = Head("Behind best", "Distance to the best known plan of the same instance, mean over feasible plans")
+_DECISION = Head("Decision", "Median of the scheduler's own time")
+_LATE = Head("Not in time", "Requests served late or dropped in the simulation, mean over the simulated runs")
+_VALUE = Head("Value", "The judge's value of the best plan")
+_GPUS = Head("GPUs", "GPUs of the best plan")
 _SCENARIOS = (
-    Head("Scenarios", "Decided, of the set"),
-    Head("Schedulable", "For which the scheduler has a plan"),
-    Head("Served", "Whose plan the judge accepts"),
-    Head("Decision", "Median time for a scenario"),
+    Head("Scenarios", "Decided scenarios, of the set"),
+    Head("Schedulable", "Scenarios with a plan"),
+    Head("Served", "Scenarios whose plan the judge accepts"),
+    Head("Decision", "Median time per scenario"),
 )
 
 
@@ -111,7 +111,7 @@ def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Boar
     else:
         several = (_INSTANCES,) if len(cases) > 1 else (_VALUE, _GPUS)
         heads, score = (*several, _FEASIBLE, _GAP, _BEHIND, _DECISION, _LATE), _score
-    # Of rates that grow everybody was given others: nobody is ahead.
+    # Schedulers had different rates there, so there is no ranking.
     scores = {entrant: None if suite.endswith(AT_OTHER_RATES) else score(found) for entrant, found in runs.items()}
     known = sorted(each for each in scores.values() if each is not None)
     lines = [
@@ -131,28 +131,28 @@ def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Boar
 
 def _note(suite: str, objective: str, instances: int) -> str:
     if objective == "scenarios":
-        return "one set of scenarios, ranked by how many are served"
+        return "one set of scenarios, ranked by the number served"
     better = "lower is better" if objective == "cost" else "higher is better"
     count = f"{instances:,} instance{'s' * (instances != 1)}, {better}"
     if suite.endswith(AT_OTHER_RATES):
-        return f"{count}; every scheduler was tried at rates of its own, so that nobody is ranked"
-    return count if instances == 1 else f"{count}; whoever solves more of them comes first, then whoever is less behind"
+        return f"{count}; schedulers are not ranked, since each had rates of its own"
+    return count if instances == 1 else f"{count}; ranked by solved instances, then by distance to the best plan"
 
 
 Runs = list[tuple[InstanceResults, Row]]
 
 Score = tuple[float, float]
-"""What ranks an entrant, the least first."""
+"""Sort key of an entrant, the least first."""
 
 
 def _score(runs: Runs) -> Score | None:
-    """More instances solved first; among equals those closer to the best known, to a thousandth of a percent."""
+    """Rank by solved instances, then by closeness to the best known value, to a thousandth of a percent."""
     behind = mean(case.behind_best(row) for case, row in runs)
     return None if behind is None else (-_solved(runs), round(behind, 5))
 
 
 def _solved(runs: Runs) -> float:
-    """Return on how many instances there is a plan that breaks no constraint, each as the part of its runs."""
+    """Return the number of instances with a feasible plan, each counted as the fraction of its runs."""
     by_instance: dict[str, list[bool]] = defaultdict(list)
     for case, row in runs:
         by_instance[case.fingerprint].append(bool(row.feasible))
@@ -197,5 +197,5 @@ def _best_counts(runs: Runs) -> Any:
 
 
 def _counts(row: Row) -> Any:
-    """Return the counts of a scenario set's run; all 0 where it was not begun."""
+    """Return the counts of a scenario set's run; all 0 if it was not begun."""
     return row.scenarios or {"decided": 0, "accepted": 0, "served": 0, "decision_median_s": None}

@@ -1,4 +1,4 @@
-"""The folder of a report: written whole or not at all, and never over anything else."""
+"""Folder of a report: written atomically, and never over other files."""
 
 import shutil
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from secrets import token_hex
 from instances import InputError
 
 MARK = ".gpushare-bench-report"
-"""File in the folder of a report that lists all its files."""
+"""File in the folder of a report with the list of all its files."""
 
 
 def write_folder(folder: Path, files: Mapping[str, str], option: str) -> None:
-    """Write ``files``, by path within it, as ``folder``; a former report there is replaced.
+    """Write ``files``, by path within it, as ``folder``; replace a former report there.
 
     Raises
     ------
     InputError
-        If ``folder`` holds anything else, or cannot be written; ``option`` names who asked.
+        If ``folder`` holds anything else, or cannot be written; ``option`` is the option that the error names.
     """
     check_folder(folder, option)
     target = folder.resolve()
@@ -41,12 +41,12 @@ def write_folder(folder: Path, files: Mapping[str, str], option: str) -> None:
 
 
 def check_folder(folder: Path, option: str) -> None:
-    """Make sure that ``folder`` is not there, empty, or a former report.
+    """Check that ``folder`` does not exist, is empty, or holds a former report.
 
     Raises
     ------
     InputError
-        If it is anything else.
+        If it holds anything else.
     """
     where = f"{option} {folder}"
     try:
@@ -63,5 +63,5 @@ def check_folder(folder: Path, option: str) -> None:
     except (OSError, ValueError) as error:
         raise InputError(where, f"cannot be read: {error}") from None
     if strange := sorted(found - own):
-        problem = f'holds "{strange[0]}", which no report wrote; expected a new folder or a former report'
+        problem = f'holds "{strange[0]}", which is not a file of a report; expected a new folder or a former report'
         raise InputError(where, problem)

@@ -1,4 +1,4 @@
-"""A plan as stacks: every GPU with the shares that were cut from it, one upon the other."""
+"""Stacks of a plan: every GPU with its shares, one upon the other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from reports.placement import Piece, gpus, pieces
 
 @dataclass(frozen=True, slots=True)
 class GpuColumn:
-    """A GPU of a plan with its slots; ``allocated_pct`` of it is given away, more than 100 if too much is."""
+    """A GPU of a plan with its slots; ``allocated_pct`` is above 100 if its shares exceed the GPU."""
 
     type: str
     allocated_pct: float
@@ -29,14 +29,14 @@ def stacks(row: Row, instance: Instance) -> list[GpuColumn]:
 
 
 def _stack(gpu_type: str, found: Sequence[Piece]) -> GpuColumn:
-    # Slots that take turns hold the same stretch.
+    # Slots that take turns occupy the same share.
     return GpuColumn(gpu_type, sum(piece.share_pct for piece in found if piece.turn == 0), found)
 
 
 def boxes(pieces: Sequence[Piece], classes: Mapping[str, str]) -> Markup:
-    """Return the slots of a GPU as the page draws them, with the CSS ``classes`` of their models.
+    """Return the HTML of a GPU's slots, with the CSS ``classes`` of their models.
 
-    Written here, not in the template: a report has tens of thousands of them.
+    A function writes them, not the template, since a report has tens of thousands of them.
     """
     return Markup("").join([_box(piece, classes[piece.model]) for piece in pieces])
 
@@ -45,16 +45,16 @@ def _box(piece: Piece, css_class: str) -> Markup:
     marks = f"{css_class} bad" if piece.violating else css_class
     turns = f";--t:{piece.turn};--n:{piece.turns}" if piece.turns > 1 else ""
     place = f"--o:{piece.start_pct:g};--s:{piece.share_pct:g}{turns}"
-    letters = f"--l:{len(piece.workload)}"  # for the style sheet, which leaves out what its box would cut
+    letters = f"--l:{len(piece.workload)}"  # the style sheet omits labels that do not fit
     text = f"<b>{escape(piece.workload)}</b> <small>{escape(piece.batch)}</small>"
-    return Markup(f'<i class="{marks}" style="{place};{letters}">{text}</i>')  # noqa: S704 - what is the ledger's is escaped
+    return Markup(f'<i class="{marks}" style="{place};{letters}">{text}</i>')  # noqa: S704 - the ledger's texts are escaped
 
 
 def compact_plan(plan: JsonObject) -> list[list[Any]]:
-    """Return the GPUs of a plan file in little space; ``assets/plans.js`` makes the file of it again.
+    """Return the GPUs of a plan file in compact form; ``assets/plans.js`` restores the file.
 
     A GPU is ``[type, gpulet, ...]``, a gpulet ``[share_units, duty_cycle_ms, start, processes, slot, ...]`` and a slot
-    ``[workload, batch, rate_rps]``; what the plan file leaves out is ``None``.
+    ``[workload, batch, rate_rps]``; fields that the plan file omits are ``None``.
     """
     return [[gpu["type"], *(_compact_gpulet(gpulet) for gpulet in gpu["gpulets"])] for gpu in plan["gpus"]]
 

@@ -1,4 +1,4 @@
-"""Predicted against measured, where plans were replayed on hardware."""
+"""Predicted against measured latencies of replayed plans."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,13 +16,13 @@ def measured(case: InstanceResults, shown: "Mapping[str, Row]", ledger: "Ledger"
     case, ledger
         The instance, and the ledger with its replays.
     shown
-        Runs by entrant: a replayed plan that is one of theirs is called so.
+        Runs by entrant: a replayed plan of one of these runs has the entrant's name.
 
     Returns
     -------
     list of dict
-        ``name`` says whose plan was replayed on what, in which run, and what is to be known of it; ``points`` are
-        (predicted, measured) P99 latencies in ms and the workload, for those that have both.
+        ``name`` has the planner, the backend, the run and remarks; ``points`` are (predicted, measured) P99 latencies
+        in ms and the workload, for workloads with both.
     """
     found = [_replay(ledger.rows(key=row.key)[0], shown) for row in case.replays]
     return [replay for replay in found if replay["points"]]

@@ -1,4 +1,4 @@
-"""All runs of a ledger, by column: the table of the page, its CSV file, and where every number comes from."""
+"""Columns of all runs of a ledger: the page's table, its CSV file, and the provenance of every number."""
 
 from collections.abc import Callable, Mapping, Sequence
 from json import dumps
@@ -52,7 +52,7 @@ COLUMNS: dict[str, _Read] = {
     "command": lambda case, row: command(row, case),
     "host": lambda case, row: dumps(_host(row)),
 }
-"""How the columns of the page are read from a row, named as in the ledger where they are its columns."""
+"""Readers of the page's columns from a row; columns of the ledger keep their names."""
 
 
 def all_runs(cases: Sequence[InstanceResults]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def all_runs(cases: Sequence[InstanceResults]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``columns``: by name a list of values, or, where values repeat, ``{"values": [...], "at": [...]}`` with the
+        ``columns``: by name a list of values, or, if values repeat, ``{"values": [...], "at": [...]}`` with the
         position of each run's value.
     """
     pairs = [(case, row) for case in cases for row in case.all_rows]
@@ -69,7 +69,7 @@ def all_runs(cases: Sequence[InstanceResults]) -> dict[str, Any]:
 
 
 def _measured_by(case: InstanceResults, row: Row, read: Callable[[CertifiedBound], Any]) -> Any:
-    """Return something of the bound that the gap is to; ``None`` where there is no gap."""
+    """Return ``read`` of the bound behind the gap; ``None`` without a gap."""
     bound = case.bounds[row.key]
     return None if bound is None or case.gaps[row.key].gap is None else read(bound)
 
@@ -86,16 +86,16 @@ def _short(value: float | None) -> float | None:
 
 
 def _host(row: Row) -> dict[str, Any]:
-    """Return versions and machine without what differs from run to run on the same machine."""
+    """Return versions and machine without the fields that vary between runs on the same machine."""
     return {name: value for name, value in row.provenance.items() if name not in ("load_average", "schedulers")}
 
 
 def command(row: Row, case: InstanceResults) -> str | None:
-    """Return the command that makes such a run; ``None`` where a part of ``bench max-rate`` or ``online`` made it."""
+    """Return the command that makes such a run; ``None`` for a part of ``bench max-rate`` or ``online``."""
     if row.source == "replay":
         return _replay(row, case.ledger)
     if case.suite.endswith(AT_OTHER_RATES):
-        return None  # the instance exists while its rates are tried
+        return None  # the instance exists only while its rates are tried
     words = ["bench", "run", "--instances", row.instance, "--schedulers", row.scheduler, "--seeds", str(row.seed)]
     for scheduler, parameters in row.parameters.items():
         for name, value in parameters.items():
@@ -130,7 +130,7 @@ def _replay(row: Row, ledger: str) -> str:
 
 
 def _truth(told: str | None) -> list[str]:
-    """Return the options behind what ``bench.evaluation.Trial.reality`` says in words."""
+    """Return the options that produce the text ``told`` of ``bench.evaluation.Trial.reality``."""
     words = []
     for part in (told or "").split(", "):
         if part.startswith("figures off by up to "):

@@ -1,4 +1,4 @@
-"""The pages of a ledger, from its rows to HTML."""
+"""HTML pages of a ledger."""
 
 import re
 from collections import Counter
@@ -34,7 +34,8 @@ def write_site(ledger: Ledger, folder: Path, option: str = "-o") -> Path:
     Raises
     ------
     InputError
-        If ``folder`` holds anything but a former report, or cannot be written; ``option`` names who asked.
+        If ``folder`` holds anything but a former report, or cannot be written; ``option`` is the option that the error
+        names.
     """
     check_folder(folder, option)
     write_folder(folder, site_files(ledger), option)
@@ -84,7 +85,7 @@ def _instance_text(environment: Environment, case: InstanceResults, ledger_file:
 
 
 def _environment() -> Environment:
-    """Return templates that escape whatever is not markup of their own, and refuse what they are not given."""
+    """Return templates that escape all values except their own markup, and raise on undefined ones."""
     made = Environment(
         loader=PackageLoader("reports.page"),
         autoescape=True,
@@ -103,7 +104,7 @@ def _assets() -> dict[str, str]:
 
 
 def _file_name(case: InstanceResults) -> str:
-    """Return a name that any file system takes and no other instance's page has."""
+    """Return a file name that is valid everywhere and unique to the instance."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", case.name).lstrip(".-")[:_NAME_LENGTH] or "_"
     return f"instances/{safe}-{case.fingerprint[:12]}.html"
 

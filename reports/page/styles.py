@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from reports.palette import lightness, model_colour, scheduler_look
 
 _LEAST_ON_DARK, _MOST_ON_LIGHT = 62.0, 60.0
-"""Lightness that keeps marks at a contrast of three to one with either background."""
+"""Limits of lightness for a contrast of three to one between marks and background."""
 
 _DASHES = {"-": "", "--": "7 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
 
 
 @dataclass(frozen=True, slots=True)
 class PageLook:
-    """How a scheduler is drawn.
+    """Style of a scheduler.
 
     Attributes
     ----------
     light, dark
-        Its colour on either background.
+        Colour on a light and on a dark background.
     marker
-        In Matplotlib's notation.
+        Marker in Matplotlib's notation.
     dashes
-        Of its lines, as SVG has them.
+        Dashes of the lines, in SVG's notation.
     """
 
     light: str
@@ -32,7 +32,7 @@ class PageLook:
 
 
 def page_look(scheduler: str) -> PageLook:
-    """Return the look of a scheduler: the same hue and marker as in all figures."""
+    """Return the style of a scheduler, with the hue and marker of all figures."""
     look = scheduler_look(scheduler)
     return PageLook(
         _mixed(look.colour, 0, lambda now: now <= _MOST_ON_LIGHT),
@@ -43,12 +43,12 @@ def page_look(scheduler: str) -> PageLook:
 
 
 def model_colours(models: Iterable[str]) -> dict[str, str]:
-    """Return the fill of every model's slots, on which black text is legible."""
+    """Return the fill of every model's slots, light enough for black text."""
     return {model: model_colour(model) for model in models}
 
 
 def _mixed(colour: str, other: int, enough: Callable[[float], bool]) -> str:
-    """Mix ``#RRGGBB`` with black or white, no more than it needs."""
+    """Mix ``#RRGGBB`` with as little black or white as is ``enough``."""
     channels = [int(colour[position : position + 2], 16) for position in (1, 3, 5)]
     for part in range(0, 101, 5):
         mixed = "#" + "".join(f"{round(c + (other - c) * part / 100):02X}" for c in channels)

@@ -1,4 +1,4 @@
-"""To which suite an instance belongs."""
+"""Assignment of instances to suites."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from instances.suites import SCENARIO_SUITES, SUITES
 
 AT_OTHER_RATES = "at other rates"
-"""What a suite is called whose instances ``bench max-rate`` made."""
+"""Suffix of the suites of instances that ``bench max-rate`` made."""
 
 OWN = "own instances"
-"""What belongs to no suite, or to an older version of one."""
+"""Suite of instances outside all suites, or in an older version of one."""
 
 
 def suites_of(names: Mapping[str, str]) -> dict[str, str]:
     """Return the suite of every instance in a ledger, by fingerprint.
 
-    Of several suites that share an instance, the one counts of which the ledger has the most instances. Instances of
-    ``bench max-rate`` are a suite's at other rates.
+    If several suites share an instance, the one with the most instances in the ledger counts. Instances of
+    ``bench max-rate`` belong to a suite at other rates.
 
     Parameters
     ----------
     names
-        Of the ledger's instances, by fingerprint.
+        Names of the ledger's instances, by fingerprint.
     """
     built = {suite.name: suite.build() for suite in SUITES.values()}
     known = set(names.values())

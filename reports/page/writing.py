@@ -1,4 +1,4 @@
-"""The texts of many files, written by all cores at once."""
+"""Parallel writing of many files' texts on all cores."""
 
 import ctypes
 import signal
@@ -13,19 +13,19 @@ from multiprocessing.process import BaseProcess
 from bench.provenance import usable_cores
 
 Writers = Mapping[str, Callable[[], str]]
-"""What makes the text of each file."""
+"""Functions that return the text of each file."""
 
 _PR_SET_PDEATHSIG = 1
 _WORTH_A_PROCESS = 50
-"""Files; fewer are written before it has begun."""
+"""Least number of files per process; fewer are written before the process has started."""
 
 
 def written(writers: Writers) -> dict[str, str]:
     """Return the text of every file.
 
-    What the writers write from stays where it is: processes are forked, and only the texts are sent. Hence they must
-    not use what cannot be shared with a parent, such as an open database. The last ones are written in this process,
-    and so is what a helper that failed or was killed, for want of memory perhaps, has left.
+    Processes are forked and inherit the writers' data; only the texts are sent. Writers must therefore not use
+    resources that a fork cannot share, such as an open database. This process writes the last files, and those of a
+    helper that failed or was killed, for example for lack of memory.
     """
     taken = mmap(-1, len(writers) + 1)  # memory that forked processes share; nothing may be empty
     helpers = list(_helpers(min(usable_cores() - 1, len(writers) // _WORTH_A_PROCESS), writers, taken))
@@ -43,7 +43,7 @@ def written(writers: Writers) -> dict[str, str]:
 
 
 def _untaken(numbered: Iterable[tuple[int, str]], taken: mmap) -> Iterator[str]:
-    """Yield what no process has begun. Two that look at the same moment both write it, which does no harm."""
+    """Yield the files that no process has begun; two processes may both write a file, which is harmless."""
     for number, name in numbered:
         if not taken[number]:
             taken[number] = True
@@ -51,14 +51,14 @@ def _untaken(numbered: Iterable[tuple[int, str]], taken: mmap) -> Iterator[str]:
 
 
 def _helpers(count: int, writers: Writers, taken: mmap) -> Iterator[tuple[BaseProcess, Connection]]:
-    """Begin up to ``count`` processes, each with the end of a pipe from which its texts come."""
+    """Start up to ``count`` processes and return the ends of the pipes with their texts."""
     fork = get_context("fork")
     for _ in range(count):
         here, there = fork.Pipe(duplex=False)
         process = fork.Process(target=_help, args=(writers, taken, here, there))
         try:
             process.start()
-        except OSError:  # no process to be had
+        except OSError:  # the system cannot start another process
             here.close()
             return
         finally:
@@ -68,11 +68,11 @@ def _helpers(count: int, writers: Writers, taken: mmap) -> Iterator[tuple[BasePr
 
 def _help(writers: Writers, taken: mmap, here: Connection, there: Connection) -> None:
     here.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
-    if sys.platform == "linux":  # and whatever ends that one ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    if sys.platform == "linux":  # end with the parent
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     found = {}
     for name in _untaken(enumerate(writers), taken):
-        with suppress(Exception):  # the process that waits meets it, too, and says so
+        with suppress(Exception):  # the parent runs the same writer and raises the error
             found[name] = writers[name]()
     there.send(found)

@@ -1,25 +1,25 @@
-"""Bootstrap intervals: the uncertainty of a mean from the choice of instances."""
+"""Bootstrap intervals of a mean, for the uncertainty from the choice of instances."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 _RESAMPLES = 2000
 _SEED = 0
-"""The same values give the same interval, and so the same figure."""
+"""Seed of the samples: the same values give the same interval, and so the same figure."""
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float] | None:
-    """Return the percentile bootstrap interval of the mean; ``None`` where there are fewer than two values.
+    """Return the percentile bootstrap interval of the mean; ``None`` for fewer than two values.
 
-    Of 2,000 samples of n values drawn with replacement from the n ``values`` the means are taken; the interval holds
-    the middle ``confidence`` of them (B. Efron, "Bootstrap methods: another look at the jackknife", Annals of
-    Statistics 7, 1979). The values must be independent: one per instance, not one per seed. It never leaves the range
-    of the values, and is too narrow where there are fewer than about ten.
+    The method draws 2,000 samples of n values from the n ``values``, with replacement, and takes their means. The
+    interval contains the middle ``confidence`` of the means (B. Efron, "Bootstrap methods: another look at the
+    jackknife", Annals of Statistics 7, 1979). The values must be independent: one per instance, not one per seed. The
+    interval never exceeds the range of the values, and is too narrow for fewer than about ten.
 
     Parameters
     ----------
     values
-        One per instance; unsolved ones with the gap that stands for them, not left out.
+        One per instance; an unsolved instance has its penalty gap and is not left out.
     confidence
         Between 0 and 1.
     """

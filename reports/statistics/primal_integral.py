@@ -7,9 +7,10 @@ from reports.statistics.best_known import UNSOLVED, achieved, gap_to_best
 
 
 def gap_over_time(row: "Row", best: float | None) -> list[tuple[float, float]]:
-    """Return ``(seconds, gap)`` wherever the gap to ``best`` of a run's best feasible plan so far falls, from (0, 1).
+    """Return ``(seconds, gap)`` at each decrease of the gap between a run's best feasible plan so far and ``best``.
 
-    The plans are those that the run reported on the way, as the judge found them, and its last one.
+    The first entry is (0, 1). The plans are those that the run reported during the search, with the judge's values, and
+    its last one.
     """
     plans = [(point["t_s"], point["value"]) for point in row.trajectory if point["feasible"]]
     plans.append((row.decision_s, achieved(row)))
@@ -22,7 +23,7 @@ def gap_over_time(row: "Row", best: float | None) -> list[tuple[float, float]]:
 
 
 def gap_at(steps: list[tuple[float, float]], t_s: float) -> float:
-    """Return the gap at a time, of steps as ``gap_over_time`` returns them."""
+    """Return the gap at a time, from the steps of ``gap_over_time``."""
     return min(gap for since_s, gap in steps if since_s <= t_s)
 
 
@@ -35,9 +36,9 @@ def primal_integral(steps: list[tuple[float, float]], horizon_s: float) -> float
     Parameters
     ----------
     steps
-        Of ``gap_over_time``.
+        Result of ``gap_over_time``.
     horizon_s
-        ``T``: the same for all runs that are compared, usually their time limit. What comes later does not count.
+        ``T``: the same for all compared runs, usually their time limit. Later steps do not count.
     """
     ends = [*(min(t_s, horizon_s) for t_s, _ in steps), horizon_s]
     return sum(gap * (end - start) for (_, gap), (start, end) in zip(steps, pairwise(ends), strict=True))

@@ -1,4 +1,4 @@
-"""Student's t interval: the uncertainty of a mean of few values, such as the seeds of an agent."""
+"""Student's t interval of a mean of few values, such as the seeds of an agent."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,8 +8,8 @@ def half_width(values: ArrayLike, confidence: float = 0.95) -> NDArray[np.float6
     """Return half the width of the confidence interval of the mean over the first axis.
 
     ``t s / sqrt(n)`` with the quantile of Student's distribution of n - 1 degrees of freedom ("The probable error of a
-    mean", Biometrika 6, 1908): for independent values near to a normal distribution, however few. One per training
-    seed, not one per run. Of a single value nothing is known: 0.
+    mean", Biometrika 6, 1908). It holds for any number of independent values close to a normal distribution: one per
+    training seed, not one per run. The result for a single value is 0, since its spread is unknown.
 
     Parameters
     ----------

@@ -8,17 +8,16 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True, slots=True)
 class SignedRanks:
-    """Outcome of the test.
+    """Result of the test.
 
     Attributes
     ----------
     pairs
-        That differ at all.
+        Number of pairs with a difference.
     plus, minus
         ``W+`` and ``W-``: sums of the ranks of positive and of negative differences.
     p
-        Two-sided: the probability that chance alone makes the smaller sum as small or smaller. 1 without pairs that
-        differ.
+        Two-sided: the probability that the smaller sum is as small or smaller by chance. 1 if no pair differs.
     """
 
     pairs: int
@@ -30,26 +29,26 @@ class SignedRanks:
 def signed_ranks(differences: ArrayLike) -> SignedRanks:
     """Test whether paired differences scatter around 0 (F. Wilcoxon, Biometrics Bulletin 1, 1945).
 
-    Pairs without a difference are left out, as Wilcoxon does. The others are ranked by the size of their difference,
-    equal ones by the mean of their ranks. The null hypothesis gives each rank either sign with probability 1/2; the p
-    value is exact under it, ties included: all sign patterns are counted, where tables and SciPy's exact method assume
-    that there are no ties and its approximation that there are many pairs.
+    Pairs without a difference are left out, as in Wilcoxon's paper. The others are ranked by the size of their
+    difference; equal ones share the mean of their ranks. The null hypothesis gives each rank either sign with
+    probability 1/2. The p value is exact under it, ties included: all sign patterns are counted. Tables and SciPy's
+    exact method assume that there are no ties, and SciPy's approximation that there are many pairs.
 
     Parameters
     ----------
     differences
-        One per pair, as ``b - a``; infinite ones are larger than all others.
+        One per pair, ``b - a``; infinite ones are larger than all others.
     """
     from scipy.stats import rankdata
 
     found = np.asarray(differences, dtype=float)
     found = found[found != 0.0]
-    # Mean ranks are whole numbers when doubled: the sums can be counted in an array.
+    # Doubled mean ranks are whole numbers, so an array can count the sums.
     doubled = np.rint(2.0 * rankdata(np.abs(found))).astype(int)
     plus, total = int(doubled[found > 0.0].sum()), int(doubled.sum())
     chance = np.zeros(total + 1)
     chance[0] = 1.0
-    for rank in doubled:  # after each rank: how likely the sum of the positive ranks so far is what
+    for rank in doubled:  # chance[s]: probability of the sum s of the positive ranks so far
         chance[rank:] = (chance[rank:] + chance[: total + 1 - rank]) / 2.0
         chance[:rank] /= 2.0
     smaller = min(plus, total - plus)

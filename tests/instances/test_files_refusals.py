@@ -218,7 +218,7 @@ def test_jobs_share_no_gpus_that_are_cut_into_instances() -> None:
     ("path", "value", "message"),
     [
         ("instance", 3, f"instance: is 3; expected {NAME} or an object"),
-        ("instance", ABSENT, f"instance: is missing; expected {NAME} or an object: the instance it answers"),
+        ("instance", ABSENT, f"instance: is missing; expected {NAME} or an object: the instance that the plan solves"),
         ("instance", {}, "instance.version: is missing; expected 1"),
         ("instance", example() | {"version": 2}, "instance.version: version 2 is newer than this bench reads (1)"),
         ("instance", example() | {"naem": "x"}, 'instance.naem: unknown key "naem"; did you mean "name"?'),

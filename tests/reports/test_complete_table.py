@@ -87,7 +87,7 @@ def test_ranks_and_what_does_not_differ_are_drawn(rows, draw):
 @pytest.mark.parametrize("count", [1, 3])
 def test_ranks_take_two_of_each(rows, count, draw):
     with pytest.raises(
-        NothingToDrawError, match=r"critical-difference: .* two of each are the least: `bench run --instances"
+        NothingToDrawError, match=r"critical-difference: .* at least two of each are needed: `bench run --instances"
     ):
         draw("critical-difference", rows[:count])
 

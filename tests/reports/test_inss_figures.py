@@ -77,7 +77,7 @@ def test_plans_that_break_constraints_are_named_in_red(run_row, draw):
     colours = [to_hex(text.get_color()).upper() for text in ax.get_xticklabels()]
     assert colours == [ALARM, ALARM, "#000000"]
     note = " ".join(page.get_supxlabel().split())
-    assert "plans that break constraints, so many of them: ts 3, gslice+ 98." in note
+    assert "plans that break constraints, with their number of violations: ts 3, gslice+ 98." in note
     assert "Not run: elastic-partitioning, local-search." in note
 
 

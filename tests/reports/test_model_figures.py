@@ -44,7 +44,7 @@ def test_without_measurements_those_that_draw_nothing_else_say_so(
     name: str, tmp_path: Path, nothing_measured: None
 ) -> None:
     with pytest.raises(
-        NothingToDrawError, match=rf"^{name}: no measurements to draw; {VARIABLE} names no folder with "
+        NothingToDrawError, match=rf"^{name}: no measurements to draw; set {VARIABLE} to a folder with "
     ):
         figure(name).draw([], tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -102,7 +102,7 @@ def test_a_profile_that_is_no_json_is_refused(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "v100-igniter").mkdir()
     (tmp_path / "v100-igniter" / "profile.json").write_text("nonsense")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with pytest.raises(InputError, match=r"profile\.json: is no JSON"):
+    with pytest.raises(InputError, match=r"profile\.json: is not valid JSON"):
         light_profile()
 
 

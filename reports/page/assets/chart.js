@@ -1,17 +1,17 @@
 // Line charts drawn as SVG: logarithmic or linear axes, hover, keyboard.
 "use strict";
 
-const BENT_AT = 10; // about where a bent axis turns from linear to logarithmic
+const BENT_AT = 10; // approximate transition of a bent axis from linear to logarithmic
 const MARGIN = { top: 12, right: 16, bottom: 44, left: 60 };
 
 /**
- * Draw a chart into a figure, again whenever its width changes. What is switched off stays so when it is drawn anew.
+ * Draw a chart into a figure, and again whenever its width changes. Switched-off series stay off.
  *
  * series: [{ name, look, variant, points: [[x, y]], shape: "line" | "step" | "none", dashes, marks, bars: [[x, low, high]],
- *   until }]; a step goes on until there.
- * x, y: { title, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic one has values below
- *   its beginning drawn there; one that is bent is linear around zero and logarithmic further out.
- * rules: [{ x | y, title, diagonal }], thin lines to compare with.
+ *   until }]; a step line continues to ``until``.
+ * x, y: { title, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic axis draws
+ *   values below its start at the start; a bent axis is linear around zero and logarithmic further out.
+ * rules: [{ x | y, title, diagonal }], thin reference lines.
  */
 function drawChart(figure, { series, x, y, rules = [] }) {
   const names = [...new Map(series.map((one) => [one.name, one])).keys()];
@@ -20,7 +20,7 @@ function drawChart(figure, { series, x, y, rules = [] }) {
     class: "plot",
     tabindex: 0,
     role: "group",
-    "aria-label": `${figure.dataset.label}. Arrow keys go from point to point.`,
+    "aria-label": `${figure.dataset.label}. Arrow keys move between points.`,
   });
   const save = make("button", { type: "button", class: "quiet" }, "Values as CSV");
   save.addEventListener("click", () => {
@@ -99,7 +99,7 @@ function emphasise(plot, name) {
   }
 }
 
-/** Draw everything and return the points that can be pointed at, with their places on the screen. */
+/** Draw everything and return the points for hover, with their positions on the screen. */
 function render(plot, series, x, y, rules) {
   const width = Math.max(260, plot.clientWidth);
   const height = Math.max(240, Math.min(400, Math.round(width * 0.5)));
@@ -174,7 +174,7 @@ function render(plot, series, x, y, rules) {
   return dots;
 }
 
-/** Return where values lie between two places on the screen, and ticks, two at the least. */
+/** Return the mapping of values to positions on the screen, and at least two ticks. */
 function scale({ log, bent, domain }, values, from, to, wanted) {
   const known = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   let [low, high] = domain ?? [Math.min(...known), Math.max(...known)];
@@ -204,7 +204,7 @@ function linearTicks(low, high, wanted) {
   return ticks;
 }
 
-/** Return ticks from the last one before a range to the first one after it: as dense as there is room for. */
+/** Return ticks from the last one before a range to the first one after it, as dense as the room permits. */
 function logTicks(low, high, wanted) {
   for (const factors of [[1, 2, 5], [1, 3], [1]]) {
     const all = [];

@@ -1,4 +1,4 @@
-// Filters over the lines of tables, or whatever else has a name.
+// Filters over the lines of tables and other named elements.
 "use strict";
 
 for (const form of document.querySelectorAll("form[data-filters]")) {
@@ -17,7 +17,7 @@ for (const form of document.querySelectorAll("form[data-filters]")) {
   };
   form.addEventListener("input", apply);
   form.addEventListener("submit", (event) => event.preventDefault());
-  addEventListener("pageshow", apply); // by then the browser has put back what was chosen before
+  addEventListener("pageshow", apply); // the browser has restored earlier choices by then
   apply();
 }
 

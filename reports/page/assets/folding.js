@@ -1,8 +1,8 @@
-// Long lists show their beginning until all is asked for.
+// Long lists show their first elements until a button shows all.
 "use strict";
 
-const FOLDED_TO = 12; // as in page.css, which hides the others: sorting and filtering move what is hidden
-const TOO_FEW = 4; // to be worth a button
+const FOLDED_TO = 12; // as in page.css, which hides the others, so that sorting and filtering change the hidden ones
+const TOO_FEW = 4; // up to so many hidden elements need no button
 
 for (const list of document.querySelectorAll("[data-folds]")) {
   const button = make("button", { type: "button", class: "more" });

@@ -4,8 +4,8 @@
 const instanceData = pageData("page-data");
 const instanceLooks = pageData("looks");
 const instanceVariants = variants([...instanceData.runs, ...instanceData.measured]);
-const BENT_FROM_PCT = 200; // distances that span more are drawn on a bent axis
-const LEAST_S = [1e-5, 1e-3]; // where the axis of time begins
+const BENT_FROM_PCT = 200; // a larger range of distances gets a bent axis
+const LEAST_S = [1e-5, 1e-3]; // start of the time axis
 
 const progressChart = document.getElementById("progress-chart");
 if (progressChart) {
@@ -57,7 +57,7 @@ if (latencyChart) {
       series: simulated.map(({ name, scheduler, latencies }) => {
         const [late, ...told] = latencies.workloads[at];
         const fractions = instanceData.fractions.length;
-        // What ends the curve comes after the others: the fraction that was served, and the longest latency.
+        // The end of the curve comes last: the fraction served, and the longest latency.
         const [served, longest] = told.slice(fractions);
         const latency = told.slice(0, fractions).map((ms, i) => [ms, instanceData.fractions[i]]);
         return {
@@ -76,7 +76,7 @@ if (latencyChart) {
     });
   };
   select.addEventListener("change", draw);
-  addEventListener("pageshow", draw); // by then the browser has put back what was chosen before
+  addEventListener("pageshow", draw); // the browser has restored earlier choices by then
   draw();
 }
 

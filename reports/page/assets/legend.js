@@ -1,12 +1,12 @@
-// The legend of a chart: what is drawn, as it looks, switched off and on.
+// Legend of a chart: samples of the series, which switch them off and on.
 "use strict";
 
-const MANY_SERIES = 12; // from more than these only the first are drawn until others are asked for
+const MANY_SERIES = 12; // with more series only the first are drawn until others are switched on
 const FIRST_SERIES = 8;
 
-const chosen = new WeakMap(); // by figure what was switched off or on, by name
+const chosen = new WeakMap(); // by figure: the names that were switched off or on
 
-/** Return what says whether a series of a figure is drawn; ``on.turn`` switches it. */
+/** Return a function that tells whether a series of a figure is drawn; ``on.turn`` switches it. */
 function switched(figure, names) {
   if (!chosen.has(figure)) chosen.set(figure, new Map());
   const asked = chosen.get(figure);
@@ -16,7 +16,7 @@ function switched(figure, names) {
   return on;
 }
 
-/** Return the legend of a chart: ``draw`` is called after a switch, ``emphasise`` with the name that is pointed at. */
+/** Return the legend of a chart: ``draw`` is called after a switch, ``emphasise`` with the name under the pointer. */
 function legend(series, names, on, draw, emphasise) {
   const switches = make("div", { class: "switches", role: "group", "aria-label": "Series" });
   const buttons = names.map((name) => {
@@ -45,7 +45,7 @@ function legend(series, names, on, draw, emphasise) {
   return switches;
 }
 
-// Variants of a scheduler share its colour and marker: how they are filled and dashed tells them apart.
+// Variants of a scheduler share its colour and marker; fills and dashes distinguish them.
 const FILLS = ["", "hollow", "half"];
 const DASHES = ["", "7 4", "7 3 1.5 3", "14 5"];
 
@@ -61,7 +61,7 @@ function variants(entrants) {
   return found;
 }
 
-/** Return how the line and marks of a series look, given those of its scheduler; ``ownDashes`` never change. */
+/** Return the style of a series' line and marks, given that of its scheduler; ``ownDashes`` never change. */
 function variantLook({ variant = 0, dashes = "", ownDashes }) {
   const all = [dashes, ...DASHES.filter((other) => other !== dashes)];
   return {

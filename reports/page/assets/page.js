@@ -1,4 +1,4 @@
-// What all pages share: making elements, reading the page's data, the tooltip, and saving files.
+// Functions of all pages: making elements, reading the page's data, the tooltip, and saving files.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -20,7 +20,7 @@ function pageData(id) {
   return element && JSON.parse(element.textContent);
 }
 
-/** Say a number to a few digits. */
+/** Return a number as text with a few digits. */
 function say(number, digits = 4) {
   if (number === null || number === undefined) return "-";
   return Number(number.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
@@ -50,7 +50,7 @@ const tip = {
     return document.getElementById("tip");
   },
 
-  of: null, // the element that it tells of
+  of: null, // the element it describes
   forget: null,
 
   /** Show lines of text on an element, beside a box on the screen; the first is the title. ``forget`` is called at the end. */
@@ -73,7 +73,7 @@ const tip = {
   },
 };
 
-/** Tell of what a mouse is over, or a finger taps: that stays until it taps elsewhere. */
+/** Show a tooltip for the element under the mouse or a tap; after a tap it stays until the next tap elsewhere. */
 function whenPointed(element, { over, out }) {
   const leave = () => tip.of === element && out();
   for (const kind of ["pointermove", "pointerdown"]) element.addEventListener(kind, over);
@@ -82,7 +82,7 @@ function whenPointed(element, { over, out }) {
 }
 
 document.addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
-document.addEventListener("pointerdown", () => tip.hide(), { capture: true }); // before what is under it tells of itself
+document.addEventListener("pointerdown", () => tip.hide(), { capture: true }); // before the element under the pointer shows its own
 document.addEventListener("scroll", () => tip.hide(), { passive: true, capture: true });
 for (const [enter, leave] of [["pointerover", "pointerout"], ["focusin", "focusout"]]) {
   document.addEventListener(enter, (event) => {

@@ -1,4 +1,4 @@
-// Plans as stacks of GPUs: what is under the pointer or the arrow keys, and plans as files.
+// Plans as stacks of GPUs: details of the slot under the pointer or the arrow keys, and plans as files.
 "use strict";
 
 const planData = pageData("page-data");
@@ -38,7 +38,7 @@ for (const card of document.querySelectorAll(".plan")) {
   });
 }
 
-/** Say in lines of text what every slot of a run's plan is, in the order of the boxes. */
+/** Describe every slot of a run's plan in lines of text, in the order of the boxes. */
 function describe(run) {
   const simulated = new Map(planData.simulated.map(([id], at) => [id, run.latencies?.workloads[at]]));
   return run.gpus.flatMap(([type, ...gpulets], gpu) =>
@@ -59,7 +59,7 @@ function describe(run) {
   );
 }
 
-/** Return the plan file of compact GPUs: the counterpart of reports.page.stacks.compact_plan. */
+/** Return the plan file of compact GPUs: the counterpart of reports.page.plan_columns.compact_plan. */
 function planFile(gpus, instance) {
   const gpulet = ([share_units, duty_cycle_ms, start, processes, ...slots]) => ({
     share_units,

@@ -1,4 +1,4 @@
-// All runs: filtered, sorted, a few at a time; one in full; all of them as a CSV file.
+// Table of all runs: filters, sorting, a few lines at a time, details of one run, and a CSV file of all.
 "use strict";
 
 const AT_A_TIME = 100;
@@ -15,11 +15,11 @@ const percentOf = (fraction) => (fraction === null ? "-" : `${(100 * fraction).t
 const secondsOf = (time) => (time === null ? "-" : time < 1 ? `${say(1000 * time, 3)} ms` : `${say(time, 3)} s`);
 const inOrder = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
 
-// Of values, by objective.
+// Units of values, by objective.
 const UNITS = { cost: "$/h", capacity: "req/s", goodput: "req/s", colocation: "req/s", scale: "x" };
 const unitOf = (run) => UNITS[columns.objective[run]] ?? "";
 
-// What the table shows: head, column, how a run's value reads, whether it is a number.
+// Columns of the table: head, name of the column, text of a value, whether it is a number.
 const TABLE = [
   ["Instance", "instance"],
   ["Scheduler", "entrant"],
@@ -38,7 +38,7 @@ const more = document.getElementById("more");
 let found = [];
 let sorting = { name: null, descending: false };
 
-// Filters whose value came by the address: they match the whole name. What is typed matches a part of it.
+// Filters from the address match the whole name; typed filters match a part of it.
 const exact = new Map();
 
 for (const select of filters.filter((one) => one.tagName === "SELECT")) {
@@ -74,7 +74,7 @@ function show() {
     const sign = sorting.descending ? -1 : 1;
     found.sort((a, b) => {
       if (column[a] === null || column[b] === null) return (column[a] === null) - (column[b] === null);
-      const units = sorting.name === "value" ? inOrder(unitOf(a), unitOf(b)) : 0; // dollars are not among requests
+      const units = sorting.name === "value" ? inOrder(unitOf(a), unitOf(b)) : 0; // do not mix dollars and requests
       return units || sign * inOrder(column[a], column[b]);
     });
   }
@@ -135,7 +135,7 @@ function showRun(run) {
   dialog.showModal();
 }
 
-/** Do what the address asks for: filters by name, and no others, or one run by its key. */
+/** Apply the address: filters by name, without others, or one run by its key. */
 function follow() {
   const asked = new URLSearchParams(location.hash.slice(1));
   for (const filter of filters) {
@@ -160,5 +160,5 @@ document.getElementById("csv").addEventListener("click", () => {
   saveFile("runs.csv", csv([names, ...rows]), "text/csv");
 });
 addEventListener("hashchange", follow);
-addEventListener("pageshow", show); // by then the browser has put back what was chosen before
+addEventListener("pageshow", show); // the browser has restored earlier choices by then
 follow();

@@ -1,4 +1,4 @@
-// How schedulers fare as instances grow.
+// Chart of results against the size of instances.
 "use strict";
 
 const scalingData = pageData("scaling-data");
@@ -27,6 +27,6 @@ if (scalingData) {
     });
   };
   for (const input of [suite, metric]) input.addEventListener("change", draw);
-  addEventListener("pageshow", draw); // by then the browser has put back what was chosen before
+  addEventListener("pageshow", draw); // the browser has restored earlier choices by then
   draw();
 }

@@ -1,4 +1,4 @@
-// Tables that are sorted by a click on a column's head.
+// Tables with sorting by a click on a column's head.
 "use strict";
 
 for (const table of document.querySelectorAll("table.sorted")) {
@@ -22,7 +22,7 @@ function sortBy(table, heads, head) {
   };
   const order = (a, b) => (number ? a - b : a.localeCompare(b, "en", { numeric: true }));
   const rows = [...table.tBodies[0].rows].map((row) => ({ row, value: value(row), unit: unit(row) }));
-  // What is unknown stays last, whichever way, and units are not mixed.
+  // Unknown values stay last in both directions, and units are not mixed.
   rows.sort((a, b) => {
     if (a.value === null || b.value === null) return (a.value === null) - (b.value === null);
     if (a.unit !== b.unit) return a.unit < b.unit ? -1 : 1;

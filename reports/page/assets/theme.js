@@ -1,4 +1,4 @@
-// Light, dark, or whatever the system says. Loaded before the page is drawn, so that it never flashes.
+// Theme of the page: light, dark or that of the system. Loaded before the page is drawn, so that it never flashes.
 "use strict";
 
 const theme = {
@@ -8,7 +8,7 @@ const theme = {
     try {
       return localStorage.getItem("theme") ?? "system";
     } catch {
-      return "system"; // some browsers keep nothing for pages from disk
+      return "system"; // some browsers store nothing for pages from disk
     }
   },
 
@@ -17,7 +17,7 @@ const theme = {
     try {
       localStorage.setItem("theme", name);
     } catch {
-      // it lasts as long as the page then
+      // the choice then lasts as long as the page
     }
   },
 };

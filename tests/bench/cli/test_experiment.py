@@ -116,10 +116,10 @@ def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
         ('plans = "/tmp/x"', 'bad.toml: plans: "/tmp/x" lies outside'),
         ('plans = "a\\u0000b"', "bad.toml: plans: is not a valid name of a file"),
         (f"jobs = 0x{'f' * 5000}", "bad.toml: jobs: is a number of thousands of digits"),
-        (f"jobs = {'9' * 5000}", "bad.toml: is no TOML"),
-        ("seeds = [", "bad.toml: is no TOML: Invalid value (at end of document)"),
+        (f"jobs = {'9' * 5000}", "bad.toml: is not valid TOML"),
+        ("seeds = [", "bad.toml: is not valid TOML: Invalid value (at end of document)"),
         (f"seeds = {'[' * 5000}", "bad.toml: is nested too deeply"),
-        ("seeds = 1\nseeds = 2", "bad.toml: is no TOML: Cannot overwrite a value"),
+        ("seeds = 1\nseeds = 2", "bad.toml: is not valid TOML: Cannot overwrite a value"),
     ],
 )
 def test_what_is_wrong_is_told_of_the_file_in_one_line(call: Call, tmp_path: Path, text: str, message: str) -> None:

@@ -96,7 +96,7 @@ WRONG = [
     ),
     ("profile validate none.csv --gpu v100 --model hybrid", "none.csv: cannot be read"),
     ("profile validate pairs.csv --gpu none.toml --model hybrid", "none.toml: cannot be read"),
-    ("profile validate pairs.csv --gpu pairs.toml --model hybrid", "pairs.toml: is no TOML"),
+    ("profile validate pairs.csv --gpu pairs.toml --model hybrid", "pairs.toml: is not valid TOML"),
 ]
 
 

@@ -22,7 +22,7 @@ PLAN = {"gpus": []}
 
 def test_the_best_plan_is_the_measure_also_of_those_that_its_bound_does_not_hold_for():
     rows = [row_of(name, GAME, plan=PLAN, feasible=True, value=value) for name, value in (("a", 1.0), ("b", 1.5))]
-    assert reference(case_of(GAME, *rows)) == (1.5, "the best plan known")
+    assert reference(case_of(GAME, *rows)) == (1.5, "the best known plan")
     assert reference(case_of(GAME, row_of("a", GAME))) is None
 
 

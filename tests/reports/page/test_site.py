@@ -123,7 +123,7 @@ def test_the_same_rows_give_the_same_files(ledger_file):
 
 def test_a_ledger_without_runs_has_a_page(tmp_path):
     with Ledger(tmp_path / "empty.sqlite", create=True) as ledger:
-        assert "no runs in this ledger" in site_files(ledger)["index.html"]
+        assert "This ledger has no runs" in site_files(ledger)["index.html"]
 
 
 def test_an_instance_of_another_catalogue_has_runs_but_no_page(tmp_path, rows):

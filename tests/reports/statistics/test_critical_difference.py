@@ -84,5 +84,5 @@ def test_all_agreeing_is_beyond_doubt_and_all_equal_is_none():
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
 def test_one_of_either_cannot_be_ranked(shape):
-    with pytest.raises(ValueError, match="ranking takes two of each"):
+    with pytest.raises(ValueError, match="ranking needs at least two of each"):
         rank_schedulers(np.zeros(shape))

@@ -38,7 +38,7 @@ CONFIRM_S, CONFIRM_PART = 10.0, 0.25
 
 @dataclass(frozen=True, slots=True)
 class Minlp:
-    """Mixed-integer nonlinear program (MINLP) of the whole problem, solved globally by SCIP; the results are confirmed.
+    """Mixed-integer nonlinear program (MINLP) of the whole problem, solved globally by SCIP.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ideal:
-    """Exhaustive search over layouts: each GPU whole or split in two, each layout with a search over assignments.
+    """Search over all layouts: each GPU whole or split in two, each layout with a search over assignments.
 
     A GPU is whole or split 2:8, 4:6 or 5:5. The search starts with the plans of elastic partitioning, second pass
     included. Only if those fail, all combinations of layouts are searched, those with the fewest splits first. In each,

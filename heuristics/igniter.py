@@ -97,7 +97,7 @@ def _pack(view: View, items: DemandItems, available: int, memory: bool = True) -
 
 @dataclass(frozen=True, slots=True)
 class IGniter:
-    """iGniter's placement and allocation (Algorithms 1 and 2).
+    """iGniter (Algorithms 1 and 2): each workload on the GPU where shares grow least, at the least feasible shares.
 
     Under ``cost`` it is the paper's algorithm. The paper has no other objective. Under ``capacity`` the same plan is
     made on the given GPUs, and the spare shares of each are distributed for throughput. Under ``goodput`` a workload

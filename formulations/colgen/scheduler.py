@@ -21,7 +21,7 @@ PREMISE = "a demand falls as the share grows, or interference shortens a latency
 
 @dataclass(frozen=True, slots=True)
 class ColGen:
-    """Column generation over GPU patterns: certified lower bounds and near-optimal plans.
+    """Column generation over GPU patterns: certified bounds and near-optimal plans.
 
     A work limit counts the nodes of the pricing searches. Other long operations count as the number of nodes that take
     about as long (``formulations.colgen.clock``).

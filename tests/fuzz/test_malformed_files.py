@@ -133,7 +133,7 @@ def test_weights_do_not_run_code(folder: Path) -> None:
     (form,) = (form for form in FORMATS if form.kind == "weights")
     told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)
     assert told is not None
-    assert "is no file of weights" in told
+    assert "is not a file of weights" in told
 
 
 def test_ledger_with_a_view_in_the_place_of_a_table_is_refused(folder: Path) -> None:

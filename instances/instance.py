@@ -26,8 +26,8 @@ class Objective(StrEnum):
     given GPUs, most throughput (InSS 1). ``goodput``: workloads may be served in part, most requests served.
     ``scale``: largest multiple of all rates that fits. ``colocation``: best-effort jobs in groups, each on a whole GPU
     (MediatorDNN). Its value is the requests per second that all jobs complete under contention; more is better. Compare
-    it together with the number of GPUs and the time over capacity (``bench.judging.colocation``): one GPU per job serves
-    most.
+    it together with the number of GPUs and the time over capacity (``bench.judging.colocation``): one GPU per job
+    serves most.
     """
 
     COST = "cost"

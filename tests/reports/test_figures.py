@@ -106,12 +106,12 @@ def test_those_that_are_not_drawn_are_known_by_name():
         figure("mediatr-table5")
 
 
-def test_neither_listing_nor_describing_figures_loads_what_draws_and_simulates():
+def test_neither_listing_nor_describing_figures_loads_what_draws():
     code = (
         "import sys; from reports.figures import figure, figure_names;"
         "titles = [figure(name).title for name in figure_names()];"
         "assert all(titles);"
-        "assert not {'matplotlib', 'numba', 'scipy'} & set(sys.modules)"
+        "assert 'matplotlib' not in sys.modules"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

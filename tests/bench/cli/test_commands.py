@@ -355,6 +355,6 @@ def test_bugs_are_not_taken_for_wrong_input(call: Call, monkeypatch: pytest.Monk
     def broken() -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr("instances.files.schemas", broken)
+    monkeypatch.setattr("bench.cli.commands.schema.schemas", broken)
     with pytest.raises(ValueError, match="a bug"):
         call("schema", "plan")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.cli import tasks
+from bench import planning
 from bench.cli.views.progress import Progress
 from bench.ledger.row import Row
 from bench.planning import fitting_jobs
@@ -38,5 +38,5 @@ def test_the_time_left_is_estimated_from_each_schedulers_own_runs(
 def test_runs_do_not_share_cores(
     jobs: int | None, threads: int, expected: int, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "usable_cores", lambda: 4)
+    monkeypatch.setattr(planning, "usable_cores", lambda: 4)
     assert fitting_jobs(jobs, threads) == (expected, told)

@@ -83,7 +83,7 @@ class _Rogue:
 def rogue(monkeypatch: pytest.MonkeyPatch) -> type[_Rogue]:
     entry = Entry("rogue", "rogue")
     monkeypatch.setattr(planner_module, "entries", lambda: {"rogue": entry})
-    monkeypatch.setattr(planner_module, "load", lambda _: _Rogue)
+    monkeypatch.setattr(planner_module, "load", lambda *_: _Rogue)
     return _Rogue
 
 

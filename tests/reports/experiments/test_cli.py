@@ -28,7 +28,7 @@ def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
             text += f"{missing}\n"
         return Document(text, {}, runs.missing)
 
-    monkeypatch.setattr("reports.experiments.render", render)
+    monkeypatch.setattr("bench.cli.document.render", render)
 
 
 def report(folder: Path, options: Sequence[str]) -> int:

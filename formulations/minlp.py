@@ -24,9 +24,7 @@ from typing import Any, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen import ColGen
-from formulations.compact.build import build
 from formulations.compact.repair import repair
-from formulations.compact.scip import solve
 from formulations.compact.search import Search
 from formulations.confirmation import confirm_infeasible, confirm_optimal
 from instances import Instance, Objective
@@ -73,6 +71,10 @@ class Minlp:
             return search.outcome(search.bound(limit, math.inf, certified=True))
         if reason := search.too_large(gpus):
             return search.outcome(None, reason)
+
+        # Pyomo and SCIP take a second to import: listing the schedulers does without them.
+        from formulations.compact.build import build
+        from formulations.compact.scip import solve
 
         model = build(search.problem, gpus, self.continuous_shares)
         model.require(limit)

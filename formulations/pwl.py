@@ -27,17 +27,16 @@ The search starts from first fit (or the given start plan) and accepts only bett
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from bench.api import Outcome, Run
-from formulations.compact.build import build
-from formulations.compact.highs import solve
-from formulations.compact.model import CompactModel
-from formulations.compact.piecewise import linearise, statistics_of
 from formulations.compact.repair import repair
 from formulations.compact.search import Search
 from instances import Instance, Objective
 from instances.suites import suite
+
+if TYPE_CHECKING:
+    from formulations.compact.model import CompactModel
 
 RESERVE_S, RESERVE_PART = 0.5, 0.1
 """Time reserved for the solver's overrun and the repair: seconds, and the largest fraction of the remaining time."""
@@ -85,6 +84,11 @@ class Pwl:
             return search.outcome(search.bound(limit, math.inf, certified=True))
         if reason := search.too_large(gpus):
             return search.outcome(None, reason)
+
+        # Pyomo and HiGHS take a second to import: listing the schedulers does without them.
+        from formulations.compact.build import build
+        from formulations.compact.highs import solve
+        from formulations.compact.piecewise import linearise, statistics_of
 
         model = build(search.problem, gpus)
         model.require(limit)

@@ -40,7 +40,7 @@ class ExecutorThread(threading.Thread):
     def __init__(self, order: Message, number: int, shared: SharedRequests, channel: Channel, stop: int) -> None:
         super().__init__(name=f"executor {number}", daemon=True)
         executor = order["executors"][number]
-        self._order, self._requests, self._channel, self._stop = order, shared.requests, channel, stop
+        self._order, self._requests, self._channel, self._driver_ended = order, shared.requests, channel, stop
         self._number, self._inbox, self._share_pct = executor["number"], executor["inbox"], executor["share_pct"]
         self._slots = [Serving.from_json(slot) for slot in executor["slots"]]
         self.serving = threading.Event()
@@ -78,7 +78,7 @@ class ExecutorThread(threading.Thread):
 
     def _serve(self, turns: Turns, nets: list[Any], clock: Clock) -> None:
         """Serve until the generator has closed the inbox and no request waits, or the driver has ended."""
-        sources = [self._inbox, self._stop]
+        sources = [self._inbox, self._driver_ended]
         while True:
             ready_ms, place = turns.next()
             wait_ms = ready_ms - clock()
@@ -86,7 +86,7 @@ class ExecutorThread(threading.Thread):
                 return
             patience_s = None if wait_ms == inf else max(0.0, wait_ms) / 1000.0
             readable, _, _ = select.select(sources, [], [], patience_s)
-            if self._stop in readable:
+            if self._driver_ended in readable:
                 return
             if readable:
                 if not self._take_in(turns, clock):

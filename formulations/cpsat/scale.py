@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, solver_deadline
-from formulations.cpsat.solving import solve
 from formulations.problem import TOO_FEW, WHOLE, Group, Problem
 from formulations.rates import SCALE_STEP, Rates, rates_at
 from formulations.start import first_fit, groups_of
@@ -147,6 +145,9 @@ class _Bisection:
 
     def _decide(self, scale: int) -> bool:
         """Decide whether all workloads fit at ``scale``; return whether that was decided in time."""
+        from formulations.cpsat.assignment import Assignment  # imports OR-Tools
+        from formulations.cpsat.solving import solve
+
         problem = self._problem(scale)
         deadline = solver_deadline(self.run, PATIENCE)
         counts = [offer.count for offer in problem.offers]

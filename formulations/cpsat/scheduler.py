@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.capacity.throughput import MostThroughput
 from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
@@ -19,6 +18,9 @@ from formulations.start import first_fit, groups_of
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan
 from instances.suites import suite
 from instances.view import View
+
+if TYPE_CHECKING:
+    from formulations.cpsat.assignment import Assignment
 
 STEPS = round(1.0 / GOODPUT_STEP)
 """Number of rate steps under ``goodput``."""
@@ -58,7 +60,7 @@ class CpSat:
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
-        import formulations.cpsat.solving  # noqa: F401
+        from formulations.cpsat.assignment import Assignment  # imports OR-Tools
 
         for instance in suite("igniter-3").build():
             self.schedule(instance, Run())
@@ -163,6 +165,7 @@ def _search(
     progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
 ) -> bool:
     """Solve the model with the objective set by ``prepare``; return whether the search was completed."""
+    from formulations.cpsat.assignment import Assignment
     from formulations.cpsat.solving import solve
 
     problem, run = progress.problem, progress.run

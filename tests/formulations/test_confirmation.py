@@ -37,7 +37,7 @@ def scip_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[SolverAnswer], None]
     """Replace SCIP by one that finds no plan and gives this answer."""
 
     def pretend(answer: SolverAnswer) -> None:
-        monkeypatch.setattr("formulations.minlp.solve", lambda *_: answer)
+        monkeypatch.setattr("formulations.compact.scip.solve", lambda *_: answer)
 
     return pretend
 

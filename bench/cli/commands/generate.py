@@ -44,8 +44,8 @@ def generate_instance(
     """Generate a random instance and write it as a file for `bench run --instances FILE`.
 
     All families have workloads on V100 GPUs. `igniter-mix` has iGniter's four models with SLOs and rates around those
-    of its Table 3. `heavy-mix` has the same models at higher rates: 160 workloads need about 64 GPUs. `overload-mix`
-    has rates so high that 64 GPUs cannot serve 160 workloads. The same family, size and seed always give the same
+    of its Table 3. `heavy-mix` has higher rates: 160 workloads need about 64 GPUs. In `overload-mix`
+    the rates are so high that 64 GPUs cannot serve 160 workloads. The same family, size and seed always give the same
     workloads.
     """
     if show_families:

@@ -19,7 +19,6 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.capacity.configurations import Configurations, configurations_on
 from formulations.cpsat.capacity.gpu_sets import GpuSets, gpu_sets
 from formulations.cpsat.capacity.one_gpu import OneGpu
-from formulations.cpsat.capacity.partition import best_partition
 from formulations.cpsat.capacity.share_bound import share_bound
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
 from formulations.problem import TOO_FEW, WHOLE, Group, Problem
@@ -145,6 +144,8 @@ class MostThroughput:
 
     def _refine(self, sets: Sequence[GpuSets]) -> bool:
         """Alternate between choosing sets and searching them until none improves; return whether no plan exists."""
+        from formulations.cpsat.capacity.partition import best_partition  # imports OR-Tools
+
         deadline = solver_deadline(self.run)
         self.statistics |= {"partitions": 0.0, "cells": 0.0}
         while self.run.remaining_s > 0.0:

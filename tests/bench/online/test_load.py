@@ -80,5 +80,5 @@ def test_unknown_workloads_and_workloads_without_a_trace_are_refused(instance: I
 
     with pytest.raises(InputError, match='did you mean "vgg16"'):
         read_traces([f"vgg61={tmp_path / 'one.csv'}"], instance)
-    with pytest.raises(InputError, match="mobilenet has none"):
+    with pytest.raises(InputError, match="mobilenet has no trace"):
         read_traces([f"vgg16={tmp_path / 'one.csv'}"], instance)

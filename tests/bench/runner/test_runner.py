@@ -210,7 +210,7 @@ def test_instance_that_no_ledger_can_hold_is_refused_before_anything_runs(
     pool = instance.gpus[0]
     changed = replace(instance, gpus=(replace(pool, type=replace(pool.type, price_per_hour=1.0)),))
     notes = Notes()
-    with pytest.raises(InputError, match="not as in the catalogue"):
+    with pytest.raises(InputError, match="differs from the catalogue"):
         run_tasks([make_task("Honest"), make_task("Honest", changed)], ledger, 1, notes)
     assert notes.events == []
     (row,) = run_tasks([make_task("Honest", changed)], None)

@@ -257,7 +257,10 @@ WRONG = [
         "run --instances smoke --schedulers igniter --param igniter.spend_spar=1",
         '--param igniter.spend_spar: unknown parameter "spend_spar"; did you mean "spend_spare"?',
     ),
-    ("run --instances smoke --schedulers igniter --param igniter.spend_spare=maybe", "no true or false"),
+    (
+        "run --instances smoke --schedulers igniter --param igniter.spend_spare=maybe",
+        "is not a Boolean (true or false)",
+    ),
     ("run --instances smoke --format xml", "--format: 'xml' is not one of 'table', 'json'"),
     (
         "run --instances smoke --time-limit -1",

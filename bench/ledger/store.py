@@ -84,7 +84,10 @@ class Ledger:
         tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if {"instances", "runs"} <= tables:
             if version != SCHEMA_VERSION:
-                raise InputError(str(self.path), f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}")
+                raise InputError(
+                    str(self.path),
+                    f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}; name another file",
+                )
             return
         if tables or not create:
             raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")

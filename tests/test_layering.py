@@ -220,7 +220,7 @@ def test_the_rules(name: str, text: str, allowed: bool, tmp_path: Path) -> None:
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    for module in ("bench/api.py", "bench/judge/judging.py"):
+    for module in ("bench/api.py", "bench/judging/judge.py"):
         (tmp_path / module).parent.mkdir(exist_ok=True)
         (tmp_path / module).touch()
 

@@ -115,7 +115,7 @@ class Comparison:
 
 
 def pair_runs(
-    a: "Sequence[Row]", b: "Sequence[Row]", gaps_a: Mapping[str, Gap], gaps_b: Mapping[str, Gap], across: bool = False
+    a: Sequence[Row], b: Sequence[Row], gaps_a: Mapping[str, Gap], gaps_b: Mapping[str, Gap], across: bool = False
 ) -> list[Pair]:
     """Return the comparable pairs of runs, in the order of the first side.
 
@@ -184,7 +184,7 @@ def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Com
     return found
 
 
-def _by_place(rows: "Iterable[Row]", across: bool) -> "dict[Hashable, dict[Hashable, Row]]":
+def _by_place(rows: Iterable[Row], across: bool) -> dict[Hashable, dict[Hashable, Row]]:
     """Return the latest run of every variant, by the fields in which partners must agree."""
     found: dict[Hashable, dict[Hashable, Row]] = {}
     for row in rows:

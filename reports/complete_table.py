@@ -45,7 +45,7 @@ class Contest:
     notes: Sequence[str]
 
 
-def contest(figure: str, rows: "Sequence[Row]") -> Contest:
+def contest(figure: str, rows: Sequence[Row]) -> Contest:
     """Return the largest complete table of the rows on the contest's instances.
 
     Of equal runs the latest counts. Runs of one scheduler with several parameters are several contestants. A skipped

@@ -12,7 +12,7 @@ _WEIGHT = 1.0
 """Length of the last period; the rates are constant."""
 
 
-def constant_course(scheduler: str, policy: str, pace: "Pace", error: float = 0.0) -> "OnlineRun":
+def constant_course(scheduler: str, policy: str, pace: Pace, error: float = 0.0) -> OnlineRun:
     """Serve the twelve workloads.
 
     Parameters

@@ -17,7 +17,7 @@ _NOTES = ["Hollow: pinned by the calibration of the catalogue entry a100-inss. F
 
 
 def draw_points(
-    name: str, points: Sequence[PublishedTime], axis: str, place: "Callable[[PublishedTime], float]", folder: Path
+    name: str, points: Sequence[PublishedTime], axis: str, place: Callable[[PublishedTime], float], folder: Path
 ) -> list[Path]:
     """Draw one table.
 

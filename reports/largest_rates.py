@@ -23,7 +23,7 @@ _MOST_PCT = 100.0
 
 
 def draw_late_at_largest_rates(
-    figure: Figure, needs: Mapping[str, Need], names: Mapping[str, str], rows: "Sequence[Row]", folder: Path
+    figure: Figure, needs: Mapping[str, Need], names: Mapping[str, str], rows: Sequence[Row], folder: Path
 ) -> list[Path]:
     """Draw the requests not in time at each instance's largest rate with a plan by any of ``needs``.
 
@@ -74,8 +74,7 @@ def draw_late_at_largest_rates(
         return save(sheet, figure.name, folder)
 
 
-def _draw_bar(ax: "Axes", place: float, width: float, row: "Row", largest: float, face: str) -> None:
-
+def _draw_bar(ax: "Axes", place: float, width: float, row: Row, largest: float, face: str) -> None:
     late = late_fraction(row)
     if (row.value or 0.0) < largest:
         ax.text(place, 1.3 * _LEAST_PCT, "N", ha="center", fontsize=6)

@@ -23,7 +23,7 @@ def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
 
 
 def draw_max_rates(
-    figure: Figure, needs: Mapping[str, Need], names: Mapping[str, str], rows: "Sequence[Row]", folder: Path
+    figure: Figure, needs: Mapping[str, Need], names: Mapping[str, str], rows: Sequence[Row], folder: Path
 ) -> list[Path]:
     """Draw a group of bars per instance: the rates at which a climb ended, and a mark at the largest planned rate.
 
@@ -100,6 +100,6 @@ def _blind(need: Need) -> bool:
     return any(parameter.endswith(".interference=false") for parameter in need.parameters)
 
 
-def _unended(climbs: "Mapping[tuple[str, str], Climb]") -> list[str]:
+def _unended(climbs: Mapping[tuple[str, str], Climb]) -> list[str]:
     unended = [f"{label} on {name}" for (label, name), one in climbs.items() if one.next is not None or one.broken_off]
     return [f"Climbs that have not ended: {', '.join(unended)}."] if unended else []

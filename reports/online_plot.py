@@ -60,7 +60,7 @@ class Setting:
 
 
 @cache
-def course(setting: Setting, policy: str) -> "OnlineRun":
+def course(setting: Setting, policy: str) -> OnlineRun:
     """Serve the load of a setting under a policy."""
     (found,) = suite(setting.instance).build()
     instance = online_instance(found).scaled(setting.rates)
@@ -104,12 +104,12 @@ def draw_courses(name: str, setting: Setting, folder: Path) -> list[Path]:
         return save(sheet, name, folder)
 
 
-def _draw_throughput(ax: "Axes", found: "OnlineRun", colours: Mapping[str, str]) -> None:
+def _draw_throughput(ax: "Axes", found: OnlineRun, colours: Mapping[str, str]) -> None:
     starts = [period.begin_s for period in found.periods]
     series = [[period.seen.throughput_rps[w] for period in found.periods] for w in range(len(found.ids))]
     ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)
 
 
-def _share_late(courses: "Mapping[str, OnlineRun]") -> str:
+def _share_late(courses: Mapping[str, OnlineRun]) -> str:
     following, kept = (100.0 * courses[policy].seen.violation_rate for policy in ("reschedule", "static"))
     return f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"

@@ -84,7 +84,7 @@ def panels_figure(
         Further attributes of ``Figure``; ``cost`` has a default.
     """
 
-    def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+    def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
         return draw_panels(about["name"], panels(), folder, notes(), columns)
 
     return Figure(**{"cost": "no runs, a second", "needs": (), "draw": draw, **about})

@@ -37,7 +37,7 @@ class Piece:
     violating: bool
 
 
-def pieces(row: "Row", instance: Instance) -> list[Piece]:
+def pieces(row: Row, instance: Instance) -> list[Piece]:
     """Return the slots of the row's plan for ``instance``, in plan order; none without a plan.
 
     A violation of a whole GPU, or of a workload anywhere, marks all its pieces. Jobs (``colocation``), each of which
@@ -74,7 +74,7 @@ def pieces(row: "Row", instance: Instance) -> list[Piece]:
     return found
 
 
-def _stretches(gpu: "JsonObject", instance: Instance) -> "Iterator[tuple[float, float, JsonObject]]":
+def _stretches(gpu: JsonObject, instance: Instance) -> Iterator[tuple[float, float, JsonObject]]:
     """Yield start, length (both in percent of the GPU) and data of every gpulet of a GPU."""
     pool, gpulets = instance.pool(gpu["type"]), gpu["gpulets"]
     whole = sum(gpulet["share_units"] for gpulet in gpulets) if pool is None else pool.type.share_units
@@ -87,6 +87,6 @@ def _stretches(gpu: "JsonObject", instance: Instance) -> "Iterator[tuple[float, 
         units += gpulet["share_units"]
 
 
-def gpus(row: "Row") -> "Sequence[JsonObject]":
+def gpus(row: Row) -> Sequence[JsonObject]:
     """Return the GPUs of the row's plan in the ledger's form; none without a plan."""
     return row.plan["gpus"] if row.plan is not None else ()

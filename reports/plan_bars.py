@@ -35,7 +35,7 @@ _MARGINS_IN = 0.58
 def draw_plans(
     name: str,
     needs: tuple[Need, ...],
-    rows: "Sequence[Row]",
+    rows: Sequence[Row],
     folder: Path,
     across: int = 2,
     notes: Sequence[str] = (),
@@ -80,7 +80,7 @@ def draw_plans(
         return save(sheet, name, folder)
 
 
-def draw_plan(ax: "Axes", row: "Row", found: Sequence[Piece]) -> list[Label]:
+def draw_plan(ax: "Axes", row: Row, found: Sequence[Piece]) -> list[Label]:
     """Draw the plan of ``row`` with its pieces ``found``, a bar per GPU; return the labels to be fitted."""
     count, used, violations = len(gpus(row)), row.gpus_used, row.violations or 0
     ax.set_title(row.scheduler)

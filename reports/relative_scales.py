@@ -17,7 +17,7 @@ _HEIGHT_IN = 2.2
 _GROUP_WIDTH = 0.8
 
 
-def relative_scales(rows: "Mapping[str, Sequence[Row]]", reference: str) -> dict[str, dict[str, float]]:
+def relative_scales(rows: Mapping[str, Sequence[Row]], reference: str) -> dict[str, dict[str, float]]:
     """Return by label and instance the scale relative to that of ``reference``, and the mean of these.
 
     Parameters
@@ -46,7 +46,7 @@ def draw_relative_scales(
     reference: str,
     names: Mapping[str, str],
     paper: Mapping[str, float],
-    rows: "Sequence[Row]",
+    rows: Sequence[Row],
     folder: Path,
 ) -> list[Path]:
     """Draw a group of bars per instance and one of their means.

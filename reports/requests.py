@@ -8,26 +8,26 @@ from reports.scheduler_bars import BarPart
 from reports.selection import instances_of
 
 
-def spare_rps(row: "Row") -> float | None:
+def spare_rps(row: Row) -> float | None:
     """Return the throughput of a plan beyond the requests served in time, per second."""
     if row.throughput_rps is None or row.sim_goodput_rps is None:
         return None
     return max(0.0, row.throughput_rps - row.sim_goodput_rps)
 
 
-def late_pct(row: "Row") -> float | None:
+def late_pct(row: Row) -> float | None:
     """Return the percentage of the requests that were served too late."""
     if row.sim_violation_rate is None or row.sim_drop_rate is None:
         return None
     return 100.0 * (row.sim_violation_rate - row.sim_drop_rate)
 
 
-def dropped_pct(row: "Row") -> float | None:
+def dropped_pct(row: Row) -> float | None:
     """Return the percentage of the requests that were not served at all."""
     return None if row.sim_drop_rate is None else 100.0 * row.sim_drop_rate
 
 
-def mean_latency_ms(row: "Row", model: str, needs: Iterable[Need]) -> float | None:
+def mean_latency_ms(row: Row, model: str, needs: Iterable[Need]) -> float | None:
     """Return the mean latency of a model's served requests; ``needs`` name the row's instance."""
     if row.simulation is None:
         return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HEIGHT_IN = 3.0
 
 
-def draw_scatter(place: Path, title: str, errors: "Errors") -> list[Path]:
+def draw_scatter(place: Path, title: str, errors: Errors) -> list[Path]:
     """Draw ``errors``: predicted against observed, and the distribution of relative errors.
 
     Parameters
@@ -41,7 +41,7 @@ def draw_scatter(place: Path, title: str, errors: "Errors") -> list[Path]:
         return save(sheet, place.name, place.parent)
 
 
-def scatter(ax: "Axes", errors: "Errors") -> None:
+def scatter(ax: "Axes", errors: Errors) -> None:
     """Draw predicted against observed times on logarithmic axes, with the line on which they are equal."""
     observed = np.array([sample.latency_ms for sample in errors.samples])
     ends = [min(observed.min(), errors.predicted_ms.min()), max(observed.max(), errors.predicted_ms.max())]

@@ -18,7 +18,7 @@ _BAR_IN = 0.34
 _MARGINS_IN = 0.85
 
 
-def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[str, Row]":
+def set_rows(figure: str, rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[str, Row]:
     """Return by label the latest row of each need; a need names a scenario set, a scheduler and its parameters.
 
     All rows are of the same set. The set for a first look is drawn only without rows of the whole set.
@@ -52,7 +52,7 @@ def set_rows(figure: str, rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "
     raise NothingToDrawError(figure, f"no run to draw; make its runs with `{commands}`")
 
 
-def missed(rows: "Mapping[str, Row]", label: str, reference: str, paper: int) -> list[str]:
+def missed(rows: Mapping[str, Row], label: str, reference: str, paper: int) -> list[str]:
     """Return a note on the number of scenarios that ``reference`` plans and ``label`` does not."""
     if label not in rows or reference not in rows:
         return []
@@ -60,13 +60,12 @@ def missed(rows: "Mapping[str, Row]", label: str, reference: str, paper: int) ->
     return [f"{label} misses {found:,} of the scenarios of {reference}; in the paper {paper}."]
 
 
-def count_missed(row: "Row", reference: "Row") -> int:
+def count_missed(row: Row, reference: Row) -> int:
     """Return the number of scenarios with a plan of ``reference`` and without one of ``row``."""
     return int((_accepted(reference) & ~_accepted(row)).sum())
 
 
-def _accepted(row: "Row") -> "NDArray[np.bool_]":
-
+def _accepted(row: Row) -> NDArray[np.bool_]:
     counts = row.scenarios or {}
     found = np.zeros(counts["count"], dtype=bool)
     found[: counts["decided"]] = unpack(counts["accepted_bits"], counts["decided"])
@@ -77,9 +76,9 @@ def draw_counts(
     figure: Figure,
     needs: Mapping[str, Need],
     paper: Mapping[str, int],
-    rows: "Sequence[Row]",
+    rows: Sequence[Row],
     folder: Path,
-    said: "Callable[[Mapping[str, Row]], list[str]] | None" = None,
+    said: Callable[[Mapping[str, Row]], list[str]] | None = None,
 ) -> list[Path]:
     """Draw for each label the scenarios with a plan, and those that the judge confirms.
 
@@ -134,7 +133,7 @@ def draw_counts(
         return save(sheet, figure.name, folder)
 
 
-def _notes(found: "Mapping[str, Row]", needs: Mapping[str, Need]) -> list[str]:
+def _notes(found: Mapping[str, Row], needs: Mapping[str, Need]) -> list[str]:
     notes = []
     missing = [label for label in needs if label not in found]
     if missing:

@@ -29,13 +29,13 @@ class BarPart:
     faint: bool = False
 
 
-def allocated_pct(row: "Row") -> float | None:
+def allocated_pct(row: Row) -> float | None:
     """Return the allocated shares, summed over GPUs: 100 is a whole GPU."""
     fragments = fragments_pct(row)
     return None if row.gpus_used is None or fragments is None else 100.0 * row.gpus_used - fragments
 
 
-def fragments_pct(row: "Row") -> float | None:
+def fragments_pct(row: Row) -> float | None:
     """Return the unallocated shares of the GPUs in use, summed over these (InSS, Sec. 2.4)."""
     return None if row.gpus_used is None or row.fragments_pct is None else row.gpus_used * row.fragments_pct
 
@@ -45,7 +45,7 @@ def draw_bars(
     needs: Mapping[str, tuple[Need, ...]],
     parts: Sequence[BarPart],
     label_axes: "Callable[[Axes], None]",
-    rows: "Sequence[Row]",
+    rows: Sequence[Row],
     folder: Path,
 ) -> list[Path]:
     """Draw a bar for each of ``needs``; labels of plans with violations are marked.
@@ -113,6 +113,6 @@ def draw_bars(
         return save(sheet, figure.name, folder)
 
 
-def _rows_of(rows: "Sequence[Row]", needs: Sequence[Need]) -> "list[Row]":
+def _rows_of(rows: Sequence[Row], needs: Sequence[Need]) -> list[Row]:
     """Return the latest row of each need."""
     return list(rows_by_label(rows, {str(position): need for position, need in enumerate(needs)}).values())

@@ -22,7 +22,7 @@ def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
     }
 
 
-def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "list[Row]":
+def own_rows(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> list[Row]:
     """Return the latest row of each run on this figure's instances, in the order of ``needs``.
 
     Parameters
@@ -53,14 +53,14 @@ def own_rows(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "li
         raise nothing_to_draw(figure, needs)
     schedulers, instances = _schedulers(needs), list(known)
 
-    def place(row: "Row") -> tuple[int, str, int, int]:
+    def place(row: Row) -> tuple[int, str, int, int]:
         named = schedulers.index(row.scheduler) if row.scheduler in schedulers else len(schedulers)
         return named, row.scheduler, instances.index(row.instance), row.seed
 
     return sorted(latest.values(), key=place)
 
 
-def rows_by_label(rows: "Sequence[Row]", needs: Mapping[str, Need]) -> "dict[tuple[str, str], Row]":
+def rows_by_label(rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[tuple[str, str], Row]:
     """Return by label and instance the latest row of each need; several needs may name the same scheduler."""
     known = instances_of(tuple(needs.values()))
     return {
@@ -81,7 +81,7 @@ def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
     )
 
 
-def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...]) -> "tuple[dict[str, Row], list[str]]":
+def plans_and_notes(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> tuple[dict[str, Row], list[str]]:
     """Return per scheduler the row of the drawn plan (that of the first seed with one), and the figure's notes.
 
     Raises
@@ -102,7 +102,7 @@ def plans_and_notes(figure: str, rows: "Sequence[Row]", needs: tuple[Need, ...])
     return plans, notes
 
 
-def gaps(figure: str, rows: "Sequence[Row]", fruitless: "Sequence[Row]", needs: tuple[Need, ...]) -> list[str]:
+def gaps(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], needs: tuple[Need, ...]) -> list[str]:
     """Return a figure's notes on missing results.
 
     Parameters
@@ -141,6 +141,6 @@ def _schedulers(needs: Iterable[Need]) -> list[str]:
     return list(dict.fromkeys(scheduler for need in needs for scheduler in need.schedulers))
 
 
-def _cause(row: "Row") -> str:
+def _cause(row: Row) -> str:
     """Return the reason of a missing result in a few words: the termination, or the scheduler's status."""
     return str(row.status if row.termination == "finished" else row.termination).replace("_", " ")

@@ -25,7 +25,7 @@ _HEIGHT_IN = 2.8
 
 
 @cache
-def courses() -> "Mapping[str, OnlineRun]":
+def courses() -> Mapping[str, OnlineRun]:
     """Serve the workloads under each policy, once for all figures."""
     pace = Pace(_SECONDS, _PERIOD_S, _PERIOD_S)
     return {scheduler: constant_course(scheduler, policy, pace) for scheduler, policy in _POLICIES.items()}
@@ -34,7 +34,7 @@ def courses() -> "Mapping[str, OnlineRun]":
 def draw_two_panels(
     name: str,
     folder: Path,
-    series: "Callable[[OnlineRun], tuple[Sequence[float], Sequence[float]]]",
+    series: Callable[[OnlineRun], tuple[Sequence[float], Sequence[float]]],
     label: "Callable[[Axes, Axes], None]",
 ) -> list[Path]:
     """Draw online runs as steps, one per period.

@@ -8,7 +8,7 @@ from bench.ledger.row import Row
 from reports.figure import Need
 
 
-def made_for(rows: "Sequence[Row]", need: Need) -> "list[Row]":
+def made_for(rows: Sequence[Row], need: Need) -> list[Row]:
     """Return the rows of ``need``: its schedulers with its parameters, under its conditions.
 
     Instances are ignored. Values are written as in a row: ``name.parameter=true``.
@@ -20,7 +20,7 @@ def made_for(rows: "Sequence[Row]", need: Need) -> "list[Row]":
     ]
 
 
-def tried_like(row: "Row", trial: Trial) -> bool:
+def tried_like(row: Row, trial: Trial) -> bool:
     """Return whether a row's plan was made and evaluated under ``trial``, or evaluated that far if not simulated."""
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
@@ -28,12 +28,12 @@ def tried_like(row: "Row", trial: Trial) -> bool:
     return simulated is None or (trial.arrivals is not None and simulated == trial.arrivals.label)
 
 
-def arrivals_of(row: "Row") -> str | None:
+def arrivals_of(row: Row) -> str | None:
     """Return the arrivals of the simulation of a row's plan; ``None`` without a simulation."""
     return None if row.simulation is None else str(row.simulation["arrivals"])
 
 
-def _has_stated(row: "Row", need: Need) -> bool:
+def _has_stated(row: Row, need: Need) -> bool:
     for parameter in need.parameters:
         name, _, stated = parameter.partition("=")
         scheduler, _, field = name.rpartition(".")

@@ -53,7 +53,7 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
         raise typer.Exit(1)
 
 
-def _make(needs: "list[Need]", ledger: "Ledger", jobs: int) -> "list[Row]":
+def _make(needs: list[Need], ledger: Ledger, jobs: int) -> list[Row]:
     """Report the cost of the runs of ``needs`` that the ledger lacks, then execute them."""
     refuse_wrong_answers()
     limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)

@@ -62,7 +62,6 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def told(*, context: typer.Context, **options: Any) -> None:
-
         file, given = context.meta.get(_FILE), _given(context)
         if "param" in given and "schedulers" not in given and options["schedulers"] is not None:
             options["parameters"] = _of(options["schedulers"], options["parameters"])

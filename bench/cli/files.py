@@ -61,7 +61,7 @@ def make_folder(folder: Path, option: str) -> None:
         raise InputError(f"{option} {folder}", f"cannot be written into: {error.strerror}") from None
 
 
-def write_plan(path: Path, row: "Row", instance: "Instance") -> None:
+def write_plan(path: Path, row: Row, instance: Instance) -> None:
     """Write the plan of ``row`` with its instance embedded, so that the file is self-contained.
 
     Raises
@@ -72,7 +72,7 @@ def write_plan(path: Path, row: "Row", instance: "Instance") -> None:
     write_json(path, plan_to_json(plan_from_json(row.plan), instance))
 
 
-def plan_file_name(row: "Row") -> str:
+def plan_file_name(row: Row) -> str:
     """Return a file name that is unique to the run.
 
     Instance names may contain characters that file names may not, so the start of the run's key makes it unique.

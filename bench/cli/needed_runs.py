@@ -19,7 +19,7 @@ from bench.task import Task
 from reports.figure import Need
 
 
-def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool = False) -> "dict[Need, list[Task]]":
+def tasks_of(needs: Iterable[Need], where: str, limits: Limits, quick: bool = False) -> dict[Need, list[Task]]:
     """Return the runs of every need; for a need with a climb, the runs at the first rates.
 
     Parameters
@@ -45,14 +45,12 @@ def tasks_of(needs: "Iterable[Need]", where: str, limits: "Limits", quick: bool 
     return {need: tasks for need, (tasks, _) in zip(orders, planned, strict=True)}
 
 
-def each_once(tasks: "Iterable[Sequence[Task]]") -> "list[Task]":
+def each_once(tasks: Iterable[Sequence[Task]]) -> list[Task]:
     """Return the tasks of several needs without duplicates."""
     return list({task.key: task for needed in tasks for task in needed}.values())
 
 
-def missing_of(
-    tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger_file: Path
-) -> "tuple[list[Task], list[Task]]":
+def missing_of(tasks: Sequence[Task], climbing: Sequence[Task], ledger_file: Path) -> tuple[list[Task], list[Task]]:
     """Return the runs that the ledger lacks, and the next run of every climb that the ledger has not finished."""
     if not ledger_file.exists():
         return list(tasks), list(climbing)
@@ -70,7 +68,7 @@ def missing_of(
     return missing, unended
 
 
-def tell_cost(missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
+def tell_cost(missing: Sequence[Task], climbs: int, jobs: int) -> None:
     """Report the expected cost of the missing runs before they start."""
     if climbs:
         say(f"{climbs} climbs to finish, some ten to twenty runs each")
@@ -83,9 +81,7 @@ def tell_cost(missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
     say(f"{len(missing)} runs to execute, {jobs} at a time: {most}")
 
 
-def make_runs(
-    tasks: "Sequence[Task]", climbing: "Sequence[Task]", ledger: "Ledger", jobs: int
-) -> "dict[str, list[Row]]":
+def make_runs(tasks: Sequence[Task], climbing: Sequence[Task], ledger: Ledger, jobs: int) -> dict[str, list[Row]]:
     """Execute the runs and climbs that the ledger lacks; return all rows by the key of their task.
 
     Raises
@@ -94,7 +90,7 @@ def make_runs(
         After Ctrl-C, with a message that says how many runs are done.
     """
 
-    def run(tasks: "list[Task]") -> "list[Row]":
+    def run(tasks: list[Task]) -> list[Row]:
         rows, _, interrupted = run_with_progress(tasks, ledger, jobs)
         if interrupted:
             say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; repeat the command for the rest")

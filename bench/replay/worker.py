@@ -54,7 +54,6 @@ class ExecutorThread(threading.Thread):
             self._say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
     def _run(self) -> None:
-
         use_one_thread()
         with loader(self._order["device"], self._order["half"], self._order["graphs"], self._share_pct) as load:
             nets = [load(slot.model, slot.batch) for slot in self._slots]

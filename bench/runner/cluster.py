@@ -188,7 +188,7 @@ def _packages(tasks: Iterable[Task]) -> list[str]:
     return sorted({package for task in tasks for package in task.packages})
 
 
-def _row(future: "Future[Row]", task: Task) -> Row:
+def _row(future: Future[Row], task: Task) -> Row:
     try:
         row: Row = future.result()
     except KilledWorker:

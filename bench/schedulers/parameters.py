@@ -212,7 +212,7 @@ def _fields(scheduler: type[Scheduler]) -> dict[str, "Field[Any]"]:
     return {field.name: field for field in fields(scheduler) if field.init} if is_dataclass(scheduler) else {}
 
 
-def _required(field: "Field[Any]") -> bool:
+def _required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 

@@ -42,7 +42,7 @@ class Document:
     missing: "Sequence[Need]"
 
 
-def render(ledger: "Ledger") -> Document:
+def render(ledger: Ledger) -> Document:
     """Return the document made from a ledger."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -78,7 +78,7 @@ def _tables(name: str, runs: Runs, tally: Tally) -> Mapping[str, str]:
     return found
 
 
-def _lacking(needs: "Sequence[Need]") -> str:
+def _lacking(needs: Sequence[Need]) -> str:
     """Return the commands that make the missing runs of a section."""
     commands = [f"\n- no runs: `{need.command}`" for need in merged(needs)]
     more = len(commands) - _COMMANDS_TOLD
@@ -98,7 +98,7 @@ def _made(runs: Runs) -> str:
     return f"{len(runs.used):,} runs of {when} by {' and '.join(code)} on {' and '.join(where)}; cores were shared."
 
 
-def _code(row: "Row") -> str:
+def _code(row: Row) -> str:
     """Return the commit that made a run, in words."""
     commit = row.provenance["commit"]
     return "no commit" if commit is None else f"{commit[:9]}{' with changes' if row.provenance['dirty'] else ''}"

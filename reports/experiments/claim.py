@@ -148,7 +148,7 @@ Tally = Counter[str]
 COUNTED = (*ClaimVerdict, NOT_AT_HAND)
 
 
-def compare(claims: Sequence[Claim], runs: "Runs", tally: Tally) -> str:
+def compare(claims: Sequence[Claim], runs: Runs, tally: Tally) -> str:
     """Return claims as a table in Markdown, and count their verdicts into ``tally``."""
     lines = []
     for claim in claims:
@@ -166,7 +166,7 @@ def compare(claims: Sequence[Claim], runs: "Runs", tally: Tally) -> str:
     return markdown(HEAD, lines)
 
 
-def fill(table: QueryTable, runs: "Runs") -> str:
+def fill(table: QueryTable, runs: Runs) -> str:
     """Return a table in Markdown with the answers to its queries."""
     lines = [tuple(cell if isinstance(cell, str) else answer(cell, runs) for cell in line) for line in table.lines]
     return markdown(table.head, lines)
@@ -181,7 +181,7 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 10.0 else f"{seconds:,.0f} s"
 
 
-def answer(query: "Callable[[Runs], str]", runs: "Runs") -> str:
+def answer(query: Callable[[Runs], str], runs: Runs) -> str:
     """Return the answer to a query, or the name of the missing data."""
     try:
         return query(runs)

@@ -327,7 +327,7 @@ def climb_of(runs: Runs, need: Need, instance: str) -> float:
     return runs.climbs(need)[instance].throughput_rps
 
 
-def planned_at(runs: Runs, need: Need, instance: str) -> "Row":
+def planned_at(runs: Runs, need: Need, instance: str) -> Row:
     """Return the row of a need for one of its instances."""
     return next(row for row in runs.rows(need) if row.instance == instance)
 

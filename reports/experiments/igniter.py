@@ -82,7 +82,7 @@ def _place(scheduler: str) -> Callable[[Runs], Values]:
     return query
 
 
-def _on_several(row: "Row") -> str:
+def _on_several(row: Row) -> str:
     gpus: dict[str, set[int]] = {}
     for piece in pieces(row, the_instance(row.instance)):
         gpus.setdefault(piece.workload, set()).add(piece.gpu)
@@ -116,7 +116,7 @@ def _mended(_: Runs) -> Values:
     return (*late[:3], max(late[3:]))
 
 
-def _measured(found: "Mapping[int, float]") -> "Mapping[int, float]":
+def _measured(found: Mapping[int, float]) -> Mapping[int, float]:
     if not found:
         raise NotAtHandError("no measurements")
     return found
@@ -187,7 +187,7 @@ def _fit_errors(_: Runs) -> Values:
 _TABLE1 = tuple(igniter_table1.PAPER)
 
 
-def _table1(of: "Callable[[Row], int | None]") -> Callable[[Runs], Values]:
+def _table1(of: Callable[[Row], int | None]) -> Callable[[Runs], Values]:
     def query(runs: Runs) -> Values:
         rows = {row.scheduler: row for row in runs.rows(igniter_table1.NEEDS[0])}
         return tuple(of(rows[scheduler]) for scheduler in _TABLE1)

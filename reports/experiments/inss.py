@@ -28,12 +28,12 @@ _BOUND = Need(
 Figure = Callable[["Row"], float | None]
 
 
-def _rows(runs: Runs, compared: Compared, label: str) -> "list[Row]":
+def _rows(runs: Runs, compared: Compared, label: str) -> list[Row]:
     """Return the runs of one label; the agent has one run for each training."""
     return [row for rows in runs.each(compared[label]) for row in rows]
 
 
-def _mean(rows: "list[Row]", of: Figure) -> float | None:
+def _mean(rows: list[Row], of: Figure) -> float | None:
     """Return the mean of a figure over the rows that have it."""
     known = [value for row in rows if (value := of(row)) is not None]
     return fmean(known) if known else None
@@ -44,16 +44,16 @@ def _figure(compared: Compared, labels: tuple[str, ...], of: Figure) -> Callable
     return lambda runs: tuple(_mean(_rows(runs, compared, label), of) for label in labels)
 
 
-def _late_pct(row: "Row") -> float | None:
+def _late_pct(row: Row) -> float | None:
     return None if row.sim_violation_rate is None else 100.0 * row.sim_violation_rate
 
 
-def _fragments_gpus(row: "Row") -> float | None:
+def _fragments_gpus(row: Row) -> float | None:
     fragments = fragments_pct(row)
     return None if fragments is None else fragments / 100.0
 
 
-def _decision_ms(row: "Row") -> float | None:
+def _decision_ms(row: Row) -> float | None:
     return None if row.decision_s is None else 1000.0 * row.decision_s
 
 

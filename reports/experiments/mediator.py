@@ -15,7 +15,7 @@ from reports.figures.mediator_fig8 import NEEDS, OTHERS, OURS, Fares, Rates, far
 _ALL = (OURS, *OTHERS)
 
 
-def _rows(scheduler: str, runs: Runs) -> "list[Row]":
+def _rows(scheduler: str, runs: Runs) -> list[Row]:
     return runs.rows(Need(FORTY.instances, (scheduler,)))
 
 
@@ -40,13 +40,13 @@ _KEPT: dict[str, Fares] = {}
 """Results by run, because several lines need the same."""
 
 
-def _fares(row: "Row") -> Fares:
+def _fares(row: Row) -> Fares:
     if row.key not in _KEPT:
         _KEPT[row.key] = fares(row)
     return _KEPT[row.key]
 
 
-def _means(of: "Callable[[Row], float | None]") -> Callable[[Runs], Values]:
+def _means(of: Callable[[Row], float | None]) -> Callable[[Runs], Values]:
     def query(runs: Runs) -> Values:
         return tuple(fmean(value for row in _rows(name, runs) if (value := of(row)) is not None) for name in _ALL)
 

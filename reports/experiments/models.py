@@ -27,7 +27,7 @@ _HELD_OUT_WORDS = {
 }
 
 
-def _samples(gpu: str) -> "list[PairSample]":
+def _samples(gpu: str) -> list[PairSample]:
     found = measured_pairs(gpu)
     if not found:
         raise NotAtHandError("no measurements")
@@ -124,7 +124,7 @@ _FIG12 = [
 ]
 
 
-def _beside(groups: "Sequence[tuple[Configuration, ...]]", model: str) -> Callable[[Runs], Values]:
+def _beside(groups: Sequence[tuple[Configuration, ...]], model: str) -> Callable[[Runs], Values]:
     """Query the least and the largest error of each of two models beside the other, in percent, where measured."""
 
     def query(_: Runs) -> Values:

@@ -42,7 +42,7 @@ def on_large(scheduler: str, instance: str) -> Need:
     return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s, work_limit=work)
 
 
-def value(row: "Row") -> str:
+def value(row: Row) -> str:
     """Return the value of a plan, in GPUs if it is a cost, and its number of violations."""
     if row.value is None:
         return "no plan"
@@ -50,7 +50,7 @@ def value(row: "Row") -> str:
     return worth if row.feasible else f"{worth}, {row.violations} violations"
 
 
-def bound(row: "Row") -> str:
+def bound(row: Row) -> str:
     """Return a certified bound, in GPUs if it bounds a cost."""
     if row.bound is None or not row.bound_certified:
         return "none"
@@ -60,17 +60,17 @@ def bound(row: "Row") -> str:
     return f"≥ {row.bound / pool.type.price_per_hour:.2f} GPUs"
 
 
-def gap(row: "Row", bounding: "Row") -> str:
+def gap(row: Row, bounding: Row) -> str:
     """Return the gap of a plan to the certified bound of a run."""
     found = gaps([row], [bounding], the_instance(row.instance))[row.key].gap
     return "–" if found is None else f"{100.0 * found:.1f} %"
 
 
-def _worth(row: "Row", number: float) -> str:
+def _worth(row: Row, number: float) -> str:
     return f"{number:.3f}" if row.objective == "scale" else f"{number:,.0f} req/s"
 
 
-def _after(row: "Row") -> str:
+def _after(row: Row) -> str:
     return f" ({duration(row.decision_s)})"
 
 

@@ -37,7 +37,7 @@ class Runs:
     _by_scheduler: "dict[str, list[Row]]" = field(default_factory=dict)
     _climbs: dict[Need, Mapping[str, Climb]] = field(default_factory=dict)
 
-    def rows(self, need: Need) -> "list[Row]":
+    def rows(self, need: Need) -> list[Row]:
         """Return the latest row of each run, ordered by instance, scheduler and seed.
 
         Raises
@@ -47,12 +47,12 @@ class Runs:
         """
         return self.each([need])[0]
 
-    def row(self, need: Need) -> "Row":
+    def row(self, need: Need) -> Row:
         """Return the latest row of a need that names one run; see ``rows``."""
         (row,) = self.rows(need)
         return row
 
-    def each(self, needs: Iterable[Need]) -> "list[list[Row]]":
+    def each(self, needs: Iterable[Need]) -> list[list[Row]]:
         """Return the rows of several needs; see ``rows``. Every need with a missing run is added to ``missing``."""
         found = [self._found(need) for need in needs]
         if any(rows is None for rows in found):
@@ -72,7 +72,7 @@ class Runs:
         self._use(row for climb in found.values() for row in climb.rows.values())
         return found
 
-    def _found(self, need: Need) -> "list[Row] | None":
+    def _found(self, need: Need) -> list[Row] | None:
         latest = {(row.instance_hash, row.scheduler, row.seed): row for row in self._made_for(need)}
         wanted = [
             (problem, scheduler, seed)
@@ -87,16 +87,16 @@ class Runs:
         self._use(rows)
         return rows
 
-    def _made_for(self, need: Need) -> "list[Row]":
+    def _made_for(self, need: Need) -> list[Row]:
         rows = [row for scheduler in need.schedulers for row in self._rows_of(scheduler)]
         return [row for row in made_for(rows, need) if _within_limits(row, need)]
 
-    def _rows_of(self, scheduler: str) -> "list[Row]":
+    def _rows_of(self, scheduler: str) -> list[Row]:
         if scheduler not in self._by_scheduler:
             self._by_scheduler[scheduler] = self.ledger.rows(scheduler=scheduler)
         return self._by_scheduler[scheduler]
 
-    def _use(self, rows: "Iterable[Row]") -> None:
+    def _use(self, rows: Iterable[Row]) -> None:
         self.used |= {row.key: row for row in rows}
 
     def _lack(self, need: Need) -> None:
@@ -104,7 +104,7 @@ class Runs:
             self.missing.append(need)
 
 
-def _within_limits(row: "Row", need: Need) -> bool:
+def _within_limits(row: Row, need: Need) -> bool:
     """Return whether a run has the limits of a need; a need without a work limit takes only runs without one."""
     return need.time_limit_s in (None, row.time_limit_s) and need.work_limit == row.work_limit
 

@@ -24,7 +24,7 @@ _FOUR = ("igniter", *BASELINES)
 _STEADY = Settings(CONSTANT)
 
 
-def _plan(runs: Runs, scheduler: str) -> "Plan":
+def _plan(runs: Runs, scheduler: str) -> Plan:
     row = runs.row(twelve(scheduler))
     if row.plan is None:
         raise NotAtHandError("no plan")
@@ -32,7 +32,7 @@ def _plan(runs: Runs, scheduler: str) -> "Plan":
 
 
 @cache
-def _simulated(plan: "Plan", settings: Settings) -> "Simulated":
+def _simulated(plan: Plan, settings: Settings) -> Simulated:
     return simulate(plan, the_instance("igniter-12"), settings)
 
 
@@ -93,9 +93,7 @@ TWELVE = QueryTable(
 )
 
 
-def _wrong(
-    scheduler: str, headroom: float, of: "Callable[[Row], float | None]", arrivals: Arrivals, form: str
-) -> Query:
+def _wrong(scheduler: str, headroom: float, of: Callable[[Row], float | None], arrivals: Arrivals, form: str) -> Query:
     """Query the means of a figure over the seeds, by the error of the GPUs' figures."""
 
     def query(runs: Runs) -> str:

@@ -25,7 +25,7 @@ _LINE_IN = 0.17
 _MARGINS_IN = 0.75
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the ranks of ``rows`` into ``folder``; see ``Figure.draw``."""
     found = contest(FIGURE.name, rows)
     names = list(found.runs)

@@ -24,7 +24,7 @@ _SHOWN_PCT = (-35.0, 65.0)
 """Range of the drawn distances; larger ones are cut off."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw plans and bounds of ``rows`` over time into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
     useful = [row for row in own if any(curves(row, None))]
@@ -47,7 +47,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def best_bound(rows: "Sequence[Row]", minimised: bool) -> float | None:
+def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
     """Return the best certified bound among ``rows`` (for cost, that of whole GPUs), or the best value without one."""
     bounds = [whole(row, row.bound) for row in rows if row.bound is not None and row.bound_certified]
     values = [row.value for row in rows if row.value is not None and row.feasible]
@@ -57,12 +57,12 @@ def best_bound(rows: "Sequence[Row]", minimised: bool) -> float | None:
     return max(known) if minimised == bool(bounds) else min(known)
 
 
-def whole(row: "Row", bound: float) -> float:
+def whole(row: Row, bound: float) -> float:
     """Return a bound on cost, raised to the next cost of whole GPUs; return any other bound unchanged."""
     return next_cost(bound, instances_of(NEEDS)[row.instance]) if row.objective == "cost" else bound
 
 
-def curves(row: "Row", reference: float | None) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+def curves(row: Row, reference: float | None) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """Return the feasible plans and the certified bounds of a run as (seconds, percent worse than ``reference``)."""
     minimised = row.objective == "cost"
 
@@ -91,7 +91,7 @@ def _running(points: list[tuple[float, float]], better: Callable[[float, float],
     return kept
 
 
-def _draw_panel(ax: "Axes", instance: Instance, rows: "Sequence[Row]") -> None:
+def _draw_panel(ax: "Axes", instance: Instance, rows: Sequence[Row]) -> None:
     from matplotlib.ticker import FuncFormatter
 
     reference = best_bound(rows, instance.objective.minimised)
@@ -113,7 +113,7 @@ def _draw_panel(ax: "Axes", instance: Instance, rows: "Sequence[Row]") -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
 
 
-def _legend(rows: "Sequence[Row]") -> "list[Artist]":
+def _legend(rows: Sequence[Row]) -> "list[Artist]":
     handles = []
     for scheduler in dict.fromkeys(row.scheduler for row in rows):
         look = scheduler_look(scheduler)

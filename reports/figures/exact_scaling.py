@@ -23,7 +23,7 @@ NEEDS = tuple(
 _HEIGHT_IN = 3.2
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw solved share and gap of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
     notes = gaps(FIGURE.name, own, [row for row in own if row.value is None], NEEDS)
@@ -55,12 +55,12 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def size_of(row: "Row") -> int:
+def size_of(row: Row) -> int:
     """Return the number of workloads of a row's instance."""
     return len(instances_of(NEEDS)[row.instance].workloads)
 
 
-def solved_pct(rows: "Sequence[Row]") -> dict[int, float]:
+def solved_pct(rows: Sequence[Row]) -> dict[int, float]:
     """Return by number of workloads the percentage of runs that ended with a proven optimum."""
     sizes = sorted({size_of(row) for row in rows})
     return {
@@ -71,12 +71,12 @@ def solved_pct(rows: "Sequence[Row]") -> dict[int, float]:
     }
 
 
-def gap_pct(rows: "Sequence[Row]") -> dict[int, float]:
+def gap_pct(rows: Sequence[Row]) -> dict[int, float]:
     """Return by number of workloads the median gap to the run's own certified bound, in percent: see ``gaps_pct``."""
     return {size: median(values) for size, values in gaps_pct(rows).items()}
 
 
-def gaps_pct(rows: "Sequence[Row]") -> dict[int, list[float]]:
+def gaps_pct(rows: Sequence[Row]) -> dict[int, list[float]]:
     """Return by number of workloads the gaps to the runs' own certified bounds, whole GPUs counted, in percent."""
     found: dict[int, list[float]] = {}
     for row in rows:

@@ -20,7 +20,7 @@ NEEDS = {
 }
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the climbs in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_max_rates(FIGURE, NEEDS, NAMES, rows, folder)
 

@@ -17,7 +17,7 @@ NEEDS = {
 }
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_late_at_largest_rates(FIGURE, NEEDS, NAMES, rows, folder)
 

@@ -17,7 +17,7 @@ SETTING = Setting(
 )
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the load that is served online into ``folder``; it needs no runs."""
     return draw_courses(FIGURE.name, SETTING, folder)
 

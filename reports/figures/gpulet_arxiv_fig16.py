@@ -22,7 +22,7 @@ PAPER = {"gpulet+int": 0.923}
 """Means of the paper (Sec. 6.2)."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the scales in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_relative_scales(FIGURE, NEEDS, "ideal", NAMES, PAPER, rows, folder)
 

@@ -15,7 +15,7 @@ PAPER = {"sbp, halves": 1023}
 """Counts of the paper (Sec. 3.1), which gives none for whole GPUs."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the counts in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_counts(FIGURE, NEEDS, PAPER, rows, folder)
 

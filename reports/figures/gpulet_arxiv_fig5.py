@@ -43,8 +43,7 @@ def largest_rate_rps(scheme: str) -> float:
     return largest
 
 
-def _instance(rate_rps: float) -> "Instance":
-
+def _instance(rate_rps: float) -> Instance:
     return Instance(
         name="lenet-vgg16",
         objective=Objective.COST,
@@ -55,7 +54,7 @@ def _instance(rate_rps: float) -> "Instance":
     )
 
 
-def _plan(instance: "Instance", scheme: str) -> "Plan":
+def _plan(instance: Instance, scheme: str) -> Plan:
     """Return the plan whose batches are the largest that leave half of the SLO for waiting."""
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
@@ -72,7 +71,7 @@ def _plan(instance: "Instance", scheme: str) -> "Plan":
     return Plan(instance.name, (PlacedGpu(gpu.name, tuple(gpulets)),))
 
 
-def _batch(view: "View", workload: int, units: int) -> int:
+def _batch(view: View, workload: int, units: int) -> int:
     tables, model = view.tables, view.model[workload]
     batches = range(1, int(tables.max_batch[model]) + 1)
     half_ms = view.slo_ms[workload] / 2.0

@@ -51,12 +51,12 @@ def _draw(name: str, folder: Path) -> list[Path]:
         return save(sheet, name, folder)
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the figure of the ATC'22 paper into ``folder``; it needs no runs."""
     return _draw(FIGURE.name, folder)
 
 
-def draw_arxiv(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw_arxiv(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the same for the arXiv version."""
     return _draw(ARXIV.name, folder)
 

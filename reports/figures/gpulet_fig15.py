@@ -10,7 +10,7 @@ from reports.online_plot import Setting, draw_courses
 SETTING = Setting("gpulet-scen3", 2.3, "gpu-scaling", headroom=1.2)
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the load that is served online into ``folder``; it needs no runs."""
     return draw_courses(FIGURE.name, SETTING, folder)
 

@@ -15,7 +15,7 @@ NEEDS = {
 }
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the counts in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_counts(FIGURE, NEEDS, {}, rows, folder, lambda found: missed(found, "gpulet+int", "ideal", 520))
 

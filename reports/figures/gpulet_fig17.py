@@ -20,7 +20,7 @@ PAPER = {"gpulet+int": 0.926}
 """Means of the paper (Sec. 5.2)."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the scales in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_relative_scales(FIGURE, NEEDS, "ideal", NAMES, PAPER, rows, folder)
 

@@ -15,7 +15,7 @@ PAPER = {"sbp": 5772, "sbp, halves": 19682}
 """Counts of the paper (Sec. 3.2)."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the counts in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_counts(FIGURE, NEEDS, PAPER, rows, folder)
 

@@ -17,7 +17,7 @@ PAPER = {"sbp": 1.0 / 1.51, "ideal": 1.23}
 """Sec. 3.3: on average greedy best fit is 51 % above squishy bin packing, the static ideal 23 % above greedy."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the scales in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_relative_scales(FIGURE, NEEDS, "greedy", NAMES, PAPER, rows, folder)
 

@@ -26,12 +26,12 @@ SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
 _HEIGHT_IN = 2.6
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the figure of the ATC'22 paper into ``folder``; it needs no runs."""
     return _draw(FIGURE.name, folder)
 
 
-def draw_arxiv(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw_arxiv(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the same for the arXiv version."""
     return _draw(ARXIV.name, folder)
 
@@ -54,7 +54,7 @@ def _draw(name: str, folder: Path) -> list[Path]:
         return save(sheet, name, folder)
 
 
-def predicted_overheads() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def predicted_overheads() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the overheads by gpulet's model for 10 pairs of models, 25 of batches and 5 layouts (Sec. 3.4)."""
     gpu = gpu_type("rtx2080ti")
     groups = [
@@ -66,7 +66,7 @@ def predicted_overheads() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     return np.concatenate(together) / np.concatenate(alone) - 1.0
 
 
-def measured_overheads(gpu: str, samples: "Sequence[PairSample]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def measured_overheads(gpu: str, samples: Sequence[PairSample]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the overheads of measured pairs over the catalogue's solo times."""
     alone = np.concatenate(latencies_ms(gpu_type(gpu), "hybrid", [[sample.own] for sample in samples]))
     return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / alone - 1.0)

@@ -13,7 +13,7 @@ BATCH = 4
 """Batch of both models; the paper has batch 3, but the published pairs have powers of two only."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw both models into ``folder``; they need no runs."""
     settings = {f"{share:g}": ((BATCH, share), (BATCH, 100.0 - share)) for share in SHARES_PCT}
     return draw_both(FIGURE.name, MODELS, settings, "Share (%)", folder)

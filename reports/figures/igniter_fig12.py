@@ -14,7 +14,7 @@ BATCHES = (2, 4, 8, 16, 32)
 SHARE_PCT = 50.0
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw both models into ``folder``; they need no runs."""
     settings = {f"{batch}": ((batch, SHARE_PCT), (batch, SHARE_PCT)) for batch in BATCHES}
     return draw_both(FIGURE.name, MODELS, settings, "Batch", folder)

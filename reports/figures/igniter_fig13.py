@@ -15,7 +15,7 @@ _HEIGHT_IN = 2.6
 _NOTES = ["Only the paper measures four co-located models; its errors are 1.53 to 5.02 % for iGniter."]
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the four models into ``folder``; they need no runs."""
     places = [Configuration(model, BATCH, SHARE_PCT) for model in MODELS]
     groups = [(own, *(other for other in places if other != own)) for own in places]

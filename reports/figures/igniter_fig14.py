@@ -10,7 +10,7 @@ from reports.plan_bars import draw_plans
 NEEDS = (Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat")),)
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the plans in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_plans(FIGURE.name, NEEDS, rows, folder)
 

@@ -31,7 +31,7 @@ _WIDTH = 0.8
 _LEAST_PCT = 0.1
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
     own = [row for row in own_rows(FIGURE.name, rows, NEEDS) if row.scheduler in SCHEDULERS]
     simulated = [row for row in own if row.simulation is not None]
@@ -53,14 +53,13 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def not_in_time_pct(row: "Row") -> dict[str, float]:
+def not_in_time_pct(row: Row) -> dict[str, float]:
     """Return by workload the percentage of the requests that were not served in time."""
     served: list[dict[str, Any]] = [] if row.simulation is None else row.simulation["workloads"]
     return {one["id"]: 100.0 * one["violation_rate"] for one in served}
 
 
-def _draw_bars(ax: "Axes", found: "dict[str, Row]") -> None:
-
+def _draw_bars(ax: "Axes", found: dict[str, Row]) -> None:
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
     width = _WIDTH / len(SCHEDULERS)
     for scheduler, row in found.items():

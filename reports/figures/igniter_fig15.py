@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 RATE_RPS, SLO_MS = 150.0, 25.0
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the online runs into ``folder``; they need no runs of the ledger."""
     return draw_two_panels(FIGURE.name, folder, series, _label)
 
 
-def series(course: "OnlineRun") -> tuple[list[float], list[float]]:
+def series(course: OnlineRun) -> tuple[list[float], list[float]]:
     """Return by period the mean time of W10's batches from start to result, in ms, and requests per second."""
     w = course.ids.index(WORKLOAD)
     seen = [period.seen for period in course.periods]

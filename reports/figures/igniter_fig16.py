@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the online runs into ``folder``; they need no runs of the ledger."""
     return draw_two_panels(FIGURE.name, folder, series, _label)
 
 
-def series(course: "OnlineRun") -> tuple[Sequence[float], Sequence[int]]:
+def series(course: OnlineRun) -> tuple[Sequence[float], Sequence[int]]:
     """Return by period the share that serves W10, in percent of a GPU, and its batch."""
     (instance,) = suite("igniter-12").build()
     units = instance.gpus[0].type.share_units

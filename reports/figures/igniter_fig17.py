@@ -20,7 +20,7 @@ _HEIGHT_IN = 1.9
 _LINES = ("-", "--", "-.", ":")
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the online runs into ``folder``; they need no runs of the ledger."""
     courses = {policy: course(policy) for policy in ("static", "shadow")}
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
@@ -42,17 +42,17 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 
 
 @cache
-def course(policy: str) -> "OnlineRun":
+def course(policy: str) -> OnlineRun:
     """Serve iGniter's plan, made with wrong figures, under a policy for ten seconds."""
     return constant_course("igniter", policy, Pace(_SECONDS, _PERIOD_S, _SWITCH_S), ERROR)
 
 
-def violating(course: "OnlineRun") -> list[str]:
+def violating(course: OnlineRun) -> list[str]:
     """Return the workloads with more than one request in a hundred not in time."""
     return [workload for workload, late in zip(course.ids, course.seen.violating, strict=True) if late]
 
 
-def late_pct(course: "OnlineRun", workload: str) -> list[float]:
+def late_pct(course: OnlineRun, workload: str) -> list[float]:
     """Return by period the percentage of a workload's ended requests that were not in time."""
     w = course.ids.index(workload)
     ended = [

@@ -24,7 +24,7 @@ _HEIGHT_IN = 2.1
 _GROUP_WIDTH = 0.8
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the shares in the plans of ``rows`` into ``folder``; see ``Figure.draw``."""
     plans, notes = plans_and_notes(FIGURE.name, rows, NEEDS)
     instance = instances_of(NEEDS)[NEEDS[0].instances]

@@ -25,7 +25,7 @@ PAPER = {"ffd+": "GPU1", "gpu-lets+": "GPU2, 40 %", "ffd++": "GPU5, 15 %", "igni
 _HEIGHT_IN = 2.1
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the GPU of ``WORKLOAD`` in each plan of ``rows`` into ``folder``; see ``Figure.draw``."""
     named = [row for row in rows if row.scheduler in PAPER]
     plans, notes = plans_and_notes(FIGURE.name, named, NEEDS)

@@ -10,7 +10,7 @@ from reports.plan_bars import draw_plans
 NEEDS = (Need("igniter-12-t4", ("igniter",)),)
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw iGniter's plan in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_plans(FIGURE.name, NEEDS, [row for row in rows if row.scheduler == "igniter"], folder, across=1)
 

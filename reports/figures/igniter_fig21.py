@@ -45,7 +45,7 @@ class SizePoint:
     stopped: bool
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw time and memory of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
     timed = [row for row in own if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
@@ -62,7 +62,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def points(rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]") -> list[SizePoint]:
+def points(rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> list[SizePoint]:
     """Return, by number of workloads, the median and range of a figure over ``rows``; rows without it are left out."""
     sizes = {name: len(instance.workloads) for name, instance in instances_of(NEEDS).items()}
     groups: dict[int, list[tuple[float, bool]]] = {}
@@ -77,12 +77,12 @@ def points(rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]") ->
     return found
 
 
-def _stopped(row: "Row") -> bool:
+def _stopped(row: Row) -> bool:
     """Return whether the run used up its time limit; solvers that check the clock return shortly before it."""
     return row.decision_s is not None and row.decision_s >= _NEAR_LIMIT * row.time_limit_s
 
 
-def _draw_lines(ax: "Axes", rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]") -> None:
+def _draw_lines(ax: "Axes", rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> None:
     for scheduler in dict.fromkeys(row.scheduler for row in rows):
         look = scheduler_look(scheduler)
         found = points([row for row in rows if row.scheduler == scheduler], figure_of)
@@ -128,7 +128,7 @@ def _label(time: "Axes", memory: "Axes") -> None:
         ax.grid()
 
 
-def _legend(timed: "Sequence[Row]") -> "list[Artist]":
+def _legend(timed: Sequence[Row]) -> "list[Artist]":
     handles = []
     for scheduler in dict.fromkeys(row.scheduler for row in timed):
         look = scheduler_look(scheduler)

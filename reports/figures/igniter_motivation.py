@@ -123,7 +123,7 @@ def _copies(quantity: str, factor: float = 1.0) -> list[Curve]:
     return [Curve("vgg19, measured", RESIDENTS, factor * measured, points(_LOOKS["vgg19"]))]
 
 
-def _predicted(values: "dict[str, Floats]") -> list[Curve]:
+def _predicted(values: dict[str, Floats]) -> list[Curve]:
     return [Curve(model, RESIDENTS, each, line(_LOOKS[model])) for model, each in values.items()]
 
 

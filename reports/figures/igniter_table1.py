@@ -15,7 +15,7 @@ PAPER = {"gslice+": (1, 2), "gpu-lets+": (2, 2), "igniter": (1, 0)}
 _NOTES = ("The paper's GSLICE and gpu-lets are the original ones; here both have the patches of iGniter's evaluation.",)
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the plans in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_plans(FIGURE.name, NEEDS, [row for row in rows if row.scheduler in PAPER], folder, notes=_NOTES)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NEEDS = compared("4gpu")
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_bars(FIGURE, NEEDS, SERVED, _label, rows, folder)
 

@@ -54,7 +54,7 @@ def load(instance: Instance) -> dict[str, Stream]:
 
 
 @cache
-def course(label: str, training: int = 0) -> "OnlineRun":
+def course(label: str, training: int = 0) -> OnlineRun:
     """Serve the load by plans of one scheduler, or of one training of the agent."""
     need = SCHEDULERS[label][training]
     (found,) = suite(need.instances).build()
@@ -65,7 +65,7 @@ def course(label: str, training: int = 0) -> "OnlineRun":
     return OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the load that is served online into ``folder``; it needs no runs."""
     courses = {label: [course(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
     late = ", ".join(
@@ -100,7 +100,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def served_rps(found: "OnlineRun") -> list[float]:
+def served_rps(found: OnlineRun) -> list[float]:
     """Return by period the requests per second that were served, of all workloads together."""
     return [float(period.seen.throughput_rps.sum()) for period in found.periods]
 

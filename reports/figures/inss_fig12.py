@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 NEEDS = compared("4gpu")
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_bars(FIGURE, NEEDS, NOT_IN_TIME, _label, rows, folder)
 
 
 def _label(ax: "Axes") -> None:
-
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
     ax.set(ylabel="Not in time (%)")
 

@@ -18,7 +18,7 @@ NEEDS = compared("4gpu")
 PARTS = (BarPart("mean latency", lambda row: mean_latency_ms(row, "vgg16", needs_of(NEEDS))),)
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the simulations in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
 

@@ -19,7 +19,7 @@ PARTS = (BarPart("allocated", allocated_pct), BarPart("fragments", fragments_pct
 _GPUS = 4
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
 

@@ -22,7 +22,7 @@ INSS_BELOW_MS = 200.0
 _HEIGHT_IN = 2.6
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the decision times of ``rows`` into ``folder``; see ``Figure.draw``."""
     from matplotlib.ticker import NullFormatter
 
@@ -51,7 +51,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def own_runs(rows: "Sequence[Row]", label: str) -> "list[Row]":
+def own_runs(rows: Sequence[Row], label: str) -> list[Row]:
     """Return the latest row of each run of one of ``NEEDS``: by cluster, training and repeat."""
     return [
         row
@@ -61,7 +61,7 @@ def own_runs(rows: "Sequence[Row]", label: str) -> "list[Row]":
     ]
 
 
-def points(rows: "Sequence[Row]") -> list[tuple[int, float]]:
+def points(rows: Sequence[Row]) -> list[tuple[int, float]]:
     """Return by number of GPUs the median milliseconds of the runs that gave a plan."""
     sizes = {name: instance.gpus[0].count or 0 for name, instance in instances_of(FIGURE.needs).items()}
     groups: dict[int, list[float]] = {}
@@ -71,7 +71,7 @@ def points(rows: "Sequence[Row]") -> list[tuple[int, float]]:
     return [(gpus, median(group)) for gpus, group in sorted(groups.items())]
 
 
-def _counts(row: "Row") -> bool:
+def _counts(row: Row) -> bool:
     return row.gpus_used is not None and row.decision_s is not None
 
 

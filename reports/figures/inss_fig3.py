@@ -21,7 +21,7 @@ PARTS = (
 )
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
 

@@ -17,7 +17,7 @@ NEEDS = compared("4gpu")
 PARTS = (BarPart("fragments", fragments_pct),)
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
     return draw_bars(FIGURE, NEEDS, PARTS, _label, rows, folder)
 

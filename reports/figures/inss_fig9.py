@@ -8,7 +8,7 @@ from reports.figure import Figure
 from reports.training_curves import draw_curves
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the curves that come with the policies into ``folder``; it needs no runs."""
     return draw_curves(FIGURE, {"late_pct": "Late (%)", "throughput_rps": "Throughput (req/s)"}, folder)
 

@@ -101,7 +101,6 @@ def _fig2() -> Sequence[Panel]:
 
 
 def _fig6() -> Sequence[Panel]:
-
     solo = gpu_type("a100-inss").model(PIVOT).profiled("a100-inss")
     looks = list(zip(BATCHES, shades(len(BATCHES)), strict=True))
     shares_pct = np.arange(10.0, 101.0)

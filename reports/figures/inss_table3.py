@@ -9,7 +9,7 @@ from reports.figure import Figure
 from reports.inss_points import draw_points
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the table into ``folder``; it needs no runs."""
     return draw_points(FIGURE.name, TABLE_3, "Batch", lambda point: point.own.batch, folder)
 

@@ -9,12 +9,12 @@ from reports.figure import Figure
 from reports.inss_points import draw_points
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the table into ``folder``; it needs no runs."""
     return draw_points(FIGURE.name, TABLE_4, "Share (%)", lambda point: _share_pct(point), folder)
 
 
-def _share_pct(point: "PublishedTime") -> float:
+def _share_pct(point: PublishedTime) -> float:
     """Return the share that varies along a row: the neighbour's where the observed model's is fixed."""
     return point.others[0].share_pct if point.row == "E*&M1" else point.own.share_pct
 

@@ -26,7 +26,7 @@ _HEIGHT_IN = 2.2
 _DEVIATION_COLOUR = "#D9D9D9"
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw both co-locations into ``folder``; they need no runs."""
     grouped = colocations()
     with page(FULL_WIDTH_IN, _HEIGHT_IN) as sheet:

@@ -47,7 +47,7 @@ _MEASURES: tuple[tuple[str, Callable[[Fares], Rates]], ...] = (
 )
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the improvements that the plans of ``rows`` give into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
     found: dict[str, dict[str, Fares]] = {}
@@ -76,7 +76,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def fares(row: "Row") -> Fares:
+def fares(row: Row) -> Fares:
     """Return the throughput of the jobs under the plan of a row, by the judge."""
     plan = plan_from_json(row.plan)
     slots = judge(plan, instances_of(NEEDS)[row.instance]).slots

@@ -27,7 +27,7 @@ _PANEL_IN = 1.25
 _MARGINS_IN = 0.6
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw a group of each plan in ``rows`` into ``folder``; see ``Figure.draw``."""
     plans, notes = plans_and_notes(FIGURE.name, rows, NEEDS)
     with page(FULL_WIDTH_IN, _PANEL_IN * len(plans) + _MARGINS_IN + note_height_in(notes)) as sheet:
@@ -46,7 +46,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
+def busiest_group(row: Row) -> tuple[int, PlacedGpu, NDArray[np.float64]]:
     """Return the GPU of a row's plan that is over capacity longest (the first of several): position, GPU and demand.
 
     The demand is that of ``bench.judging.colocation.demand_over_time``.
@@ -60,8 +60,7 @@ def busiest_group(row: "Row") -> "tuple[int, PlacedGpu, NDArray[np.float64]]":
     return max(groups, key=lambda group: over_capacity_pct(group[2]))
 
 
-def _draw_group(ax: "Axes", scheduler: str, row: "Row") -> None:
-
+def _draw_group(ax: "Axes", scheduler: str, row: Row) -> None:
     position, gpu, demand = busiest_group(row)
     over_pct = over_capacity_pct(demand)
     for job in demand:

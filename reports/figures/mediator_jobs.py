@@ -41,8 +41,7 @@ class Used(NamedTuple):
 
 
 @cache
-def _view() -> "View":
-
+def _view() -> View:
     problem = next(each for each in suite("mediator-40").build() if each.name == INSTANCE)
     return View.of(problem, problem.gpus[0].type)
 

@@ -29,7 +29,7 @@ _LEAST_S = 1e-4
 """Resolution of the decision clock; shorter times count as equal."""
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the profiles of ``rows`` into ``folder``; see ``Figure.draw``."""
     from matplotlib.ticker import FuncFormatter
 
@@ -58,7 +58,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
 def values(found: Contest) -> NDArray[np.float64]:
     """Return by instance and contestant the factor to the best known value, of the mean gap over the seeds."""
 
-    def factor(rows: "Sequence[Row]", best: float | None) -> float:
+    def factor(rows: Sequence[Row], best: float | None) -> float:
         gap = mean_gap(rows, best)
         return 1.0 / (1.0 - gap) if gap < UNSOLVED else np.inf
 
@@ -68,7 +68,7 @@ def values(found: Contest) -> NDArray[np.float64]:
 def times_s(found: Contest) -> NDArray[np.float64]:
     """Return by instance and contestant the mean seconds to a good plan, infinite where a seed finds none."""
 
-    def time_s(rows: "Sequence[Row]", best: float | None) -> float:
+    def time_s(rows: Sequence[Row], best: float | None) -> float:
         return fmean(
             next((max(t_s, _LEAST_S) for t_s, gap in gap_over_time(row, best) if gap <= TARGET), np.inf) for row in rows
         )
@@ -76,7 +76,7 @@ def times_s(found: Contest) -> NDArray[np.float64]:
     return _table(found, time_s)
 
 
-def _table(found: Contest, of: "Callable[[Sequence[Row], float | None], float]") -> NDArray[np.float64]:
+def _table(found: Contest, of: Callable[[Sequence[Row], float | None], float]) -> NDArray[np.float64]:
     return np.array([[of(runs[at], best) for runs in found.runs.values()] for at, best in found.best.items()])
 
 

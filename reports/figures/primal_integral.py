@@ -26,7 +26,7 @@ _POINTS = 60
 Steps = list[tuple[float, float]]
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the gaps of ``rows`` over time into ``folder``; see ``Figure.draw``."""
     found = contest(FIGURE.name, rows)
     horizon_s = min(row.time_limit_s for runs in found.runs.values() for seeds in runs.values() for row in seeds)

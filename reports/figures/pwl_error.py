@@ -41,7 +41,7 @@ RELATIONS = {"k_act": "active time", "ability": "ability"}
 _HEIGHT_IN = 3.6
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw errors and gaps of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = rows_by_pieces(rows)
     made = [row for found in own.values() for row in found]
@@ -69,7 +69,7 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def rows_by_pieces(rows: "Sequence[Row]") -> "dict[tuple[int, bool], list[Row]]":
+def rows_by_pieces(rows: Sequence[Row]) -> dict[tuple[int, bool], list[Row]]:
     """Return the latest run on each instance, by pieces and by whether its bound is certified."""
     known = instances_of(NEEDS)
     found = {}
@@ -83,11 +83,11 @@ def rows_by_pieces(rows: "Sequence[Row]") -> "dict[tuple[int, bool], list[Row]]"
     return found
 
 
-def _states_error(row: "Row") -> bool:
+def _states_error(row: Row) -> bool:
     return any(name.startswith("pwl_error_") for name in row.statistics or {})
 
 
-def errors_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", name: str) -> dict[int, float]:
+def errors_pct(rows: Mapping[tuple[int, bool], Sequence[Row]], name: str) -> dict[int, float]:
     """Return by pieces the mean of error ``name`` in percent, over the uncertified runs that stated one."""
     found = {}
     for (pieces, certified), runs in rows.items():
@@ -97,7 +97,7 @@ def errors_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", name: str) -> d
     return found
 
 
-def gaps_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", certified: bool) -> dict[int, float]:
+def gaps_pct(rows: Mapping[tuple[int, bool], Sequence[Row]], certified: bool) -> dict[int, float]:
     """Return by pieces the mean gap in percent, of the runs with or without a certified bound."""
     found = {}
     for (pieces, moved), runs in rows.items():
@@ -107,7 +107,7 @@ def gaps_pct(rows: "Mapping[tuple[int, bool], Sequence[Row]]", certified: bool) 
     return found
 
 
-def gap_pct(row: "Row") -> float | None:
+def gap_pct(row: Row) -> float | None:
     """Return the gap between the plan of a run and the run's own bound, in percent."""
     if not row.feasible or row.value is None or row.bound is None:
         return None

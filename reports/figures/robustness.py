@@ -43,7 +43,7 @@ NEEDS = tuple(
 _HEIGHT_IN = 4.6
 
 
-def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(FIGURE.name, rows, NEEDS)
     (name, *_) = [each for each in (NEEDS[0].instances, NEEDS[0].quick) if each in {row.instance for row in own}]
@@ -80,17 +80,17 @@ def draw(rows: "Sequence[Row]", folder: Path) -> list[Path]:
         return save(sheet, FIGURE.name, folder)
 
 
-def broken_per_100(row: "Row", workloads: int) -> float | None:
+def broken_per_100(row: Row, workloads: int) -> float | None:
     """Return the number of violations by the judge, per 100 workloads."""
     return None if row.violations is None else 100.0 * row.violations / workloads
 
 
-def not_in_time_pct(row: "Row") -> float | None:
+def not_in_time_pct(row: Row) -> float | None:
     """Return the percentage of the requests not served in time."""
     return None if row.sim_violation_rate is None else 100.0 * row.sim_violation_rate
 
 
-def _gpus(rows: "Sequence[Row]", headroom: float) -> str:
+def _gpus(rows: Sequence[Row], headroom: float) -> str:
     """Return the number of GPUs of each scheduler in words; plans do not depend on the error."""
     found: dict[str, set[int]] = {}
     for row in rows:
@@ -101,8 +101,8 @@ def _gpus(rows: "Sequence[Row]", headroom: float) -> str:
 
 
 def _curves(
-    rows: "Sequence[Row]", figure_of: "Callable[[Row], float | None]", headroom: float, arrivals: Arrivals
-) -> "dict[str, dict[float, list[float]]]":
+    rows: Sequence[Row], figure_of: Callable[[Row], float | None], headroom: float, arrivals: Arrivals
+) -> dict[str, dict[float, list[float]]]:
     """Return the figure by scheduler and error, one value per seed."""
     found: dict[str, dict[float, list[float]]] = {}
     for error in ERRORS:

@@ -92,7 +92,7 @@ class InstancePage:
         }
 
 
-def instance_page(case: InstanceResults, ledger: "Ledger") -> InstancePage:
+def instance_page(case: InstanceResults, ledger: Ledger) -> InstancePage:
     """Return the page of the instance of ``case``, which must not be ``None``."""
     assert case.instance is not None
     full = {name: ledger.rows(key=row.key)[0] for name, row in case.shown().items()}

@@ -114,7 +114,7 @@ class InstanceResults:
         return (not row.feasible, 0.0 if row.feasible else (row.violations or 0), value if self.minimised else -value)
 
 
-def read_cases(ledger: "Ledger") -> list[InstanceResults]:
+def read_cases(ledger: Ledger) -> list[InstanceResults]:
     """Return the results of a ledger's instances, by suite and name."""
     rows: dict[str, list[Row]] = {}
     for row in ledger.rows(without=HEAVY):
@@ -157,7 +157,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(len(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _instance(ledger: "Ledger", fingerprint: str) -> Instance | None:
+def _instance(ledger: Ledger, fingerprint: str) -> Instance | None:
     try:
         return ledger.instance(fingerprint)
     except InputError:

@@ -8,7 +8,7 @@ from bench.ledger.store import Ledger
 from reports.page.instance_results import InstanceResults
 
 
-def measured(case: InstanceResults, shown: "Mapping[str, Row]", ledger: "Ledger") -> list[dict[str, Any]]:
+def measured(case: InstanceResults, shown: Mapping[str, Row], ledger: Ledger) -> list[dict[str, Any]]:
     """Return the replays of plans for an instance.
 
     Parameters
@@ -28,7 +28,7 @@ def measured(case: InstanceResults, shown: "Mapping[str, Row]", ledger: "Ledger"
     return [replay for replay in found if replay["points"]]
 
 
-def _replay(row: "Row", shown: "Mapping[str, Row]") -> dict[str, Any]:
+def _replay(row: Row, shown: Mapping[str, Row]) -> dict[str, Any]:
     values = row.simulation or {"workloads": []}
     planner = next((name for name, one in shown.items() if one.plan == row.plan), None)
     backend, reason = row.parameters["replay"]["backend"], values.get("invalid_reason")

@@ -10,7 +10,7 @@ UNSOLVED = 1.0
 """Gap of a run without a feasible plan, for any reason: that of an unlimited cost."""
 
 
-def achieved(row: "Row") -> float | None:
+def achieved(row: Row) -> float | None:
     """Return the value of a run's plan if it is feasible by the judge, otherwise ``None``.
 
     For a scenario set it is the number of scenarios served, which counts even if other plans break constraints.
@@ -18,7 +18,7 @@ def achieved(row: "Row") -> float | None:
     return row.value if row.feasible or row.scenarios is not None else None
 
 
-def best_known(rows: "Iterable[Row]") -> float | None:
+def best_known(rows: Iterable[Row]) -> float | None:
     """Return the best feasible value among runs of one instance, ``None`` if no run has one."""
     found = [(row.objective, value) for row in rows if (value := achieved(row)) is not None]
     if not found:
@@ -37,6 +37,6 @@ def gap_to_best(value: float | None, best: float | None) -> float:
     return UNSOLVED if value is None or best is None else min(UNSOLVED, relative_gap(value, best))
 
 
-def mean_gap(seeds: "Sequence[Row]", best: float | None) -> float:
+def mean_gap(seeds: Sequence[Row], best: float | None) -> float:
     """Return the mean gap to ``best`` of runs that differ in their seeds only: one result of one instance."""
     return fmean(gap_to_best(achieved(row), best) for row in seeds)

@@ -6,7 +6,7 @@ from bench.ledger.row import Row
 from reports.statistics.best_known import UNSOLVED, achieved, gap_to_best
 
 
-def gap_over_time(row: "Row", best: float | None) -> list[tuple[float, float]]:
+def gap_over_time(row: Row, best: float | None) -> list[tuple[float, float]]:
     """Return ``(seconds, gap)`` at each decrease of the gap between a run's best feasible plan so far and ``best``.
 
     The first entry is (0, 1). The plans are those that the run reported during the search, with the judge's values, and

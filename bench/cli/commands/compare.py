@@ -90,7 +90,6 @@ def compare(
 
 
 def _watched(fail_on: str) -> list[str]:
-
     known = [_FEASIBLE, *Measure]
     parts = [part.strip() for part in fail_on.split(",") if part.strip() not in ("", "nothing")]
     for part in parts:
@@ -104,7 +103,7 @@ def _is_ledger(text: str) -> bool:
     return os.sep in text or text.endswith(".sqlite") or os.path.isfile(text)  # noqa: PTH113 - False for impossible file names
 
 
-def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[Row], dict[str, Gap]]]":
+def _sides(a: str, b: str, across: bool, ledger_file: Path) -> list[tuple[list[Row], dict[str, Gap]]]:
     """Return the rows of both sides, and their gaps to the bounds in their own ledger."""
     found = []
     for side in (a, b):
@@ -116,7 +115,7 @@ def _sides(a: str, b: str, across: bool, ledger_file: Path) -> "list[tuple[list[
     return found
 
 
-def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[Row]":
+def _of_scheduler(name: str, rows: Sequence[Row], ledger_file: Path) -> list[Row]:
     """Return the runs of a scheduler, or of one variant if ``name`` includes parameters.
 
     Raises
@@ -134,9 +133,7 @@ def _of_scheduler(name: str, rows: "Sequence[Row]", ledger_file: Path) -> "list[
     return found
 
 
-def _regressions(
-    pairs: "Sequence[Pair]", found: "Sequence[Comparison]", watched: Sequence[str], strict: bool
-) -> list[str]:
+def _regressions(pairs: Sequence[Pair], found: Sequence[Comparison], watched: Sequence[str], strict: bool) -> list[str]:
     """Return messages about the regressions of B in the ``watched`` measures."""
     told = []
     if _FEASIBLE in watched:
@@ -151,12 +148,11 @@ def _regressions(
     return told
 
 
-def _run(pair: "Pair") -> str:
+def _run(pair: Pair) -> str:
     return f"{pair.name} on {pair.b.instance}, seed {pair.b.seed}"
 
 
-def _pair_json(pair: "Pair") -> dict[str, object]:
-
+def _pair_json(pair: Pair) -> dict[str, object]:
     a, b = pair.a, pair.b
     sides = {
         "key": (a.key, b.key),
@@ -174,9 +170,8 @@ def _pair_json(pair: "Pair") -> dict[str, object]:
     }
 
 
-def _pair_table(pairs: "Sequence[Pair]", across: bool) -> "Table":
-
-    def cell(pair: "Pair", measure: Measure, a: str, b: str) -> str:
+def _pair_table(pairs: Sequence[Pair], across: bool) -> Table:
+    def cell(pair: Pair, measure: Measure, a: str, b: str) -> str:
         verdict = pair.verdict(measure)
         return f"{a} | {b}" if verdict is None else f"{a} | {b}  {verdict}"
 
@@ -197,8 +192,7 @@ def _pair_table(pairs: "Sequence[Pair]", across: bool) -> "Table":
     return table(columns, cells, None if across else [pair.a.instance_hash for pair in pairs])
 
 
-def _test_table(found: "Sequence[Comparison]", across: bool) -> "Table":
-
+def _test_table(found: Sequence[Comparison], across: bool) -> Table:
     columns = [*([] if across else ["scheduler"]), "measure", ">better", ">equal", ">worse", ">B worse by"]
     cells = [
         [

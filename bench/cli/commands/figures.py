@@ -83,7 +83,7 @@ def draw_figures(
     with Ledger(ledger_file, create=True) as ledger:
         found = make_runs(tasks, climbing, ledger, at_a_time)
 
-        def rows_of(figure: "Figure") -> "list[Row]":
+        def rows_of(figure: Figure) -> list[Row]:
             own = [row for task in each_once(planned[need] for need in figure.needs) for row in found[task.key]]
             return [*_others(own, ledger), *own]
 
@@ -95,7 +95,7 @@ def draw_figures(
         raise typer.Exit(1)
 
 
-def _chosen(names: Sequence[str] | None) -> "list[Figure]":
+def _chosen(names: Sequence[str] | None) -> list[Figure]:
     """Return the figures called ``names``, or all.
 
     Raises
@@ -112,7 +112,7 @@ def _chosen(names: Sequence[str] | None) -> "list[Figure]":
         raise typer.Exit(1) from None
 
 
-def _draw(figures: "Sequence[Figure]", rows_of: "Callable[[Figure], Sequence[Row]]", out: Path) -> dict[str, str]:
+def _draw(figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]], out: Path) -> dict[str, str]:
     """Draw figures and print the names of their files; return the reasons of figures that cannot be drawn, by name."""
     without = {}
     for figure in figures:
@@ -124,7 +124,7 @@ def _draw(figures: "Sequence[Figure]", rows_of: "Callable[[Figure], Sequence[Row
     return without
 
 
-def _draw_from(ledger_file: Path, figures: "Sequence[Figure]", named: bool, out: Path) -> None:
+def _draw_from(ledger_file: Path, figures: Sequence[Figure], named: bool, out: Path) -> None:
     """Draw from the rows in a ledger; figures that were not named are skipped if they need no runs or lack them."""
     with Ledger(ledger_file) as ledger:
         rows = ledger.rows()
@@ -138,14 +138,13 @@ def _draw_from(ledger_file: Path, figures: "Sequence[Figure]", named: bool, out:
         raise typer.Exit(1)
 
 
-def _refuse(missing: "Sequence[Task]", ledger_file: Path) -> None:
-
+def _refuse(missing: Sequence[Task], ledger_file: Path) -> None:
     runs = listed([f"{task.scheduler} on {task.instance.name}" for task in missing])
     problem = f"{ledger_file} lacks {len(missing)} runs: {runs}; omit --no-run to execute them"
     raise InputError("--no-run", problem)
 
 
-def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: int, jobs: int) -> None:
+def _tell_cost(figures: Sequence[Figure], missing: Sequence[Task], climbs: int, jobs: int) -> None:
     """Report the expected cost of the missing runs before they start."""
     if not missing and not climbs:
         if any(figure.needs for figure in figures):
@@ -157,7 +156,7 @@ def _tell_cost(figures: "Sequence[Figure]", missing: "Sequence[Task]", climbs: i
     tell_cost(missing, climbs, jobs)
 
 
-def _others(rows: "Sequence[Row]", ledger: "Ledger") -> "list[Row]":
+def _others(rows: Sequence[Row], ledger: Ledger) -> list[Row]:
     """Return the ledger's rows of other schedulers on the instances of ``rows``."""
     own = {row.scheduler for row in rows}
     instances = dict.fromkeys(row.instance_hash for row in rows)

@@ -73,7 +73,6 @@ def generate_instance(
 
 
 def _list(form: Format) -> None:
-
     families = [
         {"name": family.name, "gpu": family.gpu, "models": list(family.demands), "description": family.description}
         for family in FAMILIES.values()

@@ -53,7 +53,6 @@ def list_things(
 
 
 def _show(entries: Entries, columns: list[str]) -> None:
-
     keys = [column.lstrip(">") for column in columns]
     show(table([c.replace("_", " ") for c in columns], [[_in_words(e[key]) for key in keys] for e in entries]))
     for entry in entries:
@@ -83,7 +82,6 @@ def _in_words(value: object) -> object:
 
 
 def _instances() -> Entries:
-
     found: dict[str, dict[str, Any]] = {}
     for suite in SUITES.values():
         for instance in suite.build():
@@ -106,7 +104,6 @@ def _instances() -> Entries:
 
 
 def _scenario_sets() -> Entries:
-
     return [
         {
             "name": scenarios.name,
@@ -125,7 +122,6 @@ def _scenario_sets() -> Entries:
 
 
 def _suites() -> Entries:
-
     suites = [
         {
             "name": suite.name,
@@ -142,7 +138,6 @@ def _suites() -> Entries:
 
 
 def _gpus() -> Entries:
-
     return [
         {
             "name": gpu.name,

@@ -98,7 +98,7 @@ def max_rate(
         if reduced:
             say(reduced)
 
-        def run(tasks: "list[Task]") -> list[Row]:
+        def run(tasks: list[Task]) -> list[Row]:
             rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time, retry=retry)
             if interrupted:
                 raise KeyboardInterrupt
@@ -120,7 +120,7 @@ def max_rate(
         raise typer.Exit(1)
 
 
-def _json(task: "Task", one: "Climb") -> dict[str, object]:
+def _json(task: Task, one: Climb) -> dict[str, object]:
     return {
         "instance": one.instance.name,
         "scheduler": task.scheduler,
@@ -133,8 +133,7 @@ def _json(task: "Task", one: "Climb") -> dict[str, object]:
     }
 
 
-def _table(tasks: "Sequence[Task]", climbs: "Sequence[Climb]") -> "Table":
-
+def _table(tasks: Sequence[Task], climbs: Sequence[Climb]) -> Table:
     names = labels(tasks)
     cells = [
         [

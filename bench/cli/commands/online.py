@@ -162,7 +162,7 @@ def online(
         raise typer.Exit(INTERRUPTED)
 
 
-def _follow(run: "Online", pace: "Pace") -> bool:
+def _follow(run: Online, pace: Pace) -> bool:
     """Run to the end with a progress bar on a terminal; return whether Ctrl-C interrupted the run."""
     columns = (TextColumn("serving"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -175,8 +175,7 @@ def _follow(run: "Online", pace: "Pace") -> bool:
     return False
 
 
-def _show(course: "OnlineRun", head: str) -> None:
-
+def _show(course: OnlineRun, head: str) -> None:
     many = math.ceil(len(course.periods) / _ROWS)
     groups = [course.part(first, first + many) for first in range(0, len(course.periods), many)]
     shown = course.ids if len(course.ids) <= _COLUMNS else ()
@@ -205,8 +204,7 @@ def _show(course: "OnlineRun", head: str) -> None:
     )
 
 
-def _cells(course: "OnlineRun", shown: int) -> list[object]:
-
+def _cells(course: OnlineRun, shown: int) -> list[object]:
     seen, last = course.seen, course.periods[-1]
     return [
         f"{course.periods[0].begin_s:g} s",
@@ -219,7 +217,7 @@ def _cells(course: "OnlineRun", shown: int) -> list[object]:
     ]
 
 
-def _csv(course: "OnlineRun") -> str:
+def _csv(course: OnlineRun) -> str:
     """Return the periods as CSV: the columns of a period, then the throughput of every workload."""
     sheet = io.StringIO()
     lines = csv.writer(sheet, lineterminator="\n")

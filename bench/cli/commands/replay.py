@@ -90,28 +90,25 @@ def replay_plan(
         raise typer.Exit(1)
 
 
-def _replayed(order: "ReplayOrder") -> "Values":
-
+def _replayed(order: ReplayOrder) -> Values:
     values = replayed(order, say)
     if len(order.plans) == 1:
         predict(values, *order.plans[0], order.settings)
     return values
 
 
-def _simulated(order: "ReplayOrder") -> "Values":
+def _simulated(order: ReplayOrder) -> Values:
     """Simulate: a replay without hardware."""
     if len(order.plans) > 1:
         raise InputError("--then", "is not available with --backend sim; `bench online` simulates changes of the plan")
     return head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
 
 
-def _keep(ledger: Path, order: "ReplayOrder", values: "Values") -> None:
-
+def _keep(ledger: Path, order: ReplayOrder, values: Values) -> None:
     _, instance = order.plans[0]
     with Ledger(ledger, create=True) as file:
         file.add(row_of_replay(order, values), instance)
 
 
-def _show(values: "Values") -> None:
-
+def _show(values: Values) -> None:
     show(one_line(title(values)), "", table(COLUMNS, cells(values)), "", *map(one_line, remarks(values)))

@@ -167,7 +167,6 @@ def _count(number: int, what: str) -> str:
 
 
 def _write_plans(rows: Sequence["Row"], folder: Path, tasks: Sequence["Task"]) -> None:
-
     by_key = {task.key: task.instance for task in tasks}
     for row in rows:
         if row.plan is not None:

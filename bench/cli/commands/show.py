@@ -138,7 +138,7 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
     return []
 
 
-def _show_leaderboard(ledger: "Ledger", form: Format, fingerprint: str | None = None) -> None:
+def _show_leaderboard(ledger: Ledger, form: Format, fingerprint: str | None = None) -> None:
     """Show the best rows, or those of one instance if its ``fingerprint`` is given; show nothing if it has no rows."""
     without = DETAILS if form is Format.TABLE else ()
     keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]
@@ -160,7 +160,7 @@ def leaders(rows: Sequence["Row"]) -> list["Row"]:
     decision time.
     """
 
-    def rank(row: "Row") -> tuple[bool, bool, float, float]:
+    def rank(row: Row) -> tuple[bool, bool, float, float]:
         value = row.value if row.value is not None else 0.0
         return (
             not row.feasible,

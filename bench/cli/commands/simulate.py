@@ -94,7 +94,7 @@ def simulate_plan(
         _show(plan, instance, settings, found)
 
 
-def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
+def _finished(steps: Generator[float, None, Simulated]) -> Simulated:
     """Run a simulation to its end, with a progress bar on a terminal."""
     columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -107,8 +107,7 @@ def _finished(steps: "Generator[float, None, Simulated]") -> "Simulated":
                 return found
 
 
-def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simulated") -> None:
-
+def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) -> None:
     columns = [
         "workload",
         ">SLO",
@@ -141,8 +140,7 @@ def _show(plan: "Plan", instance: "Instance", settings: "Settings", found: "Simu
     )
 
 
-def _cells(one: "Served") -> list[object]:
-
+def _cells(one: Served) -> list[object]:
     def ms(value: float | None) -> str:
         return "-" if value is None else f"{value:,.1f} ms"
 
@@ -162,8 +160,7 @@ def _cells(one: "Served") -> list[object]:
     ]
 
 
-def _csv(series: "Series") -> str:
-
+def _csv(series: Series) -> str:
     sheet = io.StringIO()
     lines = csv.writer(sheet, lineterminator="\n")
     lines.writerow(["second", "workload", "arrived", "in_time", "late", "dropped"])

@@ -35,9 +35,7 @@ EXAMPLES = (
 class Trainer(Protocol):
     """Trainer of a scheduler; it continues from the checkpoint of an earlier call in ``folder``."""
 
-    def train(
-        self, instance: "Instance", seed: int, folder: Path, tell: Callable[[int, dict[str, float]], None]
-    ) -> None:
+    def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, dict[str, float]], None]) -> None:
         """Train for ``instance`` and call ``tell`` with the number and the scalars of each episode."""
         ...
 
@@ -137,7 +135,6 @@ class _Told:
     """
 
     def __init__(self, episodes: int | None) -> None:
-
         self.last = 0
         self.stopping = False
         self._began_s = time.monotonic()

@@ -45,8 +45,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _show(plan: "Plan", instance: "Instance", verdict: "Verdict") -> None:
-
+def _show(plan: Plan, instance: Instance, verdict: Verdict) -> None:
     over = verdict.over_capacity_pct
     found = "feasible" if verdict.feasible else "infeasible"
     show(

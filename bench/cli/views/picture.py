@@ -19,7 +19,7 @@ _BESIDE_THE_BAR = 65
 """Terminal columns of everything but the bar if names are short."""
 
 
-def plan_picture(plan: Plan, instance: Instance) -> "Table":
+def plan_picture(plan: Plan, instance: Instance) -> Table:
     """Return a picture of ``plan`` in which bars are shares of the GPU, in the order of the plan.
 
     Under ``colocation`` all bars begin at the left, since every job can use the whole GPU.

@@ -12,7 +12,7 @@ from bench.ledger.gap import Gap
 from bench.ledger.row import JsonObject, Row
 
 
-def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "list[Table | str]":
+def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> list[Table | str]:
     """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows."""
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
@@ -26,7 +26,7 @@ def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
     return [*tables, *_why_no_plan(singles)]
 
 
-def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> "Table":
+def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> Table:
     """Return a table of runs grouped by instance, with a column of seeds if ``seeds`` is true.
 
     If a scheduler runs with several parameters, they are part of its name: ``colgen[plan_class=split]``.
@@ -76,7 +76,7 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
     return table(columns, cells, [row.instance_hash for row in rows])
 
 
-def _tried(row: "Row") -> str:
+def _tried(row: Row) -> str:
     """Return the headroom and the true performance model of a run as text, or ``as planned`` by default."""
     headroom = "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}"
     return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else ""))) or "as planned"
@@ -94,7 +94,7 @@ def _why_no_plan(rows: Sequence["Row"]) -> list[str]:
     ]
 
 
-def _set_table(rows: Sequence["Row"], seeds: bool) -> "Table":
+def _set_table(rows: Sequence["Row"], seeds: bool) -> Table:
     columns = ["scenario set", "scheduler", "parameters", *([">seed"] if seeds else []), "ended"]
     columns += [">scenarios", ">schedulable", ">judged", ">decisions", ">median", ">longest", "run"]
     cells = [
@@ -112,7 +112,7 @@ def _set_table(rows: Sequence["Row"], seeds: bool) -> "Table":
     return table(columns, cells, [row.instance_hash for row in rows])
 
 
-def set_in_words(found: "JsonObject") -> list[str]:
+def set_in_words(found: JsonObject) -> list[str]:
     """Return the counts of a scenario set as text."""
     return [
         f"{found['accepted']:,} of {found['decided']:,} schedulable",
@@ -120,13 +120,13 @@ def set_in_words(found: "JsonObject") -> list[str]:
     ]
 
 
-def parameters_in_words(row: "Row") -> str:
+def parameters_in_words(row: Row) -> str:
     """Return the parameters of all schedulers of a run: ``variant=atc22, interference=false``."""
     values = {name: value for each in row.parameters.values() for name, value in each.items()}
     return ", ".join(f"{name}={in_words(value)}" for name, value in values.items())
 
 
-def _counts(row: "Row", found: "JsonObject") -> list[str]:
+def _counts(row: Row, found: JsonObject) -> list[str]:
     """Return the numbers of decided, schedulable and feasible scenarios, and the decision times, as cells."""
     decided, count = found["decided"], found["count"]
     return [
@@ -139,7 +139,7 @@ def _counts(row: "Row", found: "JsonObject") -> list[str]:
     ]
 
 
-def bound(row: "Row") -> str:
+def bound(row: Row) -> str:
     """Return a row's bound as text, marked ``(model)`` if it is not certified."""
     if row.bound is None:
         return "-"
@@ -149,7 +149,7 @@ def bound(row: "Row") -> str:
     return f"{signs[0] if minimised else signs[1]} {worth(row.bound, objective_of(row)).split()[0]}{model}"
 
 
-def row_json(row: "Row", gaps: Mapping[str, "Gap"]) -> dict[str, object]:
+def row_json(row: Row, gaps: Mapping[str, "Gap"]) -> dict[str, object]:
     """Return a row as JSON data, with its gaps."""
     gap = gaps[row.key]
     return row.to_json() | {"gap": gap.gap, "own_gap": gap.own_gap}

@@ -11,7 +11,7 @@ _LEAST_WIDTH = 24
 """Least width of a text column, so that shorter names are never folded."""
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequence[object] | None = None) -> "Table":
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequence[object] | None = None) -> Table:
     """Return a table.
 
     Parameters

@@ -6,7 +6,7 @@ from bench.cli.views.tables import table
 from instances.performance.validation import Errors
 
 
-def rows_of(errors: "Errors") -> list[dict[str, Any]]:
+def rows_of(errors: Errors) -> list[dict[str, Any]]:
     """Return predictions, observations and errors as JSON rows."""
     return [
         {
@@ -25,7 +25,7 @@ def size(item: tuple[Any, Any]) -> float:
     return float(item[0])
 
 
-def summary_table(name: str, summaries: "dict[Any, dict[str, float]]") -> Any:
+def summary_table(name: str, summaries: dict[Any, dict[str, float]]) -> Any:
     """Return a table with one row per summary."""
     columns = ["mean", "p50", "p90", "p95", "max"]
     rows = [
@@ -35,7 +35,7 @@ def summary_table(name: str, summaries: "dict[Any, dict[str, float]]") -> Any:
     return table([name, ">rows", *(f">{column}" for column in columns)], rows)
 
 
-def worst_table(name: str, errors: "Errors") -> Any:
+def worst_table(name: str, errors: Errors) -> Any:
     """Return a table with one row per measured pair."""
     rows = [
         [

@@ -84,7 +84,7 @@ def fit(
     _write(gpu, output, _residuals(gpu))
 
 
-def _write(gpu: "GpuType", output: Path | None, residuals: list[Any]) -> None:
+def _write(gpu: GpuType, output: Path | None, residuals: list[Any]) -> None:
     """Write a catalogue file and show the residuals."""
     text = gpu_type_to_toml(gpu)
     if output is None:
@@ -95,7 +95,7 @@ def _write(gpu: "GpuType", output: Path | None, residuals: list[Any]) -> None:
         show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *residuals)
 
 
-def _of_kind(gpu: "GpuType", kind: str | None) -> "GpuType":
+def _of_kind(gpu: GpuType, kind: str | None) -> GpuType:
     """Return the entry with the kind of provenance from ``gpu.json``, if given."""
     if kind is None:
         return gpu
@@ -104,13 +104,13 @@ def _of_kind(gpu: "GpuType", kind: str | None) -> "GpuType":
 
 
 def _facts(
-    stated: "Mapping[str, Any]",
+    stated: Mapping[str, Any],
     name: str | None,
     share_units: int | None,
     memory_mib: float | None,
     price_per_hour: float | None,
     pcie_bytes_per_ms: float | None,
-) -> "GpuFacts":
+) -> GpuFacts:
     """Return the facts that are not measured: from options, else from ``gpu.json``, else from the catalogue."""
     name = name or stated.get("name")
     if name is None:
@@ -142,8 +142,7 @@ def _given(value: float | None, option: str, default: float | None) -> float:
     return chosen
 
 
-def _residuals(gpu: "GpuType") -> "list[Table | str]":
-
+def _residuals(gpu: GpuType) -> list[Table | str]:
     hardware = [[quantity, f"{value:.3g}"] for quantity, value in gpu.provenance.residual.items()]
     quantities = list(next(iter(gpu.models.values())).provenance.residual) if gpu.models else []
     models = [

@@ -41,7 +41,7 @@ def stated(folder: Path) -> dict[str, Any]:
     return {field: value for field, value in found.items() if field in (*TEXTS, *NUMBERS)}
 
 
-def fit_folder(folder: Path, facts: "GpuFacts", source: str) -> "ProfileFit":
+def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
     """Fit the measurements in ``folder``; ``pairs.csv`` and ``profile.json`` are optional.
 
     Raises
@@ -63,7 +63,7 @@ def fit_folder(folder: Path, facts: "GpuFacts", source: str) -> "ProfileFit":
         raise InputError(where, error.problem) from None
 
 
-def residuals(fit: "ProfileFit") -> list[Any]:
+def residuals(fit: ProfileFit) -> list[Any]:
     """Return tables of residuals: solo latencies by model, batch and share; pairs by performance model; outliers."""
     found: list[Any] = []
     for name, key in (("model", "model"), ("batch", "batch"), ("share", "share_pct")):
@@ -87,8 +87,7 @@ def residuals(fit: "ProfileFit") -> list[Any]:
     return found[:-1]
 
 
-def _alone_by(fit: "ProfileFit", key: str) -> dict[Any, dict[str, float]]:
-
+def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
     groups: dict[Any, list[float]] = {}
     for name, samples in fit.samples.items():
         for sample, error in zip(samples, fit.solo[name], strict=True):

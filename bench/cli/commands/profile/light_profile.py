@@ -15,7 +15,7 @@ LARGEST = 1e12
 """Largest number that a profile may contain, above all plausible times, powers, rates and sizes."""
 
 
-def catalogued(profile: Any, file: Path) -> "GpuType | None":
+def catalogued(profile: Any, file: Path) -> GpuType | None:
     """Return the catalogue's entry of the profiled GPU, if there is one."""
     gpu = profile.get("gpu") if isinstance(profile, dict) else None
     if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
@@ -24,7 +24,7 @@ def catalogued(profile: Any, file: Path) -> "GpuType | None":
     return gpu_type(name) if name in gpu_type_names() else None
 
 
-def fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> "GpuType":
+def fitted(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> GpuType:
     """Fit ``profile``; every error in it becomes an ``InputError`` about ``file``."""
     _check_numbers(profile, str(file))
     try:

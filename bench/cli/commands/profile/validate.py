@@ -69,7 +69,7 @@ def validate(
         show(*_tables(errors, worst))
 
 
-def find_gpu(name: str) -> "GpuType":
+def find_gpu(name: str) -> GpuType:
     """Return the GPU type from the catalogue or, if ``name`` ends in ``.toml``, from that catalogue file.
 
     Raises
@@ -80,8 +80,7 @@ def find_gpu(name: str) -> "GpuType":
     return read_gpu_type(Path(name)) if name.endswith(".toml") else gpu_type(name, "--gpu")
 
 
-def _tables(errors: "Errors", worst: int) -> list[Any]:
-
+def _tables(errors: Errors, worst: int) -> list[Any]:
     by_batch, by_share = errors.by(lambda sample: sample.own.batch), errors.by(lambda sample: sample.own.share_pct)
     parts: list[tuple[str, dict[Any, dict[str, float]]]] = [
         ("all", {"": errors.summary}),

@@ -91,6 +91,7 @@ class Trial:
 
         Returns the result as JSON values, or ``None`` without a simulation.
         """
+        # Loads compiled code, which figures and tasks that only state a trial do not need.
         from bench.plan_simulation import Settings, no_simulation, simulation
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:

@@ -6,6 +6,7 @@ EXTRAS = {
     "dask": "cluster",
     "distributed": "cluster",
     "pyarrow": "parquet",
+    "pynvml": "replay",
 }
 
 

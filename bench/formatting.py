@@ -1,17 +1,12 @@
-"""Formatting of values, percentages, durations and outcomes, on a terminal and on a page."""
+"""Text forms of values, percentages, durations, outcomes and runs, on a terminal and on a page."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from json import dumps
+from typing import Protocol
 
-from bench.ledger.row import Row
+from bench.ledger.row import UNITS, JsonObject, Row
 
-_UNITS = {
-    "cost": "$/h",
-    "capacity": "req/s",
-    "goodput": "req/s",
-    "scale": "x",
-    "colocation": "req/s",
-    "scenarios": "scenarios",
-}
 _MOST_CLOCK_S = 1e9
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
 
@@ -20,7 +15,7 @@ def worth(value: float | None, objective: str) -> str:
     """Return an objective's value with its unit."""
     if value is None:
         return "-"
-    return f"{value:,.{_DIGITS.get(objective, 3)}f} {_UNITS.get(objective, '')}".strip()
+    return f"{value:,.{_DIGITS.get(objective, 3)}f} {UNITS.get(objective, '')}".strip()
 
 
 def objective_of(row: Row) -> str:
@@ -67,3 +62,47 @@ def result(row: Row) -> str:
 def short(row: Row) -> str:
     """Return the beginning of a row's key, which identifies the row for people."""
     return row.key[:8]
+
+
+class LabelledRun(Protocol):
+    """Run with a label: a task or a row."""
+
+    @property
+    def key(self) -> str:
+        """Key of its row."""
+        ...
+
+    @property
+    def scheduler(self) -> str:
+        """Spec of the scheduler; ``b@a`` runs ``a`` first."""
+        ...
+
+    @property
+    def parameters(self) -> JsonObject:
+        """Values of all parameters, by scheduler name."""
+        ...
+
+
+def labels(runs: Sequence[LabelledRun]) -> dict[str, str]:
+    """Return the label of each run by key: the scheduler's name, and the parameters in which ``runs`` differ."""
+    seen: dict[tuple[str, str, str], set[str]] = {}
+    for run in runs:
+        for stage, values in run.parameters.items():
+            for name, value in values.items():
+                seen.setdefault((run.scheduler, stage, name), set()).add(in_words(value))
+    return {run.key: "@".join(_label(run, stage, seen) for stage in run.scheduler.split("@")) for run in runs}
+
+
+def _label(run: LabelledRun, stage: str, seen: dict[tuple[str, str, str], set[str]]) -> str:
+    values = run.parameters.get(stage, {})
+    varied = [
+        f"{name}={in_words(value)}" for name, value in values.items() if len(seen[run.scheduler, stage, name]) > 1
+    ]
+    return f"{stage}[{', '.join(varied)}]" if varied else stage
+
+
+def in_words(value: object) -> str:
+    """Return the value of a parameter in the form of the command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else dumps(value)

@@ -8,13 +8,15 @@ cycle. The performance model gives the time of a batch of its actual size, with 
 """
 
 from collections.abc import Generator
+from functools import cache
 
 from bench.judging.judge import check_belongs
 from bench.simulation.driver import Simulation
-from bench.simulation.offered import offered_rps
 from bench.simulation.result import Series, Served, Simulated
+from bench.simulation.serving_rules import offered_rps
 from bench.simulation.settings import Interference, Settings
-from instances import InputError, Instance, Objective, Plan
+from instances import Gpulet, InputError, Instance, Objective, PlacedGpu, Plan, Slot
+from instances.suites import suite
 
 __all__ = ["Interference", "Series", "Served", "Settings", "Simulated", "no_simulation", "offered_rps", "simulate"]
 
@@ -82,3 +84,11 @@ def no_simulation(plan: Plan, instance: Instance) -> str | None:
                 elif pool.type.mig.configuration(model, gpulet.share_units, slot.batch, gpulet.processes) is None:
                     return f"GPU {g}, {slot.workload}: there are no figures for its MIG instance"
     return None
+
+
+@cache
+def warm_simulation() -> None:
+    """Simulate a tenth of a second so that no run waits for the compiler; slow only on the first call on a host."""
+    instance = suite("igniter-3").build()[0]
+    gpulets = tuple(Gpulet(10, (Slot(w.id, 1, w.rate_rps),)) for w in instance.workloads)
+    simulate(Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, gpulets),)), instance, Settings(seconds=0.1))

@@ -15,8 +15,8 @@ SCENARIO_MARK = "#"
 """Separator of a scenario set's name and the position of a scenario: ``gpulet-1023#7`` is an instance."""
 
 
-def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioSet]:
-    """Return the problems that ``texts`` name, in that order and without duplicates.
+def find_problems(given: Sequence[str | Instance | ScenarioSet], where: str) -> list[Instance | ScenarioSet]:
+    """Return the problems in ``given`` and those that its texts name, in that order and without duplicates.
 
     A text may hold several names separated by commas. A built-in name takes precedence over a file or folder of the
     same name: ``./smoke`` is the folder.
@@ -29,16 +29,31 @@ def find_problems(texts: Sequence[str], where: str) -> list[Instance | ScenarioS
     """
     found: dict[str, Instance | ScenarioSet] = {}
     origin: dict[str, str] = {}
-    for part in dict.fromkeys(part for text in texts for part in names_in(text)):
-        for source, instance in _found(part, where):
-            known = found.setdefault(instance.name, instance)
-            first = origin.setdefault(instance.name, source)
-            if known.fingerprint != instance.fingerprint:
-                problem = f'{first} and {source} are different instances called "{instance.name}"; rename one'
-                raise InputError(where, problem)
+    for source, problem in _listed(given, where):
+        known = found.setdefault(problem.name, problem)
+        first = origin.setdefault(problem.name, source)
+        if known.fingerprint != problem.fingerprint:
+            if first and source:
+                clash = f'{first} and {source} are different instances called "{problem.name}"'
+            else:
+                clash = f'two different instances are called "{problem.name}"'
+            raise InputError(where, f"{clash}; rename one")
     if not found:
-        raise InputError(where, "names no instance" if texts else "is missing; see `bench list instances`")
+        raise InputError(where, "names no instance" if given else "is missing; see `bench list instances`")
     return list(found.values())
+
+
+def _listed(given: Sequence[str | Instance | ScenarioSet], where: str) -> Iterator[tuple[str, Instance | ScenarioSet]]:
+    """Yield every problem with its origin, which is empty for one that is not named by a text."""
+    seen: set[str] = set()
+    for one in given:
+        if not isinstance(one, str):
+            yield "", one
+            continue
+        for part in names_in(one):
+            if part not in seen:
+                seen.add(part)
+                yield from _found(part, where)
 
 
 def find_plan(file: Path, given: Instance | str | None) -> tuple[Plan, Instance]:
@@ -49,7 +64,7 @@ def find_plan(file: Path, given: Instance | str | None) -> tuple[Plan, Instance]
     InputError
         If a file cannot be read, the instance is unknown, or the plan does not belong to it.
     """
-    from bench.judging.judge import check_belongs
+    from bench.judging.judge import check_belongs  # loads compiled code, which `bench list` does not need
 
     plan, instance = read_plan(file)
     if given is not None:

@@ -229,15 +229,9 @@ def load(name: str | Path) -> Instance:
 
 def _problems(given: Problem | Sequence[Problem]) -> list[Instance | ScenarioSet]:
     several = [given] if isinstance(given, str | Path | Instance | ScenarioSet) else given
-    found: dict[str, Instance | ScenarioSet] = {}
-    for one in several:
-        named = find_problems([str(one)], "instances") if isinstance(one, str | Path) else [one]
-        for problem in named:
-            if found.setdefault(problem.name, problem).fingerprint != problem.fingerprint:
-                raise InputError("instances", f'two different instances are called "{problem.name}"; rename one')
-    if not found:
+    if not several:
         raise InputError("instances", "is empty; expected at least one instance")
-    return list(found.values())
+    return find_problems([str(one) if isinstance(one, Path) else one for one in several], "instances")
 
 
 def _pair(plan: AnyPlan, instance: str | Path | Instance | None) -> tuple[Plan, Instance]:

@@ -8,8 +8,8 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from bench.code_version import OWN_PACKAGES, solver_versions, sources_hash
 from bench.evaluation import Trial
+from bench.provenance import OWN_PACKAGES, solver_versions, sources_hash
 from bench.schedulers.registry import FILE
 from instances import InputError, Instance, ScenarioSet
 

@@ -73,10 +73,9 @@ class Minlp:
             return search.outcome(None, reason)
 
         # Pyomo and SCIP take a second to import: listing the schedulers does without them.
-        from formulations.compact.build import build
-        from formulations.compact.scip import solve
+        from formulations.compact import build, scip
 
-        model = build(search.problem, gpus, self.continuous_shares)
+        model = build.build(search.problem, gpus, self.continuous_shares)
         model.require(limit)
         if self.as_printed:
             model.state_exactly()
@@ -88,7 +87,7 @@ class Minlp:
             if repaired is not None:
                 search.accept(repaired)
 
-        answer = solve(model, run, min(CONFIRM_S, CONFIRM_PART * run.remaining_s), take)
+        answer = scip.solve(model, run, min(CONFIRM_S, CONFIRM_PART * run.remaining_s), take)
         search.statistics["nodes"] = answer.nodes
         bound = search.bound(limit, answer.bound, certified=False)
         if bound is not None:

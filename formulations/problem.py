@@ -1,10 +1,12 @@
 """Input of an exact search: the GPU types of the pool and the configurations of every workload on them."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formulations.rates import Rates
-from formulations.sized_choices import SizedChoices, choices_on
+import numpy as np
+
+from formulations.configurations import Configurations, Rates, configurations_on
 from instances import Instance, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
@@ -20,17 +22,17 @@ class Offer:
         The instance as seen from the GPU type.
     count
         Number of GPUs; the number of workloads if the pool has no limit.
-    choices
+    configurations
         Configurations of every workload, in the order of the instance.
     """
 
     view: View
     count: int
-    choices: Sequence[SizedChoices]
+    configurations: Sequence[Configurations]
 
     def least_fraction(self, workload: int) -> float:
         """Return the least fraction of a GPU that the workload needs; infinity if no such GPU serves it."""
-        units = self.choices[workload].units
+        units = self.configurations[workload].units
         return int(units.min()) / self.view.tables.share_units if len(units) else float("inf")
 
 
@@ -73,7 +75,7 @@ class Problem:
             count = len(rates) if pool.count is None else min(pool.count, len(rates))
             if count > 0:
                 view = View.of(instance, pool.type)
-                self.offers.append(Offer(view, count, choices_on(view, rates)))
+                self.offers.append(Offer(view, count, configurations_on(view, rates)))
         self._placed: dict[Group, PlacedGpu | None] = {}
 
     def least_fraction(self, workload: int) -> float:
@@ -105,3 +107,102 @@ class Problem:
     def serves_all(self, groups: Sequence[Group]) -> bool:
         """Return whether ``groups`` contain every workload."""
         return sum(len(group.residents) for group in groups) == len(self.rates)
+
+
+BATCHES_TRIED = 3
+"""Number of (batch, rate) pairs of a workload that first fit tries per step: those of the fewest units."""
+
+RATE_TOLERANCE = 1e-9
+"""Relative difference below which two rates count as equal."""
+
+
+def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Group]:
+    """Place workloads one by one on the first GPU that has room; leave out those that fit nowhere.
+
+    The highest rate is tried on every GPU, a new one included, before a lower rate. A new GPU is of the type on which
+    the workload's share costs least.
+
+    Parameters
+    ----------
+    problem
+        The GPU types and the configurations.
+    order
+        Workload positions.
+    price
+        Price of a GPU of each offer.
+    deadline
+        ``time.monotonic()`` value after which no further workload is placed.
+    """
+    offers = problem.offers
+    groups: list[Group] = []
+    free = [offer.count for offer in offers]
+    for w in order:
+        if time.monotonic() >= deadline:
+            break
+        tried = [_to_try(offer.configurations[w]) for offer in offers]
+        cheapest = sorted(range(len(offers)), key=lambda o: price[o] * offers[o].least_fraction(w))
+        for step in sorted({step for pairs in tried for step in pairs}, reverse=True):
+            joined = _join(problem, groups, w, [pairs.get(step, []) for pairs in tried])
+            opened = next((o for o in cheapest if free[o] and step in tried[o]), None)
+            if joined is not None:
+                groups[joined[0]] = joined[1]
+            elif opened is not None:
+                groups.append(Group(opened, (Resident(w, *tried[opened][step][0]),)))
+                free[opened] -= 1
+            else:
+                continue
+            break
+    return groups
+
+
+def _to_try(configurations: Configurations) -> dict[int, list[tuple[int, float]]]:
+    """Return the pairs of batch and rate by step, those of the fewest units first."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    for k in np.argsort(configurations.units, kind="stable"):
+        pairs = found.setdefault(int(configurations.step[k]), [])
+        pair = (int(configurations.batch[k]), float(configurations.rate_rps[k]))
+        if pair not in pairs and len(pairs) < BATCHES_TRIED:
+            pairs.append(pair)
+    return found
+
+
+def _join(
+    problem: Problem, groups: Sequence[Group], workload: int, pairs: Sequence[Sequence[tuple[int, float]]]
+) -> tuple[int, Group] | None:
+    """Return the index of the first GPU that has room for the workload at one of its pairs, and the enlarged group."""
+    for g, group in enumerate(groups):
+        for batch, rate in pairs[group.offer]:
+            grown = Group(group.offer, (*group.residents, Resident(workload, batch, rate)))
+            if problem.fits(grown) is not None:
+                return g, grown
+    return None
+
+
+def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Group]:
+    """Return the GPUs of ``plan`` as groups; GPUs that are infeasible or not of class ``spatial`` are left out.
+
+    A rate that is not among ``rates`` is rounded down to the next one; without a lower rate the slot is left out.
+    Also left out are workloads that an earlier GPU serves, and GPUs beyond the size of the pool.
+    """
+    found: list[Group] = []
+    seen: set[int] = set()
+    free = [offer.count for offer in problem.offers]
+    position = {offer.view.gpu.name: o for o, offer in enumerate(problem.offers)}
+    for gpu in plan.gpus:
+        o = position.get(gpu.type)
+        if o is None or not free[o] or any(len(gpulet.slots) > 1 or gpulet.duty_cycle_ms for gpulet in gpu.gpulets):
+            continue
+        view, residents = problem.offers[o].view, []
+        for slot in (slot for gpulet in gpu.gpulets for slot in gpulet.slots):
+            w = problem.instance.workload_index.get(slot.workload)
+            if w is None or w in seen or slot.batch > view.tables.max_batch[view.model[w]]:
+                continue
+            lower = rates[w].rate_rps[rates[w].rate_rps <= slot.rate_rps * (1.0 + RATE_TOLERANCE)]
+            if len(lower):
+                residents.append(Resident(w, slot.batch, float(lower.max())))
+                seen.add(w)
+        group = Group(o, tuple(residents))
+        if residents and problem.fits(group) is not None:
+            found.append(group)
+            free[o] -= 1
+    return found

@@ -27,16 +27,14 @@ The search starts from first fit (or the given start plan) and accepts only bett
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from bench.api import Outcome, Run
 from formulations.compact.repair import repair
 from formulations.compact.search import Search
+from formulations.problem import Group
 from instances import Instance, Objective
 from instances.suites import suite
-
-if TYPE_CHECKING:
-    from formulations.compact.model import CompactModel
 
 RESERVE_S, RESERVE_PART = 0.5, 0.1
 """Time reserved for the solver's overrun and the repair: seconds, and the largest fraction of the remaining time."""
@@ -86,20 +84,18 @@ class Pwl:
             return search.outcome(None, reason)
 
         # Pyomo and HiGHS take a second to import: listing the schedulers does without them.
-        from formulations.compact.build import build
-        from formulations.compact.highs import solve
-        from formulations.compact.piecewise import linearise, statistics_of
+        from formulations.compact import build, highs, piecewise
 
-        model = build(search.problem, gpus)
+        model = build.build(search.problem, gpus)
         model.require(limit)
-        search.statistics |= statistics_of(linearise(model, self.pieces, self.certified))
-        answer = solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
+        search.statistics |= piecewise.statistics_of(piecewise.linearise(model, self.pieces, self.certified))
+        answer = highs.solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
         search.statistics["nodes"] = answer.nodes
         bound = search.bound(limit, answer.bound, self.certified)
         if bound is not None:
             run.report(bound=bound)
         if answer.solved:
-            self._take(search, model)
+            self._take(search, model.groups(lambda variable: float(variable.value)))
         reason = ""
         if search.plan is None:
             reason = "the linearised model has no plan" if answer.infeasible else "out of time"
@@ -108,9 +104,8 @@ class Pwl:
         return search.outcome(bound, reason, trusted=self.certified, infeasible=answer.infeasible and self.certified)
 
     @staticmethod
-    def _take(search: Search, model: "CompactModel") -> None:
+    def _take(search: Search, groups: list[Group]) -> None:
         """Turn the model's solution into a plan, repairing it if necessary."""
-        groups = model.groups(lambda variable: float(variable.value))
         search.statistics["gpus_repaired"] = float(sum(search.problem.fits(group) is None for group in groups))
         repaired = repair(search.problem, groups)
         if repaired is not None:

@@ -1,1 +1,1 @@
-"""Schedulers of the papers and reference heuristics, one file each."""
+"""Schedulers of the papers, a folder per paper, and reference heuristics."""

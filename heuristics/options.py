@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from heuristics.demand_items import UnservableError
+from heuristics.packing import UnservableError
 from instances import GOODPUT_STEP, Objective, Plan
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_alone, raise_to_feasible

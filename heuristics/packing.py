@@ -1,24 +1,183 @@
-"""Scheduler around a packing rule: GPU types, pools and objectives, for iGniter and its baselines."""
+"""Packing of workloads onto GPUs of one type, each workload in one gpulet: items, pools and objectives."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from bench.api import Outcome, Status
-from heuristics.demand_items import DemandItems, UnservableError, placed_gpus
-from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload
-from instances.arrays import Ints
-from instances.catalogue import gpu_type
-from instances.one_gpu import Resident, fit_gpu
-from instances.spare_shares import throughput_rps
+from heuristics.tiny import tiny_instance
+from instances import GOODPUT_STEP, GpuPool, Instance, Objective, PlacedGpu, Plan, spatial_gpu
+from instances.arrays import Floats, Ints
+from instances.least_shares import least_share_alone
+from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
+from instances.tables import Tables
 from instances.view import View
+
+
+class UnservableError(Exception):
+    """Workload that cannot be served at any number of parts and any batch, even on full GPUs."""
+
+
+@njit(cache=True)
+def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
+    units = np.empty(len(model), dtype=np.int64)
+    for i in range(len(model)):
+        units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
+    return units
+
+
+def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
+    """Return ``b_appr``: the batch that just meets the rate within half the SLO (iGniter equation 17).
+
+    If uploads do not overlap execution, the upload term is zero. The batch is capped at the catalogue's largest.
+
+    Parameters
+    ----------
+    view
+        The instance as seen from one GPU type.
+    workload, rate_rps
+        Positions and rates, of equal shape.
+    """
+    tables, model = view.tables, view.model[workload]
+    hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
+    # Equation 17, with B_pcie divided out
+    batch = np.ceil(view.slo_ms[workload] / 2.0 / (1000.0 / rate_rps + hidden_ms)).astype(np.int64)
+    clipped: Ints = np.clip(batch, 1, tables.max_batch[model])
+    return clipped
+
+
+def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
+    """Return ``r_lower`` in units: the least share that serves each workload alone (iGniter equation 18).
+
+    The result is ``share_units + 1`` if even the full GPU is too slow.
+    """
+    budget = view.budget_ms(workload, batch, rate_rps)
+    units: Ints = _least_shares_alone(view.tables, view.model[workload], batch, budget)
+    return units
+
+
+@dataclass(frozen=True, slots=True)
+class DemandItems:
+    """Items to pack; arrays have one row per item and one column per rate.
+
+    An item is a workload, or one of its equal parts if no GPU can serve it whole. Column 0 is the full rate of the
+    item. Under ``goodput`` the next columns are the lower steps of its rate; otherwise there is one column.
+
+    Attributes
+    ----------
+    workload
+        Position in the instance, shape (items,).
+    rate_rps, batch, lower_units, budget_ms
+        Shape (items, rates).
+    """
+
+    workload: Ints
+    rate_rps: Floats
+    batch: Ints
+    lower_units: Ints
+    budget_ms: Floats
+
+    @classmethod
+    def of(cls, view: View) -> "DemandItems":
+        """Split the workloads of ``view`` into items, in the order of the instance.
+
+        Raises
+        ------
+        UnservableError
+            If a workload cannot be served at any rate.
+        """
+        workload = np.arange(len(view.rate_rps), dtype=np.int64)
+        if view.instance.objective is Objective.GOODPUT:
+            steps = round(1.0 / GOODPUT_STEP)
+            share_of_rate = np.arange(steps, 0, -1) / steps
+            return cls._at_rates(view, workload, view.rate_rps[:, None] * share_of_rate[None, :])
+        parts = _parts(view, workload)
+        return cls._at_rates(view, np.repeat(workload, parts), np.repeat(view.rate_rps / parts, parts)[:, None])
+
+    @classmethod
+    def _at_rates(cls, view: View, workload: Ints, rate_rps: Floats) -> "DemandItems":
+        flat = np.repeat(workload, rate_rps.shape[1])
+        batch = appropriate_batch(view, flat, rate_rps.ravel())
+        lower = lower_bound_share(view, flat, batch, rate_rps.ravel())
+        budget = view.budget_ms(flat, batch, rate_rps.ravel())
+        shape = rate_rps.shape
+        return cls(workload, rate_rps, batch.reshape(shape), lower.reshape(shape), budget.reshape(shape))
+
+    def decreasing(self) -> Ints:
+        """Item positions by ``r_lower`` at full rate, largest first, ties in the instance's order (Alg. 1, line 3)."""
+        return np.argsort(-self.lower_units[:, 0], kind="stable")
+
+
+def _parts(view: View, workload: Ints) -> Ints:
+    """Return the number of equal parts of each workload such that one full GPU serves a part; usually 1."""
+    full = view.tables.share_units
+    trickle = view.rate_rps * 1e-6
+    hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
+    if hopeless.any():
+        asked = view.instance.workloads[int(np.argmax(hopeless))]
+        raise UnservableError(
+            f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {view.gpu.name} at any rate"
+        )
+
+    def fits(position: int, count: int) -> bool:
+        one, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
+        return bool(lower_bound_share(view, one, appropriate_batch(view, one, rate), rate)[0] <= full)
+
+    parts = np.ones(len(workload), dtype=np.int64)
+    whole = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
+    for position in np.flatnonzero(whole > full).tolist():
+        too_few, enough = 1, 2
+        while not fits(position, enough):
+            too_few, enough = enough, 2 * enough
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            too_few, enough = (too_few, middle) if fits(position, middle) else (middle, enough)
+        parts[position] = enough
+    return parts
+
 
 Packing = tuple[Ints, Ints, Ints, Ints]
 """Result of a packing kernel: column of each item (-1 if it was left out), and per GPU the residents' items, their
-share units and their number; see ``heuristics.demand_items.placed_gpus``."""
+share units and their number; see ``placed_gpus``."""
 
 Pack = Callable[[View, DemandItems, int], Packing]
 """Type of a packing rule: (view, items, available GPUs) to a packing."""
+
+
+def placed_gpus(
+    view: View, items: DemandItems, column: Ints, resident: Ints, units: Ints, residents: Ints
+) -> tuple[PlacedGpu, ...]:
+    """Convert the arrays of packing kernels to GPUs; empty GPUs are left out.
+
+    Parameters
+    ----------
+    view, items
+        The instance and the packed items.
+    column
+        Rate column of each item, shape (items,).
+    resident, units
+        Item and share of each resident, shape (GPUs, residents at most).
+    residents
+        Number of residents of each GPU, shape (GPUs,).
+    """
+    workloads = view.instance.workloads
+    return tuple(
+        spatial_gpu(
+            view.gpu.name,
+            [
+                (
+                    workloads[items.workload[i]].id,
+                    int(units[g, s]),
+                    int(items.batch[i, column[i]]),
+                    float(items.rate_rps[i, column[i]]),
+                )
+                for s, i in enumerate(resident[g, : residents[g]])
+            ],
+        )
+        for g in np.flatnonzero(residents)
+    )
 
 
 def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
@@ -72,20 +231,8 @@ def _worth(view: View, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:
     if view.instance.objective is Objective.COST:
         return -pool.type.price_per_hour * len(gpus)
     if view.instance.objective is Objective.CAPACITY:
-        return sum(_throughput_rps(view, gpu) for gpu in gpus)
+        return sum(placed_throughput_rps(view, gpu) for gpu in gpus)
     return sum(slot.rate_rps for gpu in gpus for gpulet in gpu.gpulets for slot in gpulet.slots)
-
-
-def _throughput_rps(view: View, gpu: PlacedGpu) -> float:
-    """Return the largest throughput of the slots of one GPU."""
-    placed = [(gpulet.share_units, slot) for gpulet in gpu.gpulets for slot in gpulet.slots]
-    total: float = throughput_rps(
-        view.tables,
-        view.model[[view.instance.workload_index[slot.workload] for _, slot in placed]],
-        np.array([slot.batch for _, slot in placed], dtype=np.int64),
-        np.array([units for units, _ in placed], dtype=np.int64),
-    )
-    return total
 
 
 def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
@@ -100,7 +247,5 @@ def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
 
 def warm_packing(pack: Pack) -> None:
     """Run a packing rule once on a tiny instance, so that its kernel is loaded before time is measured."""
-    gpu = gpu_type("v100")
-    tiny = (Workload("w", "alexnet", 20.0, 100.0),)
     for objective in (Objective.CAPACITY, Objective.GOODPUT):
-        pack_pools(Instance("warm", objective, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, 1),), tiny), pack, True)
+        pack_pools(tiny_instance(objective), pack, spend_spare=True)

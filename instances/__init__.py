@@ -3,10 +3,9 @@
 from instances.budget import SloRule
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Partition, Provenance
-from instances.instance import GOODPUT_STEP, GpuPool, Instance, Objective, ScenarioSet
+from instances.instance import GOODPUT_STEP, Application, GpuPool, Instance, Job, Objective, ScenarioSet, Workload
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 from instances.plan import Gpulet, PlacedGpu, Plan, PlanClass, Slot, spatial_gpu
-from instances.workload import Application, Job, Workload
 
 __all__ = [
     "GOODPUT_STEP",

@@ -1,4 +1,4 @@
-"""Generator of random instances: family, size and seed determine the instance."""
+"""Generator of random instances, determined by family, size and seed, and the suites made by it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from random import Random
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
 from instances.errors import InputError, unknown_name
-from instances.instance import GpuPool, Instance, Objective
-from instances.workload import Workload
+from instances.instance import GpuPool, Instance, Objective, Workload
 
 MOST_WORKLOADS = 100_000
 """Largest number of workloads: larger files take minutes to read, and no scheduler finishes on them."""
@@ -136,4 +135,37 @@ def generate(
         workloads=tuple(workloads),
         seed=seed,
         provenance=f"generated: family {family}, {size} workloads, seed {seed}",
+    )
+
+
+def sixty_four_gpus() -> tuple[Instance, ...]:
+    """Return four instances of 160 workloads for about 64 V100s."""
+    return (
+        generate("heavy-mix", 160, 0, Objective.COST, name="64gpu-cost"),
+        generate("heavy-mix", 160, 15, Objective.COST, gpus=72, name="64gpu-pool"),
+        generate("heavy-mix", 160, 7, Objective.CAPACITY, gpus=64, name="64gpu-capacity"),
+        generate("overload-mix", 160, 1, Objective.GOODPUT, gpus=64, name="64gpu-goodput"),
+    )
+
+
+def smoke() -> tuple[Instance, ...]:
+    """Return tiny instances of the objectives of the papers' schedulers."""
+    return (
+        generate("igniter-mix", 5, 0, Objective.COST, name="smoke-cost"),
+        generate("igniter-mix", 4, 1, Objective.CAPACITY, gpus=2, name="smoke-capacity"),
+        generate("overload-mix", 4, 2, Objective.GOODPUT, gpus=2, name="smoke-goodput"),
+    )
+
+
+def igniter_scaling() -> tuple[Instance, ...]:
+    """Return one mix of each size from 10 to 1,000 workloads."""
+    return tuple(generate("igniter-mix", size, 0) for size in (10, 20, 50, 100, 200, 500, 1000))
+
+
+def exact_scaling() -> tuple[Instance, ...]:
+    """Return three mixes of each size from 5 to 160 workloads."""
+    return tuple(
+        generate("igniter-mix", size, seed, name=f"exact-{size}-s{seed}")
+        for size in (5, 10, 15, 20, 30, 40, 80, 160)
+        for seed in range(3)
     )

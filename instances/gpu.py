@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
+import numpy as np
+
+from instances.arrays import Floats
 from instances.errors import InputError, unknown_name
 from instances.mig import MigProfile
-from instances.profile import Company, PairFactor, SoloProfile
 
 
 class Partition(StrEnum):
@@ -70,6 +72,86 @@ class Hardware:
 
 ISOLATED = Hardware(inf, 0.0, inf, 1.0, 0.0, 0.0, 0.0)
 """Coefficients of GPUs cut into MIG instances: bus, power cap and scheduler cause no modelled interference."""
+
+
+Line = tuple[float, float]
+"""Slope and intercept."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoloProfile:
+    """Solo profile of a model: GPU times on a grid of batches and shares, and its demands.
+
+    Attributes
+    ----------
+    batch, share_pct
+        The grid, ascending; batches from 1 to the largest supported, shares up to 100 percent.
+    gpu_ms
+        GPU time of a batch, transfers excluded, ``[batch][share]``; never falls with the batch, never rises with the
+        share.
+    l2_pct, dram_pct
+        Utilisation on the full GPU by batch.
+    l2, dram
+        The same as lines against ``1000 b / gpu_ms``, percent at any share (InSS, Sec. 4.1).
+    span
+        Fraction of the grid that the locally weighted regression uses around a point.
+    """
+
+    batch: tuple[int, ...]
+    share_pct: tuple[float, ...]
+    gpu_ms: tuple[tuple[float, ...], ...]
+    l2_pct: tuple[float, ...]
+    dram_pct: tuple[float, ...]
+    l2: Line
+    dram: Line
+    span: float
+
+    @property
+    def times_ms(self) -> Floats:
+        """``gpu_ms`` as an array, shape (batches, shares)."""
+        return np.array(self.gpu_ms)
+
+    def beyond_ms(self, batch: Floats, share_pct: Floats) -> Floats:
+        """Return a lower bound of the time at shares below the profiled ones; 0 at the others.
+
+        A launch-bound batch takes equally long at half the share, until the GPU's work becomes the bottleneck. The
+        largest batch, scaled to the items and to the share, gives the time of that work.
+        """
+        least = self.share_pct[0]
+        bound = self.gpu_ms[-1][0] * (batch / self.batch[-1]) * (least / share_pct)
+        return np.where(share_pct < least, bound, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Slowdown of a model beside any other, on the grid of its ``SoloProfile``, and by the others' demands.
+
+    Attributes
+    ----------
+    gpu_ms
+        GPU time beside a neighbour without L2 and DRAM demand, ``[batch][share]``; at least the solo time, and never
+        rising with the share.
+    alpha_l2, alpha_dram
+        Growth of the GPU time per percent of the others' L2 and DRAM utilisation.
+    """
+
+    gpu_ms: tuple[tuple[float, ...], ...]
+    alpha_l2: float
+    alpha_dram: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairFactor:
+    """Slowdown of one of two co-located gpulets (gpulet ATC'22, Sec. 4.4), the same for all models of a GPU type.
+
+    ``l2_own L2_1 + l2_other L2_2 + dram_own mem_1 + dram_other mem_2 + constant``, with utilisations as fractions.
+    """
+
+    l2_own: float
+    l2_other: float
+    dram_own: float
+    dram_other: float
+    constant: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""An instance: workloads to serve, a GPU pool, a latency rule and an objective."""
+"""Instances: workloads, applications or jobs, a GPU pool, a latency rule and an objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from json import dumps
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from instances.errors import InputError
 from instances.gpu import GpuType, Partition
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model
-from instances.workload import Application, Job, Workload
 
 
 class Objective(StrEnum):
@@ -44,6 +44,96 @@ class Objective(StrEnum):
 
 GOODPUT_STEP = 0.05
 """Step of the served rates under ``goodput``, as a fraction of each workload's own rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A stream of requests to one DNN model under a latency SLO.
+
+    Attributes
+    ----------
+    id
+        Unique within its instance.
+    model
+        Name of the DNN model.
+    slo_ms
+        Latency objective of a request, arrival to result.
+    rate_rps
+        Mean arrival rate.
+    arrivals
+        Name of an arrival trace (a file of requests per second), or ``None`` for a stationary stream.
+    """
+
+    id: str
+    model: str
+    slo_ms: float
+    rate_rps: float
+    arrivals: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A directed acyclic graph of workloads under one end-to-end SLO (gpulet's ``game`` and ``traffic``).
+
+    Attributes
+    ----------
+    id
+        Unique within its instance.
+    stages
+        Ids of the workloads that one request visits.
+    edges
+        Pairs (before, after) of stage ids.
+    slo_ms
+        End-to-end latency objective.
+    """
+
+    id: str
+    stages: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    slo_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A best-effort inference job without an SLO (MediatorDNN).
+
+    Attributes
+    ----------
+    id
+        Unique within its instance.
+    model
+        Name of the DNN model.
+    batches, batch_weights
+        Batch sizes the job draws from, and their relative frequencies.
+    interarrival_ms, interarrival_weights
+        Gaps between batches the job draws from, and their relative frequencies.
+    """
+
+    id: str
+    model: str
+    batches: tuple[int, ...]
+    batch_weights: tuple[float, ...]
+    interarrival_ms: tuple[float, ...]
+    interarrival_weights: tuple[float, ...]
+
+    @property
+    def mean_batch(self) -> float:
+        """Requests per batch in the long run."""
+        return _mean(self.batches, self.batch_weights)
+
+    @property
+    def mean_gap_ms(self) -> float:
+        """Time from batch to batch in the long run; 0 where the next one always waits."""
+        return _mean(self.interarrival_ms, self.interarrival_weights)
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests per second that the job asks for in the long run, perhaps infinitely many."""
+        return 1000.0 * self.mean_batch / self.mean_gap_ms if self.mean_gap_ms > 0.0 else inf
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from instances.interference import gpu_time_beside_ms, gpu_times_ms
 from instances.least_shares import least_shares, raise_to_feasible, within_budgets
 from instances.plan import PlacedGpu, spatial_gpu
 from instances.queueing import p99_latency_ms
-from instances.spare_shares import spend_spare_shares
+from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.tables import gpu_tables
 from instances.view import View
 
@@ -55,6 +55,18 @@ def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False
             for r, u in zip(residents, units, strict=True)
         ],
     )
+
+
+def placed_throughput_rps(view: View, gpu: PlacedGpu) -> float:
+    """Return the largest throughput of the slots of one GPU together, in requests per second."""
+    placed = [(gpulet.share_units, slot) for gpulet in gpu.gpulets for slot in gpulet.slots]
+    total: float = throughput_rps(
+        view.tables,
+        view.model[[view.instance.workload_index[slot.workload] for _, slot in placed]],
+        np.array([slot.batch for _, slot in placed], dtype=np.int64),
+        np.array([units for units, _ in placed], dtype=np.int64),
+    )
+    return total
 
 
 def warm_kernels() -> None:

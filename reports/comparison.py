@@ -7,13 +7,11 @@ from enum import StrEnum
 from json import dumps
 from statistics import fmean
 
-from bench.labels import labels
+from bench.formatting import labels
 from bench.ledger.gap import Gap
 from bench.ledger.row import Row
-from reports.statistics.best_known import UNSOLVED, achieved
-from reports.statistics.bootstrap import mean_interval
-from reports.statistics.holm import holm
-from reports.statistics.wilcoxon import signed_ranks
+from reports.statistics.gaps import UNSOLVED, achieved
+from reports.statistics.inference import holm, mean_interval, signed_ranks
 
 TOLERANCE = 1e-6
 """Relative differences of values, and differences of gaps, up to this are rounding errors."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from instances.errors import InputError
 from instances.measurements import PairSample, SoloSample, read_pairs, read_solo
-from reports.figure import NothingToDrawError
+from reports.need import NothingToDrawError
 
 VARIABLE = "GPUSHARE_MEASUREMENTS"
 

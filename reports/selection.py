@@ -6,8 +6,10 @@ from functools import cache
 from bench.ledger.row import Row
 from instances.instance import Instance
 from instances.suites import SUITES
-from reports.figure import Need, NothingToDrawError
-from reports.variants import made_for, tried_like
+from reports.figure import Figure
+from reports.need import Need, NothingToDrawError, made_for, tried_like
+
+_COMMANDS_TOLD = 4
 
 
 @cache
@@ -81,20 +83,24 @@ def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
     )
 
 
-def plans_and_notes(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> tuple[dict[str, Row], list[str]]:
+def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) -> tuple[dict[str, Row], list[str]]:
     """Return per scheduler the row of the drawn plan (that of the first seed with one), and the figure's notes.
+
+    Rows of schedulers outside the figure's needs count only with ``others``.
 
     Raises
     ------
     NothingToDrawError
-        As ``own_rows``, whose parameters these are.
+        If there is no row; the error names the command to run.
     """
-    own = own_rows(figure, rows, needs)
+    name, needs = figure.name, figure.needs
+    known = _schedulers(needs)
+    own = own_rows(name, [row for row in rows if others or row.scheduler in known], needs)
     plans: dict[str, Row] = {}
     for row in own:
         if row.plan is not None:
             plans.setdefault(row.scheduler, row)
-    notes = gaps(figure, own, [row for row in own if row.scheduler not in plans], needs)
+    notes = gaps(name, own, [row for row in own if row.scheduler not in plans], needs)
     for scheduler, row in plans.items():
         unmarked = (row.violations or 0) - len(row.violation_details)  # the ledger keeps only the first ones
         if unmarked > 0:
@@ -132,9 +138,6 @@ def gaps(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], needs: tupl
     if len(fruitless) == len(rows):
         raise NothingToDrawError(figure, f"no run has a result to draw. {' '.join(lines)}")
     return lines
-
-
-_COMMANDS_TOLD = 4
 
 
 def _schedulers(needs: Iterable[Need]) -> list[str]:

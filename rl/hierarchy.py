@@ -18,7 +18,6 @@ makes: the value of its group with the workload minus the value with a middling 
 The two stages learn from the sum over the whole cluster; with sixteen groups that sum is over a hundred and sixty
 choices, and one choice changes little of it. A choice is rewarded by itself: the discount is 0. The layers below the
 top layer keep their training.
-is rewarded by itself: the discount is 0. What lies below the top layer stays as it was trained.
 """
 
 from collections.abc import Sequence

@@ -27,8 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rl.layers import layers
-from rl.networks import Stack, descend, follow
+from rl.networks import Stack, descend, follow, layers
 from rl.replay import Replay
 
 

@@ -1,4 +1,4 @@
-"""Schedulers ``ts`` and ``ts-ni``: plans by trained policies (InSS Sec. 5)."""
+"""Schedulers ``ts``, ``ts-ni`` and ``ts-hierarchy``: plans by trained policies (InSS Sec. 5)."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from instances.arrays import Ints
 from instances.catalogue import gpu_type
 from rl.cluster import OBJECTIVES
 from rl.grouping import NoFitError
+from rl.hierarchy import deal_in_layers
 from rl.planning import agent_for, decided
 from rl.policy import Policy, load_policy
 
@@ -120,3 +121,17 @@ class TsNi(Ts):
 
     name: ClassVar[str] = "ts-ni"
     interference: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class TsHierarchy(Ts):
+    """Three-layer agent of InSS: a trained top layer assigns workloads to groups; TS deals them evenly instead."""
+
+    name: ClassVar[str] = "ts-hierarchy"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY})
+    files: ClassVar[str] = "ts-hierarchy-*"
+
+    def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
+        """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
+        (best,) = decided(instance, policy, self.further, seed, deal_by=deal_in_layers)
+        return best.gpus(), best.homeless

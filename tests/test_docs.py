@@ -12,8 +12,7 @@ import pytest
 import typer
 
 from bench.cli.app import app, main
-from bench.cli.experiment import FILES
-from bench.experiment import read_experiment
+from bench.cli.experiment import FILES, read_experiment
 from instances.files import instance_from_json, plan_from_json
 from instances.generate import FAMILIES
 

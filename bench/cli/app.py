@@ -54,7 +54,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import version  # loads an e-mail parser, which `bench --help` does not need
 
         emit(f"gpushare-bench {version('gpushare-bench')}\n", sys.stdout)
         raise typer.Exit
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"error: {_usage_problem(error)}")
         return 2
     except ValueError as error:
-        from instances import InputError
+        from instances import InputError  # loads NumPy, which `bench --help` does not need
 
         if not isinstance(error, InputError):
             raise

@@ -1,21 +1,28 @@
-"""Execution of tasks with progress: a live table on a terminal, plain lines elsewhere."""
+"""Execution of runs with progress on standard error, also of those that figures need and a ledger lacks."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.cli.options import DEFAULT_LEDGER
+import typer
+
+from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED
 from bench.cli.terminal import say
-from bench.cli.views.progress import Progress
+from bench.cli.views.progress import LiveTable, Progress
 from bench.extras import how_to_install
-from bench.formatting import short
+from bench.formatting import clock, short
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.max_rate import Climb, climb, with_all_served
+from bench.planning import Limits, RunOrder, base_of, plan_orders
 from bench.runner.runner import run_tasks
+from bench.selection import find_problems
 from bench.task import Task
 from instances import InputError
+from reports.need import Need
 
 if TYPE_CHECKING:
     from bench.runner.cluster import DaskCluster
@@ -37,12 +44,7 @@ def run_with_progress(
     with ExitStack() as stack:
         cluster = None if cluster_address is None else stack.enter_context(_cluster(cluster_address))
         jobs = jobs if cluster is None else cluster.jobs(tasks)
-        if sys.stderr.isatty():
-            from bench.cli.views.live import LiveTable  # imports rich's widgets, which a pipe does not need
-
-            progress: Progress = LiveTable(tasks, jobs)
-        else:
-            progress = Progress(tasks, jobs)
+        progress = LiveTable(tasks, jobs) if sys.stderr.isatty() else Progress(tasks, jobs)
         interrupted = False
         try:
             with progress:
@@ -76,3 +78,86 @@ def _cluster(address: str) -> "DaskCluster":
             raise
         raise InputError("--cluster", problem) from None
     return DaskCluster(address)
+
+
+def tasks_of(needs: Iterable[Need], where: str, limits: Limits, quick: bool = False) -> dict[Need, list[Task]]:
+    """Return the runs of every need; for a need with a climb, the runs at the first rates.
+
+    Parameters
+    ----------
+    needs
+        The needed runs.
+    where
+        Command or option to name in errors.
+    limits
+        Limits of every run, except for needs with their own limits.
+    quick
+        Use the smaller instances of needs that define them.
+    """
+    orders = {}
+    for need in needs:
+        name = need.quick if quick and need.quick is not None else need.instances
+        found = find_problems([name], where)
+        problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
+        own = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
+        own = own if need.work_limit is None else replace(own, work_limit=need.work_limit)
+        orders[need] = RunOrder(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)
+    planned = plan_orders(list(orders.values()))
+    return {need: tasks for need, (tasks, _) in zip(orders, planned, strict=True)}
+
+
+def each_once(tasks: Iterable[Sequence[Task]]) -> list[Task]:
+    """Return the tasks of several needs without duplicates."""
+    return list({task.key: task for needed in tasks for task in needed}.values())
+
+
+def missing_of(tasks: Sequence[Task], climbing: Sequence[Task], ledger_file: Path) -> tuple[list[Task], list[Task]]:
+    """Return the runs that the ledger lacks, and the next run of every climb that the ledger has not finished."""
+    if not ledger_file.exists():
+        return list(tasks), list(climbing)
+    with Ledger(ledger_file) as ledger:
+        keys = ledger.keys()
+        missing, unended = [task for task in tasks if task.key not in keys], []
+        for start in climbing:
+            one = Climb(start.instance)
+            while (multiple := one.next) is not None:
+                task = replace(start, instance=start.instance.scaled(multiple))
+                if task.key not in keys:
+                    unended.append(task)
+                    break
+                one.take(multiple, ledger.row(task.key))
+    return missing, unended
+
+
+def tell_cost(missing: Sequence[Task], climbs: int, jobs: int) -> None:
+    """Report the expected cost of the missing runs before they start."""
+    if climbs:
+        say(f"{climbs} climbs to finish, some ten to twenty runs each")
+    if not missing:
+        return
+    single = [task for task in missing if task.scenarios is None]
+    most = f"at most about {clock(sum(task.time_limit_s for task in single) / jobs)}"
+    if len(single) < len(missing):
+        most += f", plus the time of {len(missing) - len(single)} scenario sets"
+    say(f"{len(missing)} runs to execute, {jobs} at a time: {most}")
+
+
+def make_runs(tasks: Sequence[Task], climbing: Sequence[Task], ledger: Ledger, jobs: int) -> dict[str, list[Row]]:
+    """Execute the runs and climbs that the ledger lacks; return all rows by the key of their task.
+
+    Raises
+    ------
+    typer.Exit
+        After Ctrl-C, with a message that says how many runs are done.
+    """
+
+    def run(tasks: list[Task]) -> list[Row]:
+        rows, _, interrupted = run_with_progress(tasks, ledger, jobs)
+        if interrupted:
+            say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; repeat the command for the rest")
+            raise typer.Exit(INTERRUPTED)
+        return rows
+
+    found = {task.key: [row] for task, row in zip(tasks, run(list(tasks)), strict=True)}
+    climbs = climb(climbing, run)
+    return found | {start.key: list(one.rows.values()) for start, one in zip(climbing, climbs, strict=True)}

@@ -5,14 +5,9 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from io import StringIO
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-_PIPE_WIDTH = 500
-"""Columns of a table in a pipe or file, wide enough that no cell is folded."""
+_MOST_LISTED = 5
 
 
 def open_closed_streams() -> None:
@@ -40,7 +35,7 @@ def emit(text: str, stream: TextIO) -> None:
     except BrokenPipeError:
         _silence(stream)
     except OSError as error:
-        from instances import InputError
+        from instances import InputError  # loads NumPy, which `bench --help` does not need
 
         _silence(stream)
         name = "standard error" if stream is sys.stderr else "standard output"
@@ -76,48 +71,6 @@ def _finite(value: object) -> object:
     return [_finite(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def show(*things: "RenderableType", stream: TextIO | None = None) -> None:
-    """Print tables and text on standard output or on ``stream``, without interpreting markup in text."""
-    from rich.measure import Measurement
-
-    stream = stream or sys.stdout
-    sheet = _Sheet(stream)
-    console = console_on(sheet)
-    for thing in things:
-        if isinstance(thing, str):
-            console.print(thing, soft_wrap=True)
-        else:  # if the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off
-            least = Measurement.get(console, console.options.update(max_width=_PIPE_WIDTH), thing).minimum
-            console.width = max(console.width, least)
-            console.print(thing)
-    emit("\n".join(line.rstrip() for line in sheet.getvalue().split("\n")), stream)
-
-
-class _Sheet(StringIO):
-    """Buffer with the properties of ``stream``, so that ``emit`` can write all output at once."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Encoding of the stream."""
-        return self._stream.encoding
-
-    def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
-        return self._stream.isatty()
-
-
-def console_on(stream: TextIO) -> "Console":
-    """Return a console without markup, since names from files may look like markup."""
-    from rich.console import Console
-
-    width = None if stream.isatty() else _PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
-
-
 def one_line(text: str) -> str:
     """Return ``text`` on one line, with unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
@@ -128,12 +81,12 @@ def many_lines(text: str) -> str:
     return "\n".join(one_line(line.replace("\t", "    ")) for line in text.splitlines())
 
 
-def draws_unicode(stream: TextIO | None = None) -> bool:
-    """Return whether ``stream`` (default: standard output) can encode block characters and marks."""
-    return ((stream or sys.stdout).encoding or "").lower().replace("-", "").startswith("utf")
+def draws_unicode() -> bool:
+    """Return whether standard output can encode block characters and marks."""
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return the first ``most`` names separated by commas, and the number of further names."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def listed(names: Sequence[str]) -> str:
+    """Return the first names separated by commas, and the number of further names."""
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more

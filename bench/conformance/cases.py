@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from instances import GpuPool, Instance, Objective, Partition, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
-from instances.parvagpu import parvagpu
 from instances.suites.mediator import forty_jobs
+from instances.suites.parvagpu import parvagpu
 
 
 @dataclass(frozen=True, slots=True)

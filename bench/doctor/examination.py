@@ -7,12 +7,10 @@ from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
-from bench.code_version import distribution_version, solver_versions
 from bench.doctor.finding import Finding, Level
-from bench.doctor.known_bad import installed_known_bad
 from bench.doctor.machine import control_groups, frequency, gpus, mps, swap
-from bench.doctor.nonlinear import nonlinear_answers
-from bench.provenance import load_average, usable_cores
+from bench.doctor.solvers import installed_known_bad, nonlinear_answers
+from bench.provenance import distribution_version, load_average, solver_versions, usable_cores
 
 LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy", "pyscipopt": "pyscipopt"}
 """Distributions with native libraries of the same kind, and the modules that load them."""

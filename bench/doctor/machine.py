@@ -6,7 +6,8 @@ from pathlib import Path
 
 from bench.doctor.finding import Finding, Level
 from bench.provenance import usable_cores
-from bench.replay.host import MPS_CONTROL, query
+from bench.replay.gpus import HostGpu, host_gpus
+from bench.replay.mps import CONTROL
 
 SYSTEM = Path("/sys")
 PROCESSES = Path("/proc")
@@ -14,7 +15,6 @@ PROCESSES = Path("/proc")
 SWAP_PART = 0.05
 """Fraction of the swap space; if more is in use, memory was short."""
 
-_GPU_FIELDS = "name,driver_version,compute_mode,temperature.gpu"
 _MIB = 2**20
 
 
@@ -116,25 +116,32 @@ def swap() -> list[Finding]:
 
 def gpus() -> list[Finding]:
     """Check the GPUs; only replays and profiling need one."""
-    if shutil.which("nvidia-smi") is None:
+    try:
+        found = host_gpus()
+    except ModuleNotFoundError:
+        return [Finding("GPU", Level.OK, 'not checked: nvidia-ml-py of the extra "replay" is not installed')]
+    except OSError as error:
+        return [Finding("GPU", Level.WARNING, f"NVML fails: {error}", "check the driver: nvidia-smi")]
+    if not found:
         return [Finding("GPU", Level.OK, "none; only `bench replay` and `bench profile run` need one")]
-    answer = query(["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader"])
-    if answer is None:
-        return [Finding("GPU", Level.WARNING, "nvidia-smi fails", "check the driver: nvidia-smi")]
-    findings = []
-    for line in answer.splitlines():
-        name, driver, mode, celsius = (part.strip() for part in [*line.split(","), "", "", ""][:4])
-        found = f"{name}, driver {driver}, compute mode {mode}, {celsius} °C"
-        advice = "permit programs on it: nvidia-smi -c DEFAULT" if mode == "Prohibited" else ""
-        findings.append(Finding("GPU", Level.WARNING if advice else Level.OK, found, advice))
-    return findings
+    return [_gpu(gpu) for gpu in found]
+
+
+def _gpu(gpu: HostGpu) -> Finding:
+    found = f"{gpu.product}, driver {gpu.driver}, compute mode {gpu.compute_mode}, {gpu.temperature_c:.0f} °C"
+    if gpu.compute_mode == "prohibited":
+        return Finding("GPU", Level.WARNING, found, "permit programs on it: nvidia-smi -c DEFAULT")
+    return Finding("GPU", Level.OK, found)
 
 
 def mps() -> list[Finding]:
     """Check MPS, the service that lets processes share a GPU."""
-    if shutil.which("nvidia-smi") is None:
+    try:
+        if not host_gpus():
+            return []
+    except (ModuleNotFoundError, OSError):
         return []
-    if shutil.which(MPS_CONTROL) is None:
+    if shutil.which(CONTROL) is None:
         return [
             Finding("MPS", Level.WARNING, "is not installed", "install NVIDIA's MPS, or replay with --backend stream")
         ]

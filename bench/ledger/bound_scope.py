@@ -1,9 +1,11 @@
-"""Properties of a plan that decide which bounds apply to it."""
+"""Plans for which a bound holds."""
 
 from dataclasses import dataclass
 from typing import Self
 
-from bench.ledger.row import JsonObject
+from bench.ledger.row import JsonObject, Row
+from instances import PlanClass
+from instances.performance.gpulet import GpuletModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,18 @@ class Reach:
     def from_json(cls, data: JsonObject) -> Self:
         """Return the extent from the result of ``to_json``."""
         return cls(frozenset(data["shares"]), data["slots_per_gpulet"], data["max_batch"], data["gpulets_per_gpu"])
+
+
+def covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
+    """Return whether a bound of ``scope`` holds for the plan of ``row``, whose extent is ``reach``."""
+    if reach is None or row.plan_class is None:
+        return False
+    if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
+        return False  # with pairwise interference, exact methods consider at most two gpulets per GPU
+    allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
+    return (
+        PlanClass(scope["plan_class"]).contains(row.plan_class)
+        and (allowed is None or reach.shares <= set(allowed))
+        and reach.slots_per_gpulet <= scope["slots_per_gpulet"]
+        and (max_batch is None or reach.max_batch <= max_batch)
+    )

@@ -7,20 +7,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 
-from bench.ledger.bound_scope import Reach
+from bench.ledger.bound_scope import Reach, covers
+from bench.ledger.refutation import Refutation, ledger_refutations, upheld
 from bench.ledger.row import JsonObject, Row
-from bench.ledger.store import DETAILS, Ledger
-from instances import InputError, Instance, PlanClass
+from bench.ledger.sql import DETAILS
+from bench.ledger.store import Ledger
+from instances import InputError, Instance
 from instances.costs import next_cost
-from instances.performance.gpulet import GpuletModel
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Gap to the best certified bound, and gap to the run's own bound; ``None`` without such a bound."""
+    """Gap to the best certified bound, and gap to the run's own bound; ``None`` without such a bound.
+
+    A run whose own claim is ``refuted`` has no gap to its own bound.
+    """
 
     gap: float | None = None
     own_gap: float | None = None
+    refuted: Refutation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,12 @@ def gaps(
 
 
 def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
-    """Return the gaps of ``rows`` to the certified bounds in ``ledger``, by key."""
+    """Return the gaps of ``rows`` to the certified bounds in ``ledger`` that no plan there refutes, by key."""
     by_instance: dict[str, list[Row]] = {}
     for row in rows:
         by_instance.setdefault(row.instance_hash, []).append(row)
+    # One pass over the ledger for several instances
+    refuted = ledger_refutations(ledger, next(iter(by_instance)) if len(by_instance) == 1 else None)
     found: dict[str, Gap] = {}
     for fingerprint, group in by_instance.items():
         try:
@@ -72,7 +79,8 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
         except InputError:  # the catalogue has changed since the run
             instance = None
         certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
-        found |= gaps(group, certified, instance)
+        found |= gaps(upheld(group, refuted), upheld(certified, refuted), instance)
+        found |= {row.key: replace(found[row.key], refuted=refuted[row.key]) for row in group if row.key in refuted}
     return found
 
 
@@ -95,7 +103,7 @@ def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) 
     """Return the best of ``bounds`` that holds for the plan of ``row``, feasible or not; ``None`` if none holds."""
     if row.truth is not None:
         return None  # bounds are proven for the planner's view of the instance, not for the true GPUs
-    applicable = [bound for bound in bounds if _covers(bound.scope, row, reach)]
+    applicable = [bound for bound in bounds if covers(bound.scope, row, reach)]
     if not applicable:
         return None
     return (max if row.objective == "cost" else min)(applicable, key=lambda bound: bound.value)
@@ -116,18 +124,3 @@ def gap_to(best: CertifiedBound | None, row: Row, instance: Instance | None) -> 
 
 def _rounded(bound: float, instance: Instance | None) -> float:
     return bound if instance is None else next_cost(bound, instance)
-
-
-def _covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
-    """Return whether a bound of ``scope`` holds for the plan of ``row``."""
-    if reach is None or row.plan_class is None:
-        return False
-    if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
-        return False  # with pairwise interference, exact methods consider at most two gpulets per GPU
-    allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
-    return (
-        PlanClass(scope["plan_class"]).contains(row.plan_class)
-        and (allowed is None or reach.shares <= set(allowed))
-        and reach.slots_per_gpulet <= scope["slots_per_gpulet"]
-        and (max_batch is None or reach.max_batch <= max_batch)
-    )

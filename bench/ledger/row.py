@@ -1,16 +1,29 @@
-"""Row of a run: the task, the scheduler's claims, the observations of the runner, and the judge's verdict."""
+"""Row of a run: the task, the scheduler's claims, the observations of the runner, and the judge's verdict.
+
+A column is stated once, as an annotated field of ``Row``. The SQL table, the checks of stored values, the export and
+``docs/columns.md`` are derived from the fields.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 from bench.api import Status
+from bench.ledger import row_schema as schema
 from instances import PlanClass
 
 JsonObject = Mapping[str, Any]
+
+UNITS = {
+    "cost": "$/h",
+    **dict.fromkeys(("throughput", "capacity", "goodput", "colocation"), "req/s"),
+    "scale": "x",
+    "scenarios": "scenarios",
+}
+"""Units of ``value`` and ``bound``, by objective."""
 
 
 class Termination(StrEnum):
@@ -31,134 +44,238 @@ class Termination(StrEnum):
         return self in (Termination.MEMORY_LIMIT, Termination.CRASHED, Termination.EXCEPTION, Termination.INVALID_PLAN)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Entry of a JSON column that is exported as a column of its own.
+
+    Attributes
+    ----------
+    name, key
+        Name of the exported column, and key in the JSON column.
+    kind
+        ``str``, ``int`` or ``float``.
+    meaning, unit
+        As in ``About``.
+    """
+
+    name: str
+    key: str
+    kind: type
+    meaning: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Annotation of a field of ``Row``.
+
+    Attributes
+    ----------
+    meaning
+        Meaning of the column, for ``docs/columns.md``.
+    unit
+        Unit; empty for none.
+    exported
+        Whether ``bench export`` writes the column. ``bench show KEY`` prints the others, whole documents.
+    parts
+        Entries of a JSON column that are exported.
+    schema, replay_schema
+        Schema of a JSON column; ``replay_schema`` if that of replays differs, which have measurements and no decision
+        time.
+    bulk
+        Rank among the large columns, which stand behind all others in the SQL table; 0 for a small column.
+    repeated
+        Whether many rows have the same JSON value, so that its text is parsed once.
+    """
+
+    meaning: str
+    unit: str = ""
+    exported: bool = True
+    parts: tuple[Part, ...] = ()
+    schema: Any = None
+    replay_schema: Any = None
+    bulk: int = 0
+    repeated: bool = False
+
+
+_PARTS_OF_SIMULATION = (
+    Part("arrivals", "arrivals", str, "arrivals of the simulated requests"),
+    Part("simulated_s", "seconds", float, "simulated time that counts", "s"),
+)
+_PARTS_OF_SCENARIOS = (
+    Part("scenarios_count", "count", int, "scenarios in the set", "scenarios"),
+    Part("scenarios_decided", "decided", int, "scenarios with an answer of the scheduler", "scenarios"),
+    Part("scenarios_accepted", "accepted", int, "scenarios with a plan", "scenarios"),
+    Part("scenarios_served", "served", int, "scenarios whose plan has no violation", "scenarios"),
+    Part("scenario_decision_median_s", "decision_median_s", float, "median time per scenario", "s"),
+    Part("scenario_decision_max_s", "decision_max_s", float, "largest time per scenario", "s"),
+)
+_PARTS_OF_PROVENANCE = (
+    Part("bench_version", "gpushare_bench", str, "version of gpushare-bench"),
+    Part("commit", "commit", str, "commit of the checkout that ran"),
+    Part("python", "python", str, "version"),
+    Part("cpu", "cpu", str, "model"),
+    Part("cores", "cores", int, "cores of the machine", "cores"),
+    Part("load_average", "load_average", float, "load of the machine in the minute before the run"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One run. The fields, in this order, are the columns of the ledger and the keys of its JSON form.
 
-    Attributes
-    ----------
-    key
-        SHA-256 over everything that can change the row.
-    instance, instance_hash
-        Name and fingerprint of the instance.
-    scheduler, parameters, seed
-        Scheduler (``b@a`` ran ``a`` first), parameters by scheduler name with defaults included, and seed.
-    source
-        Origin of the figures: ``plan`` (judged and simulated) or ``replay`` (measured on hardware).
-    headroom, truth
-        Factor on every latency in the scheduler's view, and the differences of the true GPUs from the instance as text.
-        The plan is judged and simulated on the true GPUs.
-    status, termination, reason
-        The scheduler's claim, the end of the run, and one line about it for people.
-    objective, throughput_of, slo_rule, performance_model
-        Properties of the instance, as in instance files; the objective of a scenario set is ``scenarios``.
-    plan_class
-        Narrowest class that contains the plan.
-    value
-        Objective value according to the judge, also for infeasible plans; ``None`` without a plan. For a scenario set,
-        the number of scenarios with a feasible plan.
-    bound, bound_certified, bound_scope
-        The last bound and the plans for which it holds (``plan_class, allowed_shares, slots_per_gpulet, max_batch``).
-    gpus_used, cost_per_hour, throughput_rps, goodput_rps, fragments_pct, utilisation_pct, over_capacity_pct
-        The judge's figures for the plan; the last one only under ``colocation``.
-    sim_goodput_rps, sim_violation_rate, sim_drop_rate, sim_violating, sim_worst_p99
-        Figures of the simulation: requests per second served in time; fractions of requests not served in time, and
-        not served at all; number of workloads with more than 1 % not in time; largest P99 latency as a multiple of its
-        SLO.
-    simulation
-        Complete result of the simulation: see ``bench.simulation.result``.
-    feasible, violations, violation_details
-        The judge's verdict, the number of violations, and the first of them. For a scenario set: whether all plans are
-        feasible, and the number of plans that are not.
-    scenarios
-        Results of a scenario set: ``count`` of scenarios; numbers of scenarios that were ``decided``, for which the
-        scheduler had a plan (``accepted``), and whose plan is feasible (``served``); the sets of the latter two
-        (``accepted_bits``, ``served_bits``: see ``bench.scenarios.unpack``); and seconds per decision
-        (``decision_median_s``, ``decision_max_s``).
-    decision_s
-        Decision time of the scheduler: from the end of ``warm`` until it returned or was stopped; for a scenario set,
-        of all scenarios together.
-    import_s, warm_s
-        Time for loading the scheduler's module, and for its ``warm``.
-    overhead_s
-        Remaining part of ``wall_s``: time of the runner.
-    wall_s
-        Time from the request for the process until its end, without judging.
-    overshoot_s
-        Time by which the run exceeded its time limit.
-    peak_memory_mb
-        Largest resident memory of the worker or of one of its children, in MiB; ``None`` if it is not known.
-    time_limit_s, work_limit, memory_limit_mb, threads
-        Limits: work in the scheduler's unit (``None``: unlimited), memory in MiB of address space.
-    started_at
-        Start of the run in UTC, ISO 8601.
-    statistics
-        The scheduler's statistics, by name.
-    trajectory
-        ``{t_s, value, feasible, bound, bound_certified}`` of every report and of the end of the run.
-    log_tail
-        End of the scheduler's output, for failed runs.
-    provenance
-        Versions, CPU and load: see ``bench.provenance``.
-    plan
-        Plan in the format of plan files, with the instance's name.
+    The fields with a default are those of a plan, empty in the row of a run without one, and ``scenarios``.
     """
 
-    key: str
-    instance: str
-    instance_hash: str
-    scheduler: str
-    parameters: JsonObject
-    seed: int
-    source: str
-    headroom: float | None
-    truth: str | None
-    status: Status
-    termination: Termination
-    reason: str
-    objective: str
-    throughput_of: str | None
-    slo_rule: str
-    performance_model: str
-    plan_class: PlanClass | None
-    value: float | None
-    bound: float | None
-    bound_certified: bool | None
-    bound_scope: JsonObject | None
-    gpus_used: int | None
-    cost_per_hour: float | None
-    throughput_rps: float | None
-    goodput_rps: float | None
-    fragments_pct: float | None
-    utilisation_pct: float | None
-    over_capacity_pct: float | None
-    sim_goodput_rps: float | None
-    sim_violation_rate: float | None
-    sim_drop_rate: float | None
-    sim_violating: int | None
-    sim_worst_p99: float | None
-    simulation: JsonObject | None
-    feasible: bool | None
-    violations: int | None
-    violation_details: Sequence[JsonObject]
-    scenarios: JsonObject | None
-    decision_s: float | None
-    import_s: float | None
-    warm_s: float | None
-    overhead_s: float
-    wall_s: float
-    overshoot_s: float
-    peak_memory_mb: float | None
-    time_limit_s: float
-    work_limit: int | None
-    memory_limit_mb: float | None
-    threads: int
-    started_at: str
-    statistics: JsonObject
-    trajectory: Sequence[JsonObject]
-    log_tail: str
-    provenance: JsonObject
-    plan: JsonObject | None
+    key: Annotated[str, About("SHA-256 over everything that can change the run; argument of `bench show`")]
+    instance: Annotated[str, About("name of the instance or scenario set")]
+    instance_hash: Annotated[str, About("SHA-256 of the instance: two may have the same name")]
+    scheduler: Annotated[str, About("as on the command line; `b@a` ran `a` first and started from its plan")]
+    parameters: Annotated[
+        JsonObject,
+        About(
+            "JSON: the parameters of each scheduler, defaults included",
+            schema=schema.Parameters,
+            replay_schema=schema.ReplayParameters,
+            repeated=True,
+        ),
+    ]
+    seed: Annotated[int, About("seed of the scheduler, the arrivals and the error")]
+    source: Annotated[str, About("`plan`: judged by the performance model; otherwise the hardware of the replay")]
+    headroom: Annotated[float | None, About("factor on every predicted latency while planning; 1 is none")]
+    truth: Annotated[str | None, About("true behaviour of the GPUs, in words; empty: as planned")]
+    status: Annotated[
+        Status,
+        About(
+            "the scheduler's claim about the plans that it searches: optimal, feasible, infeasible or unknown",
+        ),
+    ]
+    termination: Annotated[Termination, About("how the run ended: finished, a limit, or a failure")]
+    reason: Annotated[str, About("one line on the termination")]
+    objective: Annotated[str, About("objective of the instance; `scenarios` for a scenario set")]
+    throughput_of: Annotated[str | None, About("capacity or goodput, where the objective is throughput")]
+    slo_rule: Annotated[str, About("how latency budgets follow from SLOs")]
+    performance_model: Annotated[str, About("performance model that the scheduler uses")]
+    plan_class: Annotated[
+        PlanClass | None, About(f"narrowest class that contains the plan: {', '.join(PlanClass)}")
+    ] = None
+    value: Annotated[
+        float | None, About("the judge's value of the plan, even if `feasible` is false", "`value_unit`")
+    ] = None
+    bound: Annotated[float | None, About("the run's last bound on `value`", "`value_unit`")]
+    bound_certified: Annotated[
+        bool | None, About("whether the bound holds for the true problem, not only for a simplified model")
+    ]
+    bound_scope: Annotated[
+        JsonObject | None, About("JSON: the plans for which the bound holds", schema=schema.Scope, repeated=True)
+    ]
+    gpus_used: Annotated[int | None, About("GPUs with at least one slot", "GPUs")] = None
+    cost_per_hour: Annotated[float | None, About("price of the GPUs used", "$/h")] = None
+    throughput_rps: Annotated[float | None, About("sum of the slots' throughputs, by the judge", "req/s")] = None
+    goodput_rps: Annotated[
+        float | None, About("sum of the rates served by slots that break no constraint, by the judge", "req/s")
+    ] = None
+    fragments_pct: Annotated[float | None, About("mean share of the GPUs used that is not allocated", "%")] = None
+    utilisation_pct: Annotated[
+        float | None, About("mean over the GPUs used of share times busy fraction, by the judge", "%")
+    ] = None
+    over_capacity_pct: Annotated[
+        float | None, About("time in which the jobs' demand exceeds their GPU; colocation only", "%")
+    ] = None
+    feasible: Annotated[bool | None, About("the judge's verdict: no violation")] = None
+    violations: Annotated[
+        int | None, About("violated constraints; of a scenario set, plans with violations", "constraints")
+    ] = None
+    violation_details: Annotated[
+        Sequence[JsonObject],
+        About(
+            "the first violations, at least one of each kind",
+            exported=False,
+            schema=list[schema.BrokenConstraint],
+            bulk=5,
+        ),
+    ] = field(default_factory=list)
+    simulation: Annotated[
+        JsonObject | None,
+        About(
+            "complete result of the simulation, or the measurements of a replay",
+            exported=False,
+            parts=_PARTS_OF_SIMULATION,
+            schema=schema.SimulatedRequests,
+            replay_schema=schema.ReplayedRequests,
+            bulk=7,
+        ),
+    ] = None
+    sim_goodput_rps: Annotated[float | None, About("requests served in time, by simulation", "req/s")] = None
+    sim_violation_rate: Annotated[float | None, About("simulated requests not served in time", "fraction")] = None
+    sim_drop_rate: Annotated[float | None, About("simulated requests not served at all", "fraction")] = None
+    sim_violating: Annotated[
+        int | None, About("workloads with more than 1 % of their requests not in time", "workloads")
+    ] = None
+    sim_worst_p99: Annotated[
+        float | None,
+        About(
+            "largest P99 latency of a workload's served requests (dropped ones have none), as a multiple of its SLO",
+            "SLOs",
+        ),
+    ] = None
+    scenarios: Annotated[
+        JsonObject | None,
+        About(
+            "counts of a scenario set; `accepted_bits` and `served_bits` are the sets of accepted and served scenarios",
+            exported=False,
+            parts=_PARTS_OF_SCENARIOS,
+            schema=schema.ScenarioCounts,
+        ),
+    ] = None
+    decision_s: Annotated[
+        float | None,
+        About("the scheduler's own time, without imports and compilation; of a set, for all scenarios", "s"),
+    ]
+    import_s: Annotated[float | None, About("loading the scheduler's module", "s")]
+    warm_s: Annotated[float | None, About("the scheduler's `warm`: compilation", "s")]
+    overhead_s: Annotated[float, About("time of the harness itself", "s")]
+    wall_s: Annotated[float, About("from the request for the process to its end", "s")]
+    overshoot_s: Annotated[float, About("time by which the run exceeded the time limit", "s")]
+    peak_memory_mb: Annotated[float | None, About("largest resident memory", "MiB")]
+    time_limit_s: Annotated[float, About("limit on the decision", "s")]
+    work_limit: Annotated[int | None, About("limit on the work, in the scheduler's unit; empty: none", "units")]
+    memory_limit_mb: Annotated[float | None, About("limit on the address space; empty: none", "MiB")]
+    threads: Annotated[int, About("threads available to scheduler and solver", "threads")]
+    started_at: Annotated[str, About("ISO 8601", "UTC")]
+    statistics: Annotated[
+        JsonObject,
+        About("JSON: the scheduler's own statistics, by name", schema=dict[str, schema.AnyJson], bulk=2),
+    ]
+    trajectory: Annotated[
+        Sequence[JsonObject],
+        About(
+            "`t_s`, `value`, `feasible`, `bound` and `bound_certified` of every report and of the end of the run",
+            exported=False,
+            schema=list[schema.Point],
+            replay_schema=list[schema.Point | schema.UntimedPoint],
+            bulk=4,
+        ),
+    ]
+    log_tail: Annotated[str, About("end of the scheduler's output, for failed runs", exported=False, bulk=3)]
+    provenance: Annotated[
+        JsonObject,
+        About(
+            "JSON: the whole provenance, with versions of schedulers and packages",
+            parts=_PARTS_OF_PROVENANCE,
+            schema=schema.Provenance,
+            bulk=1,
+        ),
+    ]
+    plan: Annotated[
+        JsonObject | None,
+        About(
+            "plan in the format of plan files, with the instance's name",
+            exported=False,
+            schema=schema.StoredPlan,
+            bulk=6,
+        ),
+    ] = None
 
     @property
     def failed(self) -> bool:
@@ -184,6 +301,8 @@ class Column:
     ----------
     name
         Name of the field.
+    about
+        Annotation of the field.
     json_type
         Type of a value stored as JSON: ``dict`` or ``list``.
     type
@@ -194,6 +313,7 @@ class Column:
     """
 
     name: str
+    about: About
     json_type: type
     type: type
     required: bool
@@ -206,13 +326,13 @@ class Column:
 @cache
 def columns() -> tuple[Column, ...]:
     """Return the columns of the ledger, derived from the fields of ``Row``."""
-    hints = get_type_hints(Row)
-    return tuple(_column(field.name, hints[field.name]) for field in fields(Row))
+    hints = get_type_hints(Row, include_extras=True)
+    return tuple(_column(each.name, *get_args(hints[each.name])) for each in fields(Row))
 
 
-def _column(name: str, hint: Any) -> Column:
+def _column(name: str, hint: Any, about: About) -> Column:
     options = set(get_args(hint)) if get_origin(hint) is UnionType else {hint}
     (kind,) = options - {NoneType}
     json_type = dict if kind == JsonObject else list
     scalar = isinstance(kind, type) and issubclass(kind, str | int | float)
-    return Column(name, json_type, kind if scalar else object, NoneType not in options)
+    return Column(name, about, json_type, kind if scalar else object, NoneType not in options)

@@ -6,12 +6,10 @@ The schemas contain only the fields that some code reads; other fields are not c
 
 import json
 import math
-from collections.abc import Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
 
@@ -37,43 +35,55 @@ def _encodable(value: object) -> object:
     return value
 
 
-_Json = Annotated[Any, AfterValidator(_json)]
+AnyJson = Annotated[Any, AfterValidator(_json)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class _Slot(TypedDict):
+class StoredSlot(TypedDict):
+    """Slot of a stored plan."""
+
     workload: str
     batch: Annotated[int, Field(ge=1, lt=2**31)]
     rate_rps: _Finite
 
 
-class _Gpulet(TypedDict):
+class StoredGpulet(TypedDict):
+    """Gpulet of a stored plan."""
+
     share_units: Annotated[int, Field(ge=1, lt=2**31)]
     duty_cycle_ms: NotRequired[_Finite | None]
     start: NotRequired[_Count | None]
     processes: NotRequired[_Count | None]
-    slots: list[_Slot]
+    slots: list[StoredSlot]
 
 
-class _PlacedGpu(TypedDict):
+class StoredGpu(TypedDict):
+    """GPU of a stored plan."""
+
     type: str
-    gpulets: list[_Gpulet]
+    gpulets: list[StoredGpulet]
 
 
-class _Plan(TypedDict):
-    gpus: list[_PlacedGpu]
+class StoredPlan(TypedDict):
+    """Plan of a row."""
+
+    gpus: list[StoredGpu]
 
 
-class _Scope(TypedDict):
+class Scope(TypedDict):
+    """Plans for which a bound holds."""
+
     plan_class: Literal["spatial", "split", "spatio-temporal"]
     allowed_shares: list[int] | None
     slots_per_gpulet: _Count
     max_batch: _Count | None
 
 
-class _Point(TypedDict):
+class Point(TypedDict):
+    """Report of a run, or its end."""
+
     t_s: _NotNegative
     value: _Finite | None
     feasible: bool | None
@@ -81,11 +91,15 @@ class _Point(TypedDict):
     bound_certified: bool | None
 
 
-class _Untimed(TypedDict):
+class UntimedPoint(TypedDict):
+    """Report of a replay, which has no decision time."""
+
     t_s: None
 
 
-class _Violation(TypedDict):
+class BrokenConstraint(TypedDict):
+    """Violation of a plan."""
+
     kind: str
     gpu: int | None
     workload: str | None
@@ -118,7 +132,9 @@ class _Served(TypedDict):
     histogram: _Histogram
 
 
-class _Simulation(TypedDict):
+class SimulatedRequests(TypedDict):
+    """Result of a simulation."""
+
     arrivals: Annotated[str, AfterValidator(_encodable)]
     seconds: _NotNegative
     workloads: list[_Served]
@@ -135,7 +151,9 @@ class _Measured(TypedDict):
     predicted: NotRequired[_Predicted | None]
 
 
-class _Replay(TypedDict):
+class ReplayedRequests(TypedDict):
+    """Measurements of a replay."""
+
     arrivals: Annotated[str, AfterValidator(_encodable)]
     seconds: _NotNegative
     workloads: list[_Measured]
@@ -150,7 +168,9 @@ class _Replayed(TypedDict):
     replay: _Hardware
 
 
-class _Counts(TypedDict):
+class ScenarioCounts(TypedDict):
+    """Results of a scenario set: ``bench.scenarios.Tally.to_json``."""
+
     count: _Count
     decided: _Count
     accepted: _Count
@@ -161,72 +181,24 @@ class _Counts(TypedDict):
     served_bits: str
 
 
-class _Chunk(TypedDict):
+class ScenarioChunk(TypedDict):
+    """Judged chunk of a scenario set."""
+
     first: _Count
     accepted: list[bool]
     served: list[bool]
     decision_s: list[_NotNegative]
 
 
-class _Reach(TypedDict):
+class StoredReach(TypedDict):
+    """Extent of a plan: ``bench.ledger.bound_scope.Reach.to_json``."""
+
     shares: list[_Count]
     slots_per_gpulet: _Count
     max_batch: _Count
     gpulets_per_gpu: _Count
 
 
-_SHAPES: dict[str, Any] = {
-    "parameters": dict[str, dict[str, _Json]],
-    "bound_scope": _Scope,
-    "simulation": _Simulation,
-    "violation_details": list[_Violation],
-    "scenarios": _Counts,
-    "statistics": dict[str, _Json],
-    "trajectory": list[_Point],
-    "provenance": Annotated[dict[str, Any], AfterValidator(_encodable)],
-    "plan": _Plan,
-    "plan_reach": _Reach,
-    "chunks": _Chunk,
-}
-"""Schemas of columns, and of the table of chunks."""
-
-_SHAPES_OF_REPLAYS: dict[str, Any] = {
-    "parameters": Annotated[_Replayed, BeforeValidator(_json)],
-    "simulation": _Replay,
-    "trajectory": list[_Point | _Untimed],
-}
-"""Schemas that differ for replays, which have measurements and no decision time."""
-
-
-def wrong_inside(column: str, source: object, value: object) -> str | None:
-    """Return the place and the reason of the first error in the value of a JSON column, or ``None``.
-
-    Parameters
-    ----------
-    column
-        Column of the ledger.
-    source
-        Source of the row, since replays have other schemas than simulations.
-    value
-        Object or list to check.
-    """
-    adapter = _adapter(column, source != "plan")
-    if adapter is None:
-        return None
-    try:
-        adapter.validate_python(value, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{_place(first['loc'])}: {first['msg'].removeprefix('Value error, ')}"
-    return None
-
-
-@cache
-def _adapter(column: str, of_replay: bool) -> TypeAdapter[Any] | None:
-    shapes = _SHAPES | _SHAPES_OF_REPLAYS if of_replay else _SHAPES
-    return TypeAdapter(shapes[column]) if column in shapes else None
-
-
-def _place(location: Sequence[int | str]) -> str:
-    words = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
-    return "".join(words).lstrip(".")
+Parameters = dict[str, dict[str, AnyJson]]
+ReplayParameters = Annotated[_Replayed, BeforeValidator(_json)]
+Provenance = Annotated[dict[str, Any], AfterValidator(_encodable)]

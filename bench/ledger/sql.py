@@ -1,21 +1,19 @@
-"""SQL form of a row: one value per column, and a digest that detects damage."""
+"""SQL form of a row: one checked value per column, and a digest that detects damage."""
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json  # twice as fast as the standard library
 
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Column, Row, columns
-from bench.ledger.row_schema import wrong_inside
+from bench.ledger.row_schema import ScenarioChunk, StoredReach
 from instances import InputError
-
-_LAST = ("provenance", "statistics", "log_tail", "trajectory", "violation_details", "plan", "simulation")
-"""Columns at the end of a row, in this order."""
 
 DIGEST = "digest"
 """Additional column with the ``digest`` of the others, so that a damaged row is never misread."""
@@ -23,8 +21,11 @@ DIGEST = "digest"
 REACH = "plan_reach"
 """Additional column with the ``Reach`` of the plan, so that gaps need not read the large plans."""
 
-_ALIKE = frozenset({"parameters", "bound_scope"})
-"""JSON columns with the same text in many rows, parsed once per text."""
+CHUNKS = "chunks"
+"""Table of judged chunks of scenario sets that have no row yet."""
+
+DETAILS = frozenset(column.name for column in columns() if column.about.bulk and column.name != "plan")
+"""Columns that are read only to show a run in full; they hold most of a ledger's data."""
 
 _SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
 _STORED: dict[type, type] = {float: float, int: int, bool: int}
@@ -96,7 +97,8 @@ def sql_columns() -> dict[str, str]:
     """
     types = {column.name: _SQL_TYPES.get(column.type, "TEXT") for column in columns()}
     types |= {DIGEST: "TEXT", REACH: _SQL_TYPES[object]}
-    return dict(sorted(types.items(), key=lambda column: _LAST.index(column[0]) if column[0] in _LAST else -1))
+    bulk = {column.name: column.about.bulk for column in columns()}
+    return dict(sorted(types.items(), key=lambda column: bulk.get(column[0], 0)))
 
 
 def _to_sql(column: Column, value: Any) -> Any:
@@ -117,7 +119,7 @@ def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
             raise ValueError("a required value is missing")
         return None
     if column.type is object:
-        if column.name not in _ALIKE or not isinstance(value, str):
+        if not column.about.repeated or not isinstance(value, str):
             return shaped(column.name, parsed(value, column.json_type, where), where, source)
         try:
             return _shared(column.name, column.json_type, value, str(source))
@@ -147,6 +149,39 @@ def shaped(column: str, value: Any, where: str, source: object = "plan") -> Any:
     if (wrong := wrong_inside(column, source, value)) is not None:
         raise InputError(where, f"is damaged: {wrong}; {DELETE}")
     return value
+
+
+def wrong_inside(column: str, source: object, value: object) -> str | None:
+    """Return the place and the reason of the first error in the value of a JSON column, or ``None``.
+
+    Parameters
+    ----------
+    column
+        Column of the ledger, or ``CHUNKS``.
+    source
+        Source of the row, since replays have other schemas than simulations.
+    value
+        Object or list to check.
+    """
+    try:
+        _adapter(column, source != "plan").validate_python(value, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{_place(first['loc'])}: {first['msg'].removeprefix('Value error, ')}"
+    return None
+
+
+@cache
+def _adapter(column: str, of_replay: bool) -> TypeAdapter[Any]:
+    about = {each.name: each.about for each in columns()}.get(column)
+    if about is None:
+        return TypeAdapter({REACH: StoredReach, CHUNKS: ScenarioChunk}[column])
+    return TypeAdapter(about.replay_schema if of_replay and about.replay_schema is not None else about.schema)
+
+
+def _place(location: Sequence[int | str]) -> str:
+    words = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
+    return "".join(words).lstrip(".")
 
 
 def _no_number(text: str) -> None:

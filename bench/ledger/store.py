@@ -1,5 +1,6 @@
 """Ledger: one SQLite file with a row per run, and with the instances. Several bench processes may share it."""
 
+import gc
 import json
 import os
 import re
@@ -10,19 +11,56 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench.gc_pause import no_collection
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import JsonObject, Row, Termination, columns
-from bench.ledger.sql import REACH, RECOVER, parsed, reach_from_sql, row_from_sql, row_to_sql, shaped, sql_columns
+from bench.ledger.sql import (
+    CHUNKS,
+    REACH,
+    RECOVER,
+    parsed,
+    reach_from_sql,
+    row_from_sql,
+    row_to_sql,
+    shaped,
+    sql_columns,
+)
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json
 
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable the garbage collector while many objects without reference cycles are created.
+
+    The collector would traverse all of them repeatedly and find nothing. It takes three quarters of the time for
+    reading ten thousand rows, and a third of the time for their report.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 SCHEMA_VERSION = 1
 """Version in the file, incremented when columns or tables change."""
 
-DETAILS = frozenset({"simulation", "violation_details", "trajectory", "log_tail", "statistics", "provenance"})
-"""Columns that are read only to show a run in full; they hold most of a ledger's data."""
+_CONTRADICTED = """
+WITH served AS (
+    SELECT instance_hash AS planned, min(value) AS least, max(value) AS most
+    FROM runs WHERE feasible AND truth IS NULL AND value IS NOT NULL GROUP BY instance_hash
+)
+SELECT DISTINCT instance_hash FROM runs JOIN served ON planned = instance_hash
+WHERE truth IS NULL AND (
+    status = 'infeasible'
+    OR objective = 'cost' AND (bound_certified AND bound > least OR status = 'optimal' AND value > least)
+    OR objective <> 'cost' AND (bound_certified AND bound < most OR status = 'optimal' AND value < most)
+)
+"""
+"""Query of the instances whose claims have to be compared with plans."""
 
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
 """Table of judged chunks of scenario sets that have no row yet, by the key of that row."""
@@ -160,7 +198,7 @@ class Ledger:
         with self._explained():
             found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
             at = f"{self.path}: a chunk of run {key[:12]}"
-            return [shaped("chunks", parsed(text, dict, at), at) for (text,) in found]
+            return [shaped(CHUNKS, parsed(text, dict, at), at) for (text,) in found]
 
     def keys(self) -> set[str]:
         """Return the keys of all rows."""
@@ -183,6 +221,14 @@ class Ledger:
         wanted = {name: value for name, value in equal.items() if value is not None}
         condition = " AND ".join(f'"{name}" = ?' for name in wanted) or "TRUE"
         return self._select(condition, list(wanted.values()), without, checked or not without)
+
+    def contradicted(self) -> list[str]:
+        """Return the fingerprints of instances on which a feasible plan may contradict a claim of another run.
+
+        The classes of plans are not compared here, so most of what is found can be consistent.
+        """
+        with self._explained():
+            return [fingerprint for (fingerprint,) in self._database.execute(_CONTRADICTED)]
 
     def reaches(self) -> dict[str, Reach]:
         """Return the ``Reach`` of every plan by the key of its row."""

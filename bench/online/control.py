@@ -1,13 +1,15 @@
 """Control loop of an online run: observe the load, decide, prepare new processes, switch the plan."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from bench.online.observation import Seen
 from bench.online.plan_switch import aligned, is_ready, memory_pct, resident
-from bench.online.policy import OnlinePolicy
+from bench.online.planner import Planner
+from bench.online.policy import OnlinePolicy, Reschedule, Static
 from bench.online.result import Period, PeriodEnd
+from bench.online.share_policies import Reactive, Shadow
 from bench.simulation.arrivals import Stream
 from bench.simulation.driver import Simulation
 from bench.simulation.settings import Settings
@@ -194,3 +196,12 @@ class Online:
     def _exchange(self, plan: Plan, without_headroom: bool) -> None:
         self._simulation.exchange(plan)
         self._without_headroom = without_headroom
+
+
+POLICIES: Mapping[str, Callable[[Instance, Planner, float], OnlinePolicy]] = {
+    "static": lambda _instance, _planner, _weight: Static(),
+    "reschedule": lambda instance, planner, weight: Reschedule(planner, instance, weight),
+    "shadow": lambda instance, _planner, _weight: Shadow(instance),
+    "reactive": lambda instance, _planner, _weight: Reactive(instance),
+}
+"""Constructor of each policy; it takes the instance, the planner and the weight of the last period."""

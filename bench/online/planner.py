@@ -15,7 +15,7 @@ from bench.schedulers.parameters import instantiate, parse_overrides
 from bench.schedulers.registry import entries, load, parse_spec
 from instances import InputError, Instance, Plan
 from instances.arrays import Floats
-from instances.prepared import prepared
+from instances.view import prepared
 
 
 class SchedulerError(Exception):

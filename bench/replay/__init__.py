@@ -1,1 +1,1 @@
-"""Replay of plans on hardware with the standard library, NumPy and PyTorch: ``python -m bench.replay PLAN``."""
+"""Replay of plans on GPUs or CPU cores: ``bench replay PLAN``."""

@@ -3,22 +3,26 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from shutil import which
 from typing import ClassVar, Protocol
 
 from bench.replay import mps
-from bench.replay.host import MPS_CONTROL, HostGpu, free_memory_mib, has_green_contexts, host_gpus
+from bench.replay.gpus import HostGpu, required_gpus
+from bench.replay.green import has_green_contexts
 from bench.replay.nets import input_shape
-from bench.replay.serving_plan import Executor, Sheet
+from bench.replay.serving_plan import Executor, ServingPlan
 from instances import InputError
 from instances.errors import unknown_name
 
 CPU_WORKER_MIB = 400.0
 """Host memory of a worker with a tiny model."""
 
+_MEMORY = Path("/proc/meminfo")
+
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class WorkerSpec:
     """Specification of a worker: its executors, by position in the serving plan, and its environment variables."""
 
     executors: tuple[int, ...]
@@ -39,8 +43,8 @@ class Backend(Protocol):
     name: ClassVar[str]
     device: ClassVar[str]
 
-    def check(self, sheets: Sequence[Sheet]) -> None:
-        """Check that the host can serve all ``sheets`` at the same time.
+    def check(self, plans: Sequence[ServingPlan]) -> None:
+        """Check that the host can serve all ``plans`` at the same time.
 
         Raises
         ------
@@ -51,7 +55,7 @@ class Backend(Protocol):
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
         """Start the services that the workers need; yield the environment variables that point to them."""
 
-    def crews(self, sheet: Sheet) -> list[Crew]:
+    def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Divide the executors of a serving plan among workers."""
 
 
@@ -61,9 +65,9 @@ class Cpu:
     name: ClassVar[str] = "cpu"
     device: ClassVar[str] = "cpu"
 
-    def check(self, sheets: Sequence[Sheet]) -> None:
+    def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host's memory holds all workers."""
-        free_mib, needed_mib = free_memory_mib(), CPU_WORKER_MIB * sum(len(sheet.executors) for sheet in sheets)
+        free_mib, needed_mib = free_memory_mib(), CPU_WORKER_MIB * sum(len(plan.executors) for plan in plans)
         if free_mib is not None and needed_mib > free_mib:
             raise _does_not_fit(self.name, "the host", needed_mib, free_mib)
 
@@ -71,12 +75,12 @@ class Cpu:
         """Start nothing: the workers need no service."""
         return nullcontext({})
 
-    def crews(self, sheet: Sheet) -> list[Crew]:
+    def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Return one worker per executor."""
-        return [Crew((number,)) for number in range(len(sheet.executors))]
+        return [WorkerSpec((number,)) for number in range(len(plan.executors))]
 
 
-class _OnGpus:
+class _GpuBackend:
     """Base of the backends on GPUs; GPU k of the plan is GPU k of the host."""
 
     name: ClassVar[str]
@@ -84,23 +88,21 @@ class _OnGpus:
     def __init__(self) -> None:
         self.gpus: list[HostGpu] = []
 
-    def check(self, sheets: Sequence[Sheet]) -> None:
+    def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host has enough GPUs and that their free memory holds the plans."""
-        self.gpus = host_gpus()
         where = f"--backend {self.name}"
-        if not self.gpus:
-            raise InputError(where, "finds no NVIDIA GPU (nvidia-smi lists none); use --backend cpu or sim")
-        wanted = max(len(sheet.gpu_types) for sheet in sheets)
+        self.gpus = required_gpus(where, "use --backend cpu or sim")
+        wanted = max(len(plan.gpu_types) for plan in plans)
         if wanted > len(self.gpus):
             raise InputError(where, f"the plan uses {wanted} GPUs; this host has {len(self.gpus)}")
-        for sheet in sheets:
-            for executor in sheet.executors:
+        for plan in plans:
+            for executor in plan.executors:
                 for slot in executor.slots:
                     input_shape(slot.model, where)  # fails here, before any worker starts
         for position, gpu in enumerate(self.gpus[:wanted]):
             if gpu.mig:
                 raise InputError(where, f"GPU {position} is in MIG mode; a replay needs a whole GPU")
-            needed_mib = sum(sheet.memory_mib(position) for sheet in sheets)
+            needed_mib = sum(plan.memory_mib(position) for plan in plans)
             if needed_mib > gpu.free_mib:
                 raise _does_not_fit(self.name, f"GPU {position}", needed_mib, gpu.free_mib)
 
@@ -112,19 +114,19 @@ class _OnGpus:
         return {"CUDA_VISIBLE_DEVICES": self.gpus[gpu].uuid}
 
 
-class Mps(_OnGpus):
+class Mps(_GpuBackend):
     """One process per executor; MPS limits it to its share of the multiprocessors."""
 
     name: ClassVar[str] = "mps"
     device: ClassVar[str] = "cuda"
 
-    def check(self, sheets: Sequence[Sheet]) -> None:
+    def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check the GPUs and that the MPS control daemon is installed."""
-        super().check(sheets)
-        if which(MPS_CONTROL) is None:
-            problem = f"needs {MPS_CONTROL}, a part of NVIDIA's driver, on the path; install it or use --backend green"
+        super().check(plans)
+        if which(mps.CONTROL) is None:
+            problem = f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or use --backend green"
             raise InputError("--backend mps", problem)
-        self._needed_mib = [sum(sheet.memory_mib(position) for sheet in sheets) for position in range(len(self.gpus))]
+        self._needed_mib = [sum(plan.memory_mib(position) for plan in plans) for position in range(len(self.gpus))]
 
     @contextmanager
     def running(self) -> Iterator[Mapping[str, str]]:
@@ -132,9 +134,9 @@ class Mps(_OnGpus):
         with mps.daemon() as variables:
             yield variables
 
-    def crews(self, sheet: Sheet) -> list[Crew]:
+    def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Return one worker per executor; workers divide the free memory in proportion to the catalogue's figures."""
-        return [Crew((number,), self._environment(executor)) for number, executor in enumerate(sheet.executors)]
+        return [WorkerSpec((number,), self._environment(executor)) for number, executor in enumerate(plan.executors)]
 
     def _environment(self, executor: Executor) -> dict[str, str]:
         gpu = executor.gpu
@@ -142,15 +144,15 @@ class Mps(_OnGpus):
         return self._seeing(gpu) | mps.client(executor.share_pct, memory_mib)
 
 
-class _OneProcess(_OnGpus):
+class _OneProcess(_GpuBackend):
     """Base of the backends that run all executors of a GPU as threads of one process."""
 
-    def crews(self, sheet: Sheet) -> list[Crew]:
+    def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Return one worker per GPU."""
         by_gpu: dict[int, list[int]] = {}
-        for number, executor in enumerate(sheet.executors):
+        for number, executor in enumerate(plan.executors):
             by_gpu.setdefault(executor.gpu, []).append(number)
-        return [Crew(tuple(numbers), self._seeing(gpu)) for gpu, numbers in by_gpu.items()]
+        return [WorkerSpec(tuple(numbers), self._seeing(gpu)) for gpu, numbers in by_gpu.items()]
 
 
 class Green(_OneProcess):
@@ -159,9 +161,9 @@ class Green(_OneProcess):
     name: ClassVar[str] = "green"
     device: ClassVar[str] = "green"
 
-    def check(self, sheets: Sequence[Sheet]) -> None:
+    def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check the GPUs and that the driver has green contexts."""
-        super().check(sheets)
+        super().check(plans)
         if not has_green_contexts():
             raise InputError(
                 "--backend green",
@@ -190,6 +192,15 @@ def backend(name: str) -> Backend:
     if name not in BACKENDS:
         raise unknown_name("--backend", "backend", name, [*BACKENDS, "sim"])
     return BACKENDS[name]()
+
+
+def free_memory_mib() -> float | None:
+    """Return the host's free memory, or ``None`` if the system does not report it."""
+    try:
+        lines = _MEMORY.read_text(encoding="ascii").splitlines()
+        return next(float(line.split()[1]) / 1024.0 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
 
 
 def _does_not_fit(name: str, where: str, needed_mib: float, free_mib: float) -> InputError:

@@ -1,4 +1,4 @@
-"""Batch turns in real time, by the rules of ``bench.simulation.engine``."""
+"""Queues and batches of an executor in real time, by the rules of ``bench.simulation.engine``."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -37,47 +37,47 @@ class SlotQueue:
             ready_ms = min(ready_ms, self.waiting[self.batch - 1][1])
         return ready_ms
 
-    def promised_ms(self, size: int) -> float:
+    def expected_ms(self, size: int) -> float:
         """Return the expected time of a batch of ``size``."""
         part = (size - 1) / (self.batch - 1) if self.batch > 1 else 1.0
         return self.one_ms + (self.full_ms - self.one_ms) * part
 
 
-class Turns:
-    """Turns of the slots of one executor: the batch that is ready first starts first.
+class ExecutorQueues:
+    """Queues of the slots of one executor: the batch that is ready first starts first.
 
     Parameters
     ----------
-    lines
+    queues
         One queue per slot.
     dropping
         Whether a request that already misses its SLO is dropped when its batch starts.
     """
 
-    def __init__(self, lines: Sequence[SlotQueue], dropping: bool) -> None:
-        self.lines, self._dropping = lines, dropping
+    def __init__(self, queues: Sequence[SlotQueue], dropping: bool) -> None:
+        self.queues, self._dropping = queues, dropping
 
     def next(self) -> tuple[float, int]:
         """Return the time at which the next batch is ready and its slot; the time is infinite if no request waits."""
-        return min((line.ready_ms, place) for place, line in enumerate(self.lines))
+        return min((queue.ready_ms, slot) for slot, queue in enumerate(self.queues))
 
-    def take(self, place: int, now_ms: float) -> tuple[list[int], list[int]]:
+    def take(self, slot: int, now_ms: float) -> tuple[list[int], list[int]]:
         """Return the requests of the slot's batch that starts now, and the dropped requests.
 
         The batch is empty if, after the drops, no request is left, the batch is not ready yet, or another slot is
         first.
         """
-        line = self.lines[place]
-        waiting = line.waiting
+        queue = self.queues[slot]
+        waiting = queue.waiting
         dropped = []
         while (
             self._dropping
             and waiting
-            and now_ms + line.promised_ms(min(len(waiting), line.batch)) > waiting[0][1] + line.slo_ms
+            and now_ms + queue.expected_ms(min(len(waiting), queue.batch)) > waiting[0][1] + queue.slo_ms
         ):
             dropped.append(waiting.popleft()[0])
         if dropped:
             ready_ms, first = self.next()
-            if ready_ms > now_ms or first != place:
+            if ready_ms > now_ms or first != slot:
                 return [], dropped
-        return [waiting.popleft()[0] for _ in range(min(len(waiting), line.batch))], dropped
+        return [waiting.popleft()[0] for _ in range(min(len(waiting), queue.batch))], dropped

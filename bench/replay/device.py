@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bench.replay.green import multiprocessors
-from bench.replay.nets import build, example_input, settle
+from bench.replay.nets.building import build, example_input, settle
 
 TINY = "tiny-cnn"
 """Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""

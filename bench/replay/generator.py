@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from bench.replay.process import Channel, Clock, Message, end_with, go_first, run_child, stay_on
-from bench.replay.requests import DROPPED, NO_SLOT, SharedRequests
+from bench.replay.recording import DROPPED, NO_SLOT, SharedRequests
 
 SENT = struct.Struct("<II")
 """Message that a worker reads for a request: its number, and the slot within the executor."""
@@ -66,17 +66,17 @@ def send(
     """
     requests = shared.requests
     sent_ms, slots, outcomes = requests["sent_ms"], requests["slot"], requests["outcome"]
-    at = 0
+    plan = 0
     for request, (due_ms, workload) in enumerate(
         zip(requests["due_ms"].tolist(), requests["workload"].tolist(), strict=True)
     ):
         # The schedule is absolute: a late request does not delay the requests after it.
         while (wait_ms := due_ms - clock()) > 0.0:
             sleep(wait_ms)
-        if shared.sheet != at:
-            leave(at)
-            at = shared.sheet
-        slot = routes[at][workload].next()
+        if shared.plan != plan:
+            leave(plan)
+            plan = shared.plan
+        slot = routes[plan][workload].next()
         if slot == NO_SLOT:
             outcomes[request] = DROPPED
         else:
@@ -90,8 +90,8 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
     order = next(messages)
     stay_on(order["cores"])
     shared = SharedRequests(order["requests"])
-    inboxes: list[dict[int, int]] = [dict(sheet) for sheet in order["inboxes"]]
-    descriptor = {executor: fd for sheet in inboxes for executor, fd in sheet.items()}
+    inboxes: list[dict[int, int]] = [dict(plan) for plan in order["inboxes"]]
+    descriptor = {executor: fd for plan in inboxes for executor, fd in plan.items()}
     for fd in descriptor.values():
         os.set_blocking(fd, False)
     places: list[tuple[int, int]] = [tuple(place) for place in order["places"]]
@@ -102,11 +102,11 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(descriptor[executor], SENT.pack(request, place))
 
-    def leave(sheet: int) -> None:
-        for fd in inboxes[sheet].values():
+    def leave(plan: int) -> None:
+        for fd in inboxes[plan].values():
             os.close(fd)
 
-    routes = [[Route(slots) for slots in sheet] for sheet in order["routes"]]
+    routes = [[Route(slots) for slots in plan] for plan in order["routes"]]
     channel.say(ready=True)
     clock = Clock(next(messages)["zero_ns"])
     end_with(messages)

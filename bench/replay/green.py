@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from bench.replay.host import CUDA_DRIVER
+CUDA_DRIVER = "libcuda.so.1"
 
 MULTIPROCESSORS = 1
 """``CU_DEV_RESOURCE_TYPE_SM``."""
@@ -131,6 +131,14 @@ class Multiprocessors:
         code = getattr(self._driver, function)(*arguments)
         if code != 0:
             raise OSError(f"{function} of {CUDA_DRIVER} failed with code {code}")
+
+
+def has_green_contexts() -> bool:
+    """Return whether the driver has green contexts with streams (version 555 or later)."""
+    try:
+        return hasattr(ctypes.CDLL(CUDA_DRIVER), "cuGreenCtxStreamCreate")
+    except OSError:
+        return False
 
 
 @cache

@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bench.replay.host import MPS_CONTROL
 from instances import InputError
+
+CONTROL = "nvidia-cuda-mps-control"
+"""Program that controls MPS, a part of NVIDIA's driver."""
 
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 PERCENTAGE, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 
 _PATIENCE_S = 20.0
 
-_GUARD = f'cat > /dev/null; echo quit | {MPS_CONTROL}; rm -rf "$1"'
+_GUARD = f'cat > /dev/null; echo quit | {CONTROL}; rm -rf "$1"'
 """Shell command that ends the daemon when its input ends, that is, when the driver closes it or is killed."""
 
 
@@ -77,7 +79,7 @@ def _start(environment: dict[str, str]) -> None:
     with tempfile.TemporaryFile("w+") as printed:
         try:
             subprocess.run(  # noqa: S603 - a program of the driver, found on the path
-                [MPS_CONTROL, "-d"],
+                [CONTROL, "-d"],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
@@ -87,15 +89,15 @@ def _start(environment: dict[str, str]) -> None:
             )
         except (OSError, subprocess.SubprocessError) as error:
             printed.seek(0)
-            said = printed.read().strip().splitlines()
-            raise InputError("--backend mps", f"{MPS_CONTROL} -d failed: {said[-1] if said else error}") from None
+            lines = printed.read().strip().splitlines()
+            raise InputError("--backend mps", f"{CONTROL} -d failed: {lines[-1] if lines else error}") from None
 
 
 def _running() -> bool:
     """Return whether a control daemon answers in the folder that the environment names, or in the default one."""
     try:
         asked = subprocess.run(  # noqa: S603 - a program of the driver, found on the path
-            [MPS_CONTROL], input="get_server_list\n", capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+            [CONTROL], input="get_server_list\n", capture_output=True, text=True, timeout=_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -105,4 +107,4 @@ def _running() -> bool:
 def _kill(pipes: Path) -> None:
     """Kill a daemon that does not quit."""
     with suppress(OSError, ValueError):
-        os.kill(int(Path(pipes, f"{MPS_CONTROL}.pid").read_text(encoding="ascii")), signal.SIGKILL)
+        os.kill(int(Path(pipes, f"{CONTROL}.pid").read_text(encoding="ascii")), signal.SIGKILL)

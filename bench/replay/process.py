@@ -1,7 +1,8 @@
-"""Processes of a replay: start, messages, clock and end."""
+"""Supervisor of the processes of a replay or a light profile: start, messages, clock and end."""
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -13,15 +14,24 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
+
+from bench.runner.watchdog import kill_tree
 
 Message = dict[str, Any]
 
 LOG_TAIL_BYTES = 2000
 """Length of the end of a process's output that is read for its error message."""
 
+PATIENCE_S = 5.0
+"""Time limit for children to end by themselves."""
+
 _PIECE_BYTES = 2**16
 _ROOT = Path(__file__).resolve().parents[2]
+
+
+class ChildError(Exception):
+    """Failure of a child process: it reported an error, died, or did not answer in time."""
 
 
 class Clock:
@@ -70,7 +80,7 @@ class Channel:
 
 
 class Child:
-    """A process of a replay, seen from the driver.
+    """A child process, seen from its parent.
 
     Parameters
     ----------
@@ -81,7 +91,7 @@ class Child:
     descriptors
         File descriptors that it inherits.
     environment
-        Variables in addition to those of the driver.
+        Variables in addition to those of the parent.
     """
 
     def __init__(
@@ -116,18 +126,113 @@ class Child:
         self.channel.end.close()
 
     def end(self, patience_s: float) -> int:
-        """Wait for the process to end, kill its process group, and return its exit code."""
+        """Wait for the process to end, kill it with all processes that it started, and return its exit code."""
         self.hang_up()
         try:
             self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
             pass
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            kill_tree(self.process.pid)
             code = self.process.wait()
             self._log.close()
         return code
+
+
+class Supervisor:
+    """Child processes of one run; leaving the context ends all of them.
+
+    Attributes
+    ----------
+    children
+        The children that were started and not ended yet.
+    """
+
+    def __init__(self) -> None:
+        self.children: list[Child] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(self.children)
+
+    def start(
+        self,
+        module: str,
+        order: Message,
+        descriptors: Collection[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start a child; see ``Child`` for the parameters."""
+        child = Child(module, order, descriptors, environment)
+        self.children.append(child)
+        return child
+
+    def received(self, wait_s: float) -> list[tuple[Child, Message | None]]:
+        """Wait at most ``wait_s`` for messages; ``None`` marks a child that closed its channel."""
+        channels = {child.channel: child for child in self.children}
+        readable, _, _ = select.select([*channels], [], [], wait_s)
+        found: list[tuple[Child, Message | None]] = []
+        for channel in readable:
+            messages = channel.read()
+            found += [(channels[channel], message) for message in ([None] if messages is None else messages)]
+        return found
+
+    def ask(self, child: Child, within_s: float, **message: object) -> Message:
+        """Send a message and return the child's answer.
+
+        Raises
+        ------
+        ChildError
+            See ``answer``.
+        """
+        child.channel.say(**message)
+        return self.answer(child, within_s)
+
+    def answer(self, child: Child, within_s: float) -> Message:
+        """Wait for the next message of a child.
+
+        Raises
+        ------
+        ChildError
+            If the message reports a failure, the child dies, or it does not answer within ``within_s``.
+        """
+        child.channel.end.settimeout(within_s)
+        try:
+            messages = child.channel.read()
+        except TimeoutError:
+            raise ChildError(f"a worker did not answer within {within_s:.0f} s") from None
+        if not messages:
+            raise ChildError(f"a worker died: {child.log_tail() or 'it left no message'}")
+        if "failed" in messages[0]:
+            raise ChildError(messages[0]["failed"])
+        return messages[0]
+
+    def end(self, children: Sequence[Child], patience_s: float = PATIENCE_S) -> None:
+        """End children: each may finish by itself until ``patience_s`` have passed for all."""
+        children = list(children)
+        self.children = [child for child in self.children if child not in children]
+        for child in children:
+            child.hang_up()
+        deadline = time.monotonic() + patience_s
+        for child in children:
+            child.end(max(0.0, deadline - time.monotonic()))
+
+    def collect(self, child: Child) -> tuple[str | None, str]:
+        """End a child that closed its channel; return the cause of a failure, if any, and the last line it printed."""
+        self.children.remove(child)
+        printed = child.log_tail()
+        code = child.end(PATIENCE_S)
+        return (None if code == 0 else _in_words(code)), printed
+
+
+def _in_words(code: int) -> str:
+    if code >= 0:
+        return f"exited with status {code}"
+    with suppress(ValueError):
+        return f"died of {signal.Signals(-code).name}"
+    return f"died of signal {-code}"
 
 
 def run_child(main: Callable[[Channel, Iterator[Message]], None], arguments: Sequence[str]) -> None:
@@ -164,18 +269,22 @@ def go_first() -> None:
 
 
 @contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into an exception, and ignore further ones while it is handled."""
-    wanted = (signal.SIGINT, signal.SIGTERM)
+def ended_in_order(sigterm_as_sigint: bool = False) -> Iterator[None]:
+    """Turn the first Ctrl-C or SIGTERM into an exception, and ignore further ones while it is handled.
+
+    Ctrl-C raises ``KeyboardInterrupt``, and so does SIGTERM with ``sigterm_as_sigint``; otherwise it raises
+    ``SystemExit``.
+    """
+    signals = (signal.SIGINT, signal.SIGTERM)
 
     def end(number: int, _: FrameType | None) -> None:
-        for each in wanted:
+        for each in signals:
             signal.signal(each, signal.SIG_IGN)
-        if number == signal.SIGINT:
+        if number == signal.SIGINT or sigterm_as_sigint:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in wanted}
+    before = {number: signal.signal(number, end) for number in signals}
     try:
         yield
     finally:

@@ -1,51 +1,152 @@
-"""Options of a replay and the record of its events."""
+"""Requests of a replay, drawn before it begins, and the record of its events."""
 
+import mmap
+import os
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from bench.replay.nvml import GpuState
-from bench.replay.requests import Records
-from bench.replay.serving_plan import Executor, Serving, Sheet
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.replay.gpus import GpuState
+from bench.replay.serving_plan import Executor, ServedSlot, ServingPlan
+from bench.simulation.arrivals import Stream
 from bench.simulation.settings import Settings
+from instances import InputError
+
+Records = NDArray[np.void]
+
+REQUEST = np.dtype(
+    [
+        ("due_ms", "f8"),
+        ("sent_ms", "f8"),
+        ("taken_ms", "f8"),
+        ("started_ms", "f8"),
+        ("upload_ms", "f8"),
+        ("compute_ms", "f8"),
+        ("done_ms", "f8"),
+        ("workload", "i4"),
+        ("slot", "i4"),
+        ("size", "i4"),
+        ("outcome", "i4"),
+    ]
+)
+"""Record of a request. The times ``due_ms`` (scheduled arrival), ``sent_ms``, ``taken_ms`` (read by its worker),
+``started_ms`` and ``done_ms`` count from the beginning of the replay. ``upload_ms``, ``compute_ms`` and ``size`` are
+those of its batch.
+
+``workload`` is its position in the serving plan. ``slot`` counts through the executors of all serving plans.
+``outcome`` is ``WAITING``, ``SERVED`` or ``DROPPED``.
+"""
+
+WAITING, SERVED, DROPPED = 0, 1, 2
+
+NO_SLOT = -1
+
+MOST_REQUESTS = 20_000_000
+"""Largest number of requests in one replay: 1.4 GB."""
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the files there have no names
+_HEADER_BYTES = 64
 
 
-class ReplayFailedError(Exception):
-    """Failure that ends a replay, such as a first plan that cannot be served."""
+def draw(plans: Sequence[ServingPlan], settings: Settings, switch_at_s: float | None) -> Records:
+    """Return the requests of a replay in the order of time; a simulation with the same settings has the same requests.
+
+    Parameters
+    ----------
+    plans
+        The serving plan, and the one after a switch if there is one.
+    settings
+        Arrivals, seed and durations.
+    switch_at_s
+        Measured second from which requests arrive at the rates of the second serving plan.
+
+    Raises
+    ------
+    InputError
+        If there are too many requests.
+    """
+    end_ms = 1000.0 * (settings.warmup_s + settings.seconds)
+    change_ms = end_ms if switch_at_s is None else 1000.0 * (settings.warmup_s + switch_at_s)
+    most_rps = max(sum(workload.offered_rps for workload in plan.workloads) for plan in plans)
+    if most_rps * end_ms / 1000.0 > MOST_REQUESTS:
+        expected = f"expected at most {MOST_REQUESTS / most_rps:,.0f} s including the warm-up"
+        raise InputError("seconds", f"are too many at {most_rps:,.0f} requests/s; {expected}")
+    times_ms, workloads = [np.empty(0)], [np.empty(0, dtype=np.int32)]
+    for plan, from_ms, to_ms in zip(plans, (0.0, change_ms), (change_ms, end_ms), strict=False):
+        for w, workload in enumerate(plan.workloads):
+            if workload.offered_rps > 0.0 and to_ms > from_ms:
+                stream = Stream(settings.arrivals, workload.offered_rps, settings.seed, workload.id)
+                found = stream.until(np.nextafter(to_ms, 0.0))
+                times_ms.append(found[found >= from_ms])
+                workloads.append(np.full(len(times_ms[-1]), w, dtype=np.int32))
+    due_ms = np.concatenate(times_ms)
+    order = np.argsort(due_ms, kind="stable")
+    requests = np.zeros(len(due_ms), dtype=REQUEST)
+    requests["due_ms"], requests["workload"] = due_ms[order], np.concatenate(workloads)[order]
+    requests["slot"] = NO_SLOT
+    return requests
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """Options for serving models and for the switch to the second plan.
+class SharedRequests:
+    """Requests in a file without a name, which the system removes even after a crash.
+
+    Parameters
+    ----------
+    descriptor
+        Inherited descriptor of the file.
 
     Attributes
     ----------
-    half
-        Whether models run in half precision.
-    graphs
-        Whether batches run as CUDA graphs.
-    switch_at_s
-        Measured second at which the switch to the second plan begins.
+    requests
+        Records of ``REQUEST``.
     """
 
-    half: bool = False
-    graphs: bool = False
-    switch_at_s: float | None = None
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        memory = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
+        self._plan = np.frombuffer(memory, dtype=np.int64, count=1)
+        self.requests: Records = np.frombuffer(memory, dtype=REQUEST, offset=_HEADER_BYTES)
+
+    @classmethod
+    def holding(cls, requests: Records) -> "SharedRequests":
+        """Return ``requests`` in a new file."""
+        # /dev/shm has only 64 MiB in many containers.
+        fits = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _HEADER_BYTES + requests.nbytes
+        with tempfile.TemporaryFile(dir=_MEMORY if fits else None) as file:
+            file.write(bytes(_HEADER_BYTES))
+            file.write(requests.tobytes())
+            file.flush()
+            return cls(os.dup(file.fileno()))
+
+    @property
+    def plan(self) -> int:
+        """Number of the active serving plan: 0, and 1 after the switch."""
+        return int(self._plan[0])
+
+    @plan.setter
+    def plan(self, plan: int) -> None:
+        self._plan[0] = plan
 
 
 @dataclass(frozen=True, slots=True)
 class SlotPlace:
     """Position of a slot: the number of its serving plan, its executor, and the slot itself."""
 
-    sheet: int
+    plan: int
     executor: Executor
-    serving: Serving
+    slot: ServedSlot
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Failure of an executor during the replay: the number of its serving plan, the executor, and the reason."""
 
-    sheet: int
+    plan: int
     executor: Executor
     reason: str
 
@@ -56,12 +157,12 @@ class Recording:
 
     Attributes
     ----------
-    sheets, settings
+    plans, settings
         The serving plans and the settings of the replay.
     places
         All slots; requests refer to a slot by its index here.
     requests
-        Records of ``bench.replay.requests.REQUEST``.
+        Records of ``REQUEST``.
     times_ms
         Timeout, and time of a full batch during the warm-up, of each slot that served.
     failures
@@ -74,7 +175,7 @@ class Recording:
         Wall time of the whole replay.
     """
 
-    sheets: Sequence[Sheet]
+    plans: Sequence[ServingPlan]
     settings: Settings
     places: Sequence[SlotPlace]
     requests: Records

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.replay.recording import Recording
-from bench.replay.requests import DROPPED, NO_SLOT, SERVED, Records
+from bench.replay.recording import DROPPED, NO_SLOT, SERVED, Recording, Records
 from bench.simulation.histogram import counts_of
 from bench.simulation.result import RequestCounts, Served, Simulated, served
 from instances.arrays import Flags, Floats
@@ -31,11 +30,11 @@ NOTHING_REPLAYED: dict[str, Any] = {
 """Values of the replay's own fields in the result of a simulation."""
 
 
-def to_json(course: Recording) -> dict[str, Any]:
+def to_json(recording: Recording) -> dict[str, Any]:
     """Return the measurements of a replay as JSON values."""
-    found = measured(course)
+    found = measured(recording)
     values = found.to_json()
-    requests = course.requests[_while_measured(course)]
+    requests = recording.requests[_while_measured(recording)]
     for w, workload in enumerate(values["workloads"]):
         workload["split"] = split(requests[requests["workload"] == w])
         workload["predicted"] = None
@@ -45,22 +44,23 @@ def to_json(course: Recording) -> dict[str, Any]:
         "valid": reason is None,
         "invalid_reason": reason,
         "generator": late,
-        "slots": [_slot(course, requests, number) for number in range(len(course.places))],
+        "slots": [_slot(recording, requests, number) for number in range(len(recording.places))],
         "failures": [
-            {"gpu": f.executor.gpu, "gpulet": f.executor.gpulet, "plan": f.sheet, "reason": f.reason}
-            | {"workloads": [course.sheets[f.sheet].workloads[slot.workload].id for slot in f.executor.slots]}
-            for f in course.failures
+            {"gpu": f.executor.gpu, "gpulet": f.executor.gpulet, "plan": f.plan, "reason": f.reason}
+            | {"workloads": [recording.plans[f.plan].workloads[slot.workload].id for slot in f.executor.slots]}
+            for f in recording.failures
         ],
-        "switch": _switch(course),
-        "gpus": [{"gpu": gpu, **_means([asdict(state) for state in states])} for gpu, states in course.gpus.items()],
+        "switch": _switch(recording),
+        "gpus": [{"gpu": gpu, **_means([asdict(state) for state in states])} for gpu, states in recording.gpus.items()],
     }
 
 
-def measured(course: Recording) -> Simulated:
+def measured(recording: Recording) -> Simulated:
     """Return the results of the requests that were due during the measurement."""
-    requests = course.requests[_while_measured(course)]
-    workloads = tuple(_served(course, w, requests[requests["workload"] == w]) for w in range(_workloads(course)))
-    return Simulated(workloads, (), course.settings.seconds, course.wall_s)
+    requests = recording.requests[_while_measured(recording)]
+    count = len(recording.plans[0].workloads)
+    workloads = tuple(_served(recording, w, requests[requests["workload"] == w]) for w in range(count))
+    return Simulated(workloads, (), recording.settings.seconds, recording.wall_s)
 
 
 def split(requests: Records) -> dict[str, dict[str, float] | None]:
@@ -90,21 +90,21 @@ def invalid(late: dict[str, float] | None) -> str | None:
     return None
 
 
-def _served(course: Recording, w: int, requests: Records) -> Served:
-    customer = course.sheets[0].workloads[w]
+def _served(recording: Recording, w: int, requests: Records) -> Served:
+    workload = recording.plans[0].workloads[w]
     done = requests[requests["outcome"] == SERVED]
     latency_ms = done["done_ms"] - done["due_ms"]
     outcome = RequestCounts(
         len(requests),
         len(done),
-        int((latency_ms > customer.slo_ms).sum()),
+        int((latency_ms > workload.slo_ms).sum()),
         int((requests["outcome"] == DROPPED).sum()),
     )
     return served(
-        customer.id,
-        customer.slo_ms,
-        len(requests) / course.settings.seconds if len(course.sheets) > 1 else customer.offered_rps,
-        course.settings.seconds,
+        workload.id,
+        workload.slo_ms,
+        len(requests) / recording.settings.seconds if len(recording.plans) > 1 else workload.offered_rps,
+        recording.settings.seconds,
         outcome,
         counts_of(latency_ms),
         float(latency_ms.max(initial=0.0)),
@@ -113,21 +113,20 @@ def _served(course: Recording, w: int, requests: Records) -> Served:
     )
 
 
-def _slot(course: Recording, requests: Records, number: int) -> dict[str, Any]:
+def _slot(recording: Recording, requests: Records, number: int) -> dict[str, Any]:
     """Return the results of one slot; ``gpu_ms`` is the median computation time of its full batches."""
-    place = course.places[number]
-    serving = place.serving
+    place = recording.places[number]
     mine = requests[(requests["slot"] == number) & (requests["outcome"] == SERVED)]
-    full = mine["compute_ms"][mine["size"] == serving.batch]
-    timeout_ms, full_ms = course.times_ms.get(number, (None, None))
+    full = mine["compute_ms"][mine["size"] == place.slot.batch]
+    timeout_ms, full_ms = recording.times_ms.get(number, (None, None))
     return {
-        "plan": place.sheet,
+        "plan": place.plan,
         "gpu": place.executor.gpu,
         "gpulet": place.executor.gpulet,
         "share_pct": place.executor.share_pct,
-        "workload": course.sheets[place.sheet].workloads[serving.workload].id,
-        "model": serving.model,
-        "batch": serving.batch,
+        "workload": recording.plans[place.plan].workloads[place.slot.workload].id,
+        "model": place.slot.model,
+        "batch": place.slot.batch,
         "timeout_ms": timeout_ms,
         "warm_up_ms": full_ms,
         "requests": len(mine),
@@ -136,52 +135,48 @@ def _slot(course: Recording, requests: Records, number: int) -> dict[str, Any]:
     }
 
 
-def _switch(course: Recording) -> dict[str, Any] | None:
+def _switch(recording: Recording) -> dict[str, Any] | None:
     """Return the times of the switch to the second plan, in measured seconds, and its effect on each workload.
 
     A workload is without service from the due time of its first request for a slot of the second plan until the worker
     of that slot reads the request. The workers of the first plan serve all requests that they were sent.
     """
-    if len(course.sheets) == 1:
+    if len(recording.plans) == 1:
         return None
-    from_ms = 1000.0 * course.settings.warmup_s
-    at_ms = {"began_s": course.began_ms, "switched_s": course.switched_ms, "drained_s": course.drained_ms}
+    from_ms = 1000.0 * recording.settings.warmup_s
+    at_ms = {"began_s": recording.began_ms, "switched_s": recording.switched_ms, "drained_s": recording.drained_ms}
     moments: dict[str, Any] = {name: None if ms is None else (ms - from_ms) / 1000.0 for name, ms in at_ms.items()}
-    if course.began_ms is None or course.switched_ms is None or course.drained_ms is None:
+    if recording.began_ms is None or recording.switched_ms is None or recording.drained_ms is None:
         return moments | {"workloads": []}
-    due_ms = course.requests["due_ms"]
-    during = course.requests[(due_ms >= course.began_ms) & (due_ms <= course.drained_ms)]
+    due_ms = recording.requests["due_ms"]
+    during = recording.requests[(due_ms >= recording.began_ms) & (due_ms <= recording.drained_ms)]
     workloads = []
-    for w, customer in enumerate(course.sheets[1].workloads):
+    for w, workload in enumerate(recording.plans[1].workloads):
         done = during[(during["workload"] == w) & (during["outcome"] == SERVED)]
         latency = _spread(done["done_ms"] - done["due_ms"])
         workloads.append(
             {
-                "id": customer.id,
-                "without_service_ms": max(_takeovers_ms(course, w), default=None),
+                "id": workload.id,
+                "without_service_ms": max(_takeovers_ms(recording, w), default=None),
                 "p99_ms": None if latency is None else latency["p99"],
             }
         )
     return moments | {"workloads": workloads}
 
 
-def _takeovers_ms(course: Recording, w: int) -> Iterator[float]:
+def _takeovers_ms(recording: Recording, w: int) -> Iterator[float]:
     """Yield, for each slot of a workload in the second plan, how long its first request took to reach the worker."""
-    for number, place in enumerate(course.places):
-        mine = course.requests[(course.requests["slot"] == number) & (course.requests["taken_ms"] != 0.0)]
-        if place.sheet == 1 and place.serving.workload == w and len(mine):
+    for number, place in enumerate(recording.places):
+        mine = recording.requests[(recording.requests["slot"] == number) & (recording.requests["taken_ms"] != 0.0)]
+        if place.plan == 1 and place.slot.workload == w and len(mine):
             yield float(mine["taken_ms"][0] - mine["due_ms"][0])
 
 
-def _while_measured(course: Recording) -> Flags:
-    from_ms = 1000.0 * course.settings.warmup_s
-    due_ms = course.requests["due_ms"]
-    inside: Flags = (due_ms >= from_ms) & (due_ms < from_ms + 1000.0 * course.settings.seconds)
+def _while_measured(recording: Recording) -> Flags:
+    from_ms = 1000.0 * recording.settings.warmup_s
+    due_ms = recording.requests["due_ms"]
+    inside: Flags = (due_ms >= from_ms) & (due_ms < from_ms + 1000.0 * recording.settings.seconds)
     return inside
-
-
-def _workloads(course: Recording) -> int:
-    return len(course.sheets[0].workloads)
 
 
 def _spread(values: Floats) -> dict[str, float] | None:
@@ -196,6 +191,6 @@ def _means(samples: list[dict[str, float]]) -> dict[str, float | None]:
     """Return the mean of each quantity over the samples in which it is known."""
     found: dict[str, float | None] = {"samples": len(samples)}
     for name in ("power_w", "frequency_mhz", "utilisation_pct"):
-        told = [sample[name] for sample in samples if not np.isnan(sample[name])]
-        found[name] = float(np.mean(told)) if told else None
+        known = [sample[name] for sample in samples if not np.isnan(sample[name])]
+        found[name] = float(np.mean(known)) if known else None
     return found

@@ -2,21 +2,20 @@
 
 import fcntl
 import os
-import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from math import inf
+from typing import Self
 
-from bench.replay.backends import Backend, Crew
-from bench.replay.nvml import Nvml, Sampler
-from bench.replay.process import Child, ended_in_order
-from bench.replay.recording import Failure, Recording, ReplayFailedError, ReplayOptions, SlotPlace
-from bench.replay.requests import SharedRequests, draw
-from bench.replay.serving_plan import Executor, Sheet
+from bench.replay.backends import Backend, WorkerSpec
+from bench.replay.gpus import GpuSensor, Sampler
+from bench.replay.process import Child, Message, Supervisor, ended_in_order
+from bench.replay.recording import Failure, Recording, SharedRequests, SlotPlace, draw
+from bench.replay.serving_plan import Executor, ServingPlan
 from bench.simulation.settings import Settings
 from instances import InputError
 
@@ -27,13 +26,36 @@ DRAIN_LIMIT_S = 10.0
 """Time limit after the last request; requests not served by then count as unfinished."""
 
 _HEAD_START_S = 0.3
-_PATIENCE_S = 5.0
+_LISTEN_S = 0.05
 _PIPE_BYTES = 2**20
 _SAMPLE_PERIOD_S = 0.1
 
 
+class ReplayFailedError(Exception):
+    """Failure that ends a replay, such as a first plan that cannot be served."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """Options for serving models and for the switch to the second plan.
+
+    Attributes
+    ----------
+    half
+        Whether models run in half precision.
+    graphs
+        Whether batches run as CUDA graphs.
+    switch_at_s
+        Measured second at which the switch to the second plan begins.
+    """
+
+    half: bool = False
+    graphs: bool = False
+    switch_at_s: float | None = None
+
+
 def replay(
-    sheets: Sequence[Sheet],
+    plans: Sequence[ServingPlan],
     backend: Backend,
     settings: Settings,
     options: ReplayOptions | None = None,
@@ -43,7 +65,7 @@ def replay(
 
     Parameters
     ----------
-    sheets
+    plans
         One or two serving plans.
     backend
         Hardware, and how gpulets share it.
@@ -62,51 +84,43 @@ def replay(
         If the first plan cannot be served at all.
     """
     options = options or ReplayOptions()
-    _check(sheets, settings, options)
-    backend.check(sheets)
+    _check(plans, settings, options)
+    backend.check(plans)
     started = time.monotonic()
-    shared = SharedRequests.holding(draw(sheets, settings, options.switch_at_s))
+    shared = SharedRequests.holding(draw(plans, settings, options.switch_at_s))
     try:
         with ExitStack() as stack:
             stack.enter_context(ended_in_order())
             variables = stack.enter_context(backend.running())
-            stage = stack.enter_context(_Stage(sheets, backend, settings, options, shared, variables, say))
-            stage.play()
+            run = stack.enter_context(_ReplayProcesses(plans, backend, settings, options, shared, variables, say))
+            run.serve_all()
     finally:
         os.close(shared.descriptor)
-    course = stage.course
-    course.requests = shared.requests.copy()
-    course.wall_s = time.monotonic() - started
-    return course
+    recording = run.recording
+    recording.requests = shared.requests.copy()
+    recording.wall_s = time.monotonic() - started
+    return recording
 
 
-def _check(sheets: Sequence[Sheet], settings: Settings, options: ReplayOptions) -> None:
+def _check(plans: Sequence[ServingPlan], settings: Settings, options: ReplayOptions) -> None:
     if find_spec("torch") is None:
-        raise InputError("replay", "needs PyTorch; install torch, or use --backend sim with a full installation")
-    if len(sheets) == 1 and options.switch_at_s is not None:
+        raise InputError("replay", 'needs PyTorch: pip install "gpushare-bench[replay]", or use --backend sim')
+    if len(plans) == 1 and options.switch_at_s is not None:
         raise InputError("--switch-at", "needs a second plan; give it with --then")
-    if len(sheets) > 1:
-        first, second = ([(w.id, w.slo_ms) for w in sheet.workloads] for sheet in sheets)
+    if len(plans) > 1:
+        first, second = ([(w.id, w.slo_ms) for w in plan.workloads] for plan in plans)
         if first != second:
             raise InputError("--then", "its instance has other workloads or SLOs than that of the first plan")
         if options.switch_at_s is None or not 0.0 <= options.switch_at_s < settings.seconds:
             raise InputError("--switch-at", f"expected a time from 0 to {settings.seconds:g} s, the time measured")
 
 
-class _Worker:
-    """A worker and the messages of its executors so far, by kind of message."""
-
-    def __init__(self, child: Child, executors: Sequence[int]) -> None:
-        self.child, self.executors = child, executors
-        self.said: dict[int, dict[str, Any]] = {executor: {} for executor in executors}
-
-
-class _Stage:
+class _ReplayProcesses:
     """Processes of a replay: the load generator and the workers.
 
     Parameters
     ----------
-    sheets, backend, settings, options, say
+    plans, backend, settings, options, say
         See ``replay``.
     shared
         The requests.
@@ -116,7 +130,7 @@ class _Stage:
 
     def __init__(
         self,
-        sheets: Sequence[Sheet],
+        plans: Sequence[ServingPlan],
         backend: Backend,
         settings: Settings,
         options: ReplayOptions,
@@ -126,10 +140,11 @@ class _Stage:
     ) -> None:
         self._backend, self._options, self._shared = backend, options, shared
         self._variables, self._say = variables, say
-        self._executors = [(s, executor) for s, sheet in enumerate(sheets) for executor in sheet.executors]
-        places = [SlotPlace(s, executor, serving) for s, executor in self._executors for serving in executor.slots]
-        self.course = Recording(sheets, settings, places, shared.requests)
-        self._workers: list[_Worker] = []
+        self._executors = [(p, executor) for p, plan in enumerate(plans) for executor in plan.executors]
+        places = [SlotPlace(p, executor, slot) for p, executor in self._executors for slot in executor.slots]
+        self.recording = Recording(plans, settings, places, shared.requests)
+        self._supervisor = Supervisor()
+        self._workers: dict[Child, dict[int, Message]] = {}  # messages of each executor so far, merged
         self._generator: Child | None = None
         self._inboxes: dict[int, int] = {}
         self._outboxes: dict[int, int] = {}
@@ -137,7 +152,7 @@ class _Stage:
         self._generator_cores, self._worker_cores = cores[:1], cores[1:] or cores
         self._zero_ns = 0
 
-    def __enter__(self) -> "_Stage":
+    def __enter__(self) -> Self:
         for number in range(len(self._executors)):
             self._inboxes[number], self._outboxes[number] = os.pipe()
             if sys.platform == "linux":
@@ -146,122 +161,116 @@ class _Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        children = [worker.child for worker in self._workers]
-        if self._generator is not None:
-            children.append(self._generator)
-        for child in children:
-            child.hang_up()
-        deadline = time.monotonic() + _PATIENCE_S
-        for child in children:
-            child.end(max(0.0, deadline - time.monotonic()))
+        self._supervisor.end(self._supervisor.children)
         for descriptor in (*self._inboxes.values(), *self._outboxes.values()):
             os.close(descriptor)
 
-    def play(self) -> None:
+    def serve_all(self) -> None:
         """Serve all requests."""
-        course, options, settings = self.course, self._options, self.course.settings
+        recording, options, settings = self.recording, self._options, self.recording.settings
         self._start_generator()
-        if not self._ready(0):
-            failure = course.failures[0]
-            raise ReplayFailedError(f"{_named(course.sheets[0], failure.executor)}: {failure.reason}")
+        if not self._prepare(0):
+            failure = recording.failures[0]
+            raise ReplayFailedError(f"{_named(recording.plans[0], failure.executor)}: {failure.reason}")
         self._say(f"serving {settings.warmup_s + settings.seconds:g} s")
         self._zero_ns = time.monotonic_ns() + int(_HEAD_START_S * 1e9)
         self._serve(0)
         assert self._generator is not None
         self._generator.channel.say(zero_ns=self._zero_ns)
         with ExitStack() as stack:
-            samplers = self._watch_gpus(stack)
-            if len(course.sheets) > 1:
-                self._change()
-            self._listen_until(lambda: self._generator is None)
+            samplers = self._sample_gpus(stack)
+            if len(recording.plans) > 1:
+                self._switch()
+            self._wait_until(lambda: self._generator is None)
         begin_s = self._zero_ns / 1e9 + settings.warmup_s
-        course.gpus = {gpu: one.between(begin_s, begin_s + settings.seconds) for gpu, one in samplers.items()}
-        self._listen_until(lambda: not self._workers, DRAIN_LIMIT_S)
+        recording.gpus = {gpu: one.between(begin_s, begin_s + settings.seconds) for gpu, one in samplers.items()}
+        self._wait_until(lambda: not self._workers, DRAIN_LIMIT_S)
         for worker in self._workers:
             self._fail(worker, f"still busy {DRAIN_LIMIT_S:g} s after the last request")
-        if options.switch_at_s is not None and course.switched_ms is None:
+        if options.switch_at_s is not None and recording.switched_ms is None:
             self._say("the second plan was not ready before the end")
 
-    def _change(self) -> None:
+    def _switch(self) -> None:
         """Prepare the workers of the second plan while the first plan serves, switch, and let the first workers end.
 
         These are the shadow processes of InSS (Sec. 5.5) and gpulet (Sec. 4.6).
         """
-        course = self.course
+        recording = self.recording
         assert self._options.switch_at_s is not None
-        at_ms = 1000.0 * (course.settings.warmup_s + self._options.switch_at_s)
-        self._listen_until(lambda: self._now_ms() >= at_ms or self._generator is None)
-        course.began_ms = self._now_ms()
-        if not self._ready(1):
+        at_ms = 1000.0 * (recording.settings.warmup_s + self._options.switch_at_s)
+        self._wait_until(lambda: self._now_ms() >= at_ms or self._generator is None)
+        recording.began_ms = self._now_ms()
+        if not self._prepare(1):
             return
         if self._generator is None:
             self._dismiss(1)
             return
         self._serve(1)
-        self._shared.sheet = 1
-        course.switched_ms = self._now_ms()
-        self._say(f"the second plan took over after {(course.switched_ms - course.began_ms) / 1000.0:.1f} s")
-        self._listen_until(lambda: not self._of(0) or self._generator is None)
-        self._listen_until(lambda: not self._of(0), DRAIN_LIMIT_S)
-        course.drained_ms = self._now_ms()
+        self._shared.plan = 1
+        recording.switched_ms = self._now_ms()
+        self._say(f"the second plan took over after {(recording.switched_ms - recording.began_ms) / 1000.0:.1f} s")
+        self._wait_until(lambda: not self._of(0) or self._generator is None)
+        self._wait_until(lambda: not self._of(0), DRAIN_LIMIT_S)
+        recording.drained_ms = self._now_ms()
 
     def _now_ms(self) -> float:
         return (time.monotonic_ns() - self._zero_ns) / 1e6
 
     def _start_generator(self) -> None:
-        first = len(self.course.sheets[0].executors)
+        first = len(self.recording.plans[0].executors)
         numbers = (range(first), range(first, len(self._executors)))
-        placed = [(n, at) for n, (_, executor) in enumerate(self._executors) for at in range(len(executor.slots))]
-        routes: list[list[list[tuple[int, float]]]] = [[[] for _ in sheet.workloads] for sheet in self.course.sheets]
-        for slot, place in enumerate(self.course.places):
-            routes[place.sheet][place.serving.workload].append((slot, place.serving.rate_rps))
+        routes: list[list[list[tuple[int, float]]]] = [[[] for _ in plan.workloads] for plan in self.recording.plans]
+        for number, place in enumerate(self.recording.places):
+            routes[place.plan][place.slot.workload].append((number, place.slot.rate_rps))
         order = {
             "requests": self._shared.descriptor,
             "cores": self._generator_cores,
-            "inboxes": [[(n, self._outboxes[n]) for n in sheet] for sheet in numbers],
-            "places": placed,
+            "inboxes": [[(n, self._outboxes[n]) for n in of_plan] for of_plan in numbers],
+            "places": [(n, at) for n, (_, executor) in enumerate(self._executors) for at in range(len(executor.slots))],
             "routes": routes,
         }
         descriptors = (self._shared.descriptor, *self._outboxes.values())
-        self._generator = Child("bench.replay.generator", order, descriptors)
+        self._generator = self._supervisor.start("bench.replay.generator", order, descriptors)
         # Workers see the end of their requests when the generator closes its copy.
         while self._outboxes:
             os.close(self._outboxes.popitem()[1])
 
-    def _ready(self, s: int) -> bool:
+    def _prepare(self, p: int) -> bool:
         """Start, warm up and time the workers of a serving plan; return whether all of them succeed."""
-        first = sum(len(sheet.executors) for sheet in self.course.sheets[:s])
-        crews = self._backend.crews(self.course.sheets[s])
-        self._say(f"starting {len(crews)} workers")
-        new = [self._started(crew, first) for crew in crews]
-        self._hear(new, "ready", True)
-        for place in range(max(len(executor.slots) for executor in self.course.sheets[s].executors)):
+        plan = self.recording.plans[p]
+        first = sum(len(earlier.executors) for earlier in self.recording.plans[:p])
+        specs = self._backend.worker_specs(plan)
+        self._say(f"starting {len(specs)} workers")
+        new = [self._start_worker(spec, first) for spec in specs]
+        self._wait_for(new, "ready", True)
+        for position in range(max(len(executor.slots) for executor in plan.executors)):
             # As during serving, all gpulets run at once, and the slots of a gpulet run one after the other.
-            for worker in self._of(s):
-                worker.child.channel.say(measure=place)
-            self._hear(new, "measured", place)
-        if any(failure.sheet == s for failure in self.course.failures):
-            self._dismiss(s)
+            for worker in self._of(p):
+                worker.channel.say(measure=position)
+            self._wait_for(new, "measured", position)
+        if any(failure.plan == p for failure in self.recording.failures):
+            self._dismiss(p)
             return False
         return True
 
-    def _of(self, s: int) -> list[_Worker]:
+    def _of(self, p: int) -> list[Child]:
         """Return the live workers of a serving plan."""
-        return [worker for worker in self._workers if self._executors[worker.executors[0]][0] == s]
+        return [worker for worker, received in self._workers.items() if self._executors[next(iter(received))][0] == p]
 
-    def _dismiss(self, s: int) -> None:
+    def _dismiss(self, p: int) -> None:
         """End the workers of a serving plan that serves no requests."""
-        for worker in self._of(s):
-            self._workers.remove(worker)
-            worker.child.end(0.0)
+        workers = self._of(p)
+        for worker in workers:
+            del self._workers[worker]
+        self._supervisor.end(workers, 0.0)
 
-    def _started(self, crew: Crew, first: int) -> _Worker:
-        numbers = [first + executor for executor in crew.executors]
+    def _start_worker(self, spec: WorkerSpec, first: int) -> Child:
+        numbers = [first + executor for executor in spec.executors]
         order = {
             "device": self._backend.device,
             "half": self._options.half,
             "graphs": self._options.graphs,
-            "dropping": self.course.settings.dropping,
+            "dropping": self.recording.settings.dropping,
             "requests": self._shared.descriptor,
             "cores": self._worker_cores,
             "executors": [
@@ -269,122 +278,97 @@ class _Stage:
                     "number": number,
                     "inbox": self._inboxes[number],
                     "share_pct": self._executors[number][1].share_pct,
-                    "slots": [serving.to_json() for serving in self._executors[number][1].slots],
+                    "slots": [slot.to_json() for slot in self._executors[number][1].slots],
                 }
                 for number in numbers
             ],
         }
         descriptors = (self._shared.descriptor, *(self._inboxes[number] for number in numbers))
-        child = Child("bench.replay.worker", order, descriptors, {**self._variables, **crew.environment})
-        worker = _Worker(child, numbers)
-        self._workers.append(worker)
+        environment = {**self._variables, **spec.environment}
+        worker = self._supervisor.start("bench.replay.worker", order, descriptors, environment)
+        self._workers[worker] = {number: {} for number in numbers}
         for number in numbers:
             os.close(self._inboxes.pop(number))
         return worker
 
-    def _serve(self, s: int) -> None:
+    def _serve(self, p: int) -> None:
         """Start serving with the workers of a serving plan, and wait until all of them serve."""
-        mine = self._of(s)
-        for worker in mine:
-            worker.child.channel.say(zero_ns=self._zero_ns)
-        self._hear(mine, "serving", None)
-        slots = iter(range(len(self.course.places)))
+        workers = self._of(p)
+        received = {number: message for worker in workers for number, message in self._workers[worker].items()}
+        for worker in workers:
+            worker.channel.say(zero_ns=self._zero_ns)
+        self._wait_for(workers, "serving", None)
+        slots = iter(range(len(self.recording.places)))
         for number, (_, executor) in enumerate(self._executors):
             own = [next(slots) for _ in executor.slots]
-            for worker in mine:
-                times_ms = worker.said.get(number, {}).get("serving", ())
-                self.course.times_ms.update({slot: tuple(pair) for slot, pair in zip(own, times_ms, strict=False)})
+            times_ms = received.get(number, {}).get("serving", ())
+            self.recording.times_ms.update({slot: tuple(pair) for slot, pair in zip(own, times_ms, strict=False)})
 
-    def _hear(self, workers: Sequence[_Worker], kind: str, wanted: object) -> None:
-        """Wait until every executor of the live ``workers`` has sent ``kind``, with the value ``wanted`` if given."""
+    def _wait_for(self, workers: Sequence[Child], kind: str, value: object) -> None:
+        """Wait until every executor of the live ``workers`` has sent ``kind``, with ``value`` if that is given."""
 
-        def said(worker: _Worker) -> bool:
-            return all(
-                "failed" in told or (kind in told and wanted in (None, told[kind])) for told in worker.said.values()
+        def sent(worker: Child) -> bool:
+            return worker not in self._workers or all(
+                "failed" in message or (kind in message and value in (None, message[kind]))
+                for message in self._workers[worker].values()
             )
 
-        def heard() -> bool:
-            return all(worker not in self._workers or said(worker) for worker in workers)
-
-        if not self._listen_until(heard, START_LIMIT_S):
+        if not self._wait_until(lambda: all(map(sent, workers)), START_LIMIT_S):
             for worker in workers:
-                if worker in self._workers and not said(worker):
+                if not sent(worker):
                     self._fail(worker, f"was not ready after {START_LIMIT_S:g} s")
 
-    def _listen_until(self, reached: Callable[[], bool], limit_s: float | None = None) -> bool:
-        """Read messages until ``reached`` holds or the time is up; return whether it holds."""
-        deadline = None if limit_s is None else time.monotonic() + limit_s
+    def _wait_until(self, reached: Callable[[], bool], limit_s: float = inf) -> bool:
+        """Handle messages until ``reached`` holds or the time is up; return whether it holds."""
+        deadline = time.monotonic() + limit_s
         while not reached():
-            if deadline is not None and time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 return False
-            self._listen()
+            for child, message in self._supervisor.received(_LISTEN_S):
+                self._handle(child, message)
         return True
 
-    def _listen(self) -> None:
-        """Read messages of all processes for a moment, and note processes that ended."""
-        talking = {worker.child.channel: worker for worker in self._workers}
-        generator = [] if self._generator is None else [self._generator.channel]
-        readable, _, _ = select.select([*talking, *generator], [], [], 0.05)
-        for channel in readable:
-            messages = channel.read()
-            worker = talking.get(channel)
-            if worker is None:
-                if messages is None:
-                    self._generator_ended()
-            elif messages is None:
-                self._worker_ended(worker)
+    def _handle(self, child: Child, message: Message | None) -> None:
+        """Note a message of a worker, or the end of a process."""
+        if message is None:
+            cause, printed = self._supervisor.collect(child)
+            if child is self._generator:
+                self._generator = None
+                if cause is not None:
+                    raise ReplayFailedError(f"the load generator {cause}: {printed}")
             else:
-                for message in messages:
-                    number = message["executor"]
-                    worker.said[number].update(message)
-                    if "failed" in message:
-                        self._note(number, message["failed"])
+                self._fail(child, f"its worker {cause or 'exited with status 0'}{': ' if printed else ''}{printed}")
+                del self._workers[child]
+        elif child in self._workers:
+            number = message["executor"]
+            self._workers[child][number].update(message)
+            if "failed" in message:
+                self._note(number, message["failed"])
 
-    def _generator_ended(self) -> None:
-        assert self._generator is not None
-        generator, self._generator = self._generator, None
-        said = generator.log_tail()
-        if (code := generator.end(_PATIENCE_S)) != 0:
-            raise ReplayFailedError(f"the load generator {_death(code)}: {said}")
-
-    def _worker_ended(self, worker: _Worker) -> None:
-        self._workers.remove(worker)
-        tail = worker.child.log_tail()
-        code = worker.child.end(_PATIENCE_S)
-        self._fail(worker, f"its worker {_death(code)}{': ' if tail else ''}{tail}")
-
-    def _fail(self, worker: _Worker, reason: str) -> None:
+    def _fail(self, worker: Child, reason: str) -> None:
         """Note a failure for each executor of a worker that is neither done nor already failed."""
-        for number, said in worker.said.items():
-            if not {"done", "failed"} & said.keys():
-                said["failed"] = reason
+        for number, received in self._workers[worker].items():
+            if not {"done", "failed"} & received.keys():
+                received["failed"] = reason
                 self._note(number, reason)
 
     def _note(self, number: int, reason: str) -> None:
-        s, executor = self._executors[number]
-        self.course.failures.append(Failure(s, executor, reason))
-        self._say(f"{_named(self.course.sheets[s], executor)}: {reason}")
+        p, executor = self._executors[number]
+        self.recording.failures.append(Failure(p, executor, reason))
+        self._say(f"{_named(self.recording.plans[p], executor)}: {reason}")
 
-    def _watch_gpus(self, stack: ExitStack) -> dict[int, Sampler]:
+    def _sample_gpus(self, stack: ExitStack) -> dict[int, Sampler]:
         """Sample the state of the GPUs, if there are any, until ``stack`` is closed."""
         found = {}
         if self._backend.device != "cpu":
-            for gpu in range(len(self.course.sheets[0].gpu_types)):
-                if (nvml := Nvml.open(gpu)) is not None:
-                    stack.callback(nvml.close)
-                    found[gpu] = stack.enter_context(Sampler(nvml, _SAMPLE_PERIOD_S))
+            for gpu in range(len(self.recording.plans[0].gpu_types)):
+                if (sensor := GpuSensor.open(gpu)) is not None:
+                    stack.callback(sensor.close)
+                    found[gpu] = stack.enter_context(Sampler(sensor, _SAMPLE_PERIOD_S))
         return found
 
 
-def _named(sheet: Sheet, executor: Executor) -> str:
+def _named(plan: ServingPlan, executor: Executor) -> str:
     """Return the name of an executor in messages, such as ``GPU 0, gpulet 1 (w2)``."""
-    ids = ", ".join(sheet.workloads[slot.workload].id for slot in executor.slots)
+    ids = ", ".join(plan.workloads[slot.workload].id for slot in executor.slots)
     return f"GPU {executor.gpu}, gpulet {executor.gpulet} ({ids})"
-
-
-def _death(code: int) -> str:
-    if code >= 0:
-        return f"exited with status {code}"
-    with suppress(ValueError):
-        return f"died of {signal.Signals(-code).name}"
-    return f"died of signal {-code}"

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from bench.simulation.offered import offered_rps
-from bench.simulation.timeouts import dispatch_timeout_ms
-from instances import InputError, Instance, Objective, Partition, Plan, SloRule
+from bench.simulation.serving_rules import dispatch_timeout_ms, offered_rps
+from instances import GpuType, InputError, Instance, Objective, Partition, Plan, SloRule, Slot
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServedSlot:
     """One slot of an executor.
 
     Attributes
@@ -59,7 +58,7 @@ class Executor:
     gpu: int
     gpulet: int
     share_pct: float
-    slots: tuple[Serving, ...]
+    slots: tuple[ServedSlot, ...]
 
     @property
     def memory_mib(self) -> float:
@@ -68,7 +67,7 @@ class Executor:
 
 
 @dataclass(frozen=True, slots=True)
-class Customer:
+class ServedWorkload:
     """A workload: its id, its SLO, and the rate of the requests that are sent."""
 
     id: str
@@ -77,8 +76,8 @@ class Customer:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """Serving plan: a plan in the form in which it is replayed.
+class ServingPlan:
+    """A plan in the form in which it is replayed.
 
     Attributes
     ----------
@@ -94,7 +93,7 @@ class Sheet:
 
     name: str
     gpu_types: tuple[str, ...]
-    workloads: tuple[Customer, ...]
+    workloads: tuple[ServedWorkload, ...]
     executors: tuple[Executor, ...]
 
     @classmethod
@@ -119,7 +118,7 @@ class Sheet:
         return cls(
             instance.name,
             tuple(gpu.type for gpu in plan.gpus),
-            tuple(Customer(w.id, w.slo_ms, offered[w.id]) for w in instance.workloads),
+            tuple(ServedWorkload(w.id, w.slo_ms, offered[w.id]) for w in instance.workloads),
             executors,
         )
 
@@ -134,23 +133,24 @@ def _executors(plan: Plan, instance: Instance) -> Iterator[Executor]:
         if pool is None:
             raise InputError(f"plan: gpus[{g}].type", f'the instance has no GPU of type "{gpu.type}"')
         for position, gpulet in enumerate(gpu.gpulets):
-            slots = []
-            for slot in gpulet.slots:
-                if slot.workload not in instance.workload_index:
-                    raise InputError(f"plan: gpus[{g}]", f'the instance has no workload "{slot.workload}"')
-                w = instance.workload_index[slot.workload]
-                workload = instance.workloads[w]
-                serving = Serving(
-                    workload=w,
-                    model=workload.model,
-                    batch=slot.batch,
-                    rate_rps=slot.rate_rps,
-                    slo_ms=workload.slo_ms,
-                    rule=instance.slo_rule,
-                    cycle_ms=gpulet.duty_cycle_ms,
-                    latency_buffer=instance.latency_buffer,
-                    memory_mib=pool.type.models[workload.model].memory_mib(slot.batch),
-                )
-                slots.append(serving)
             share_pct = min(100.0, 100.0 * gpulet.share_units / pool.type.share_units)
-            yield Executor(g, position, share_pct, tuple(slots))
+            slots = tuple(_slot(slot, gpulet.duty_cycle_ms, pool.type, instance) for slot in gpulet.slots)
+            yield Executor(g, position, share_pct, slots)
+
+
+def _slot(slot: Slot, cycle_ms: float | None, gpu: GpuType, instance: Instance) -> ServedSlot:
+    if slot.workload not in instance.workload_index:
+        raise InputError("plan", f'the instance has no workload "{slot.workload}"')
+    w = instance.workload_index[slot.workload]
+    workload = instance.workloads[w]
+    return ServedSlot(
+        workload=w,
+        model=workload.model,
+        batch=slot.batch,
+        rate_rps=slot.rate_rps,
+        slo_ms=workload.slo_ms,
+        rule=instance.slo_rule,
+        cycle_ms=cycle_ms,
+        latency_buffer=instance.latency_buffer,
+        memory_mib=gpu.models[workload.model].memory_mib(slot.batch),
+    )

@@ -1,20 +1,20 @@
 """Worker process of a replay: it holds the models of its executors and serves their requests in batches."""
 
 import os
-import queue
 import select
 import sys
 import threading
 from collections.abc import Iterator
 from math import inf
+from queue import SimpleQueue
 from typing import Any
 
-from bench.replay.batching import SlotQueue, Turns
+from bench.replay.batching import ExecutorQueues, SlotQueue
 from bench.replay.device import batch_ms, loader, use_one_thread
 from bench.replay.generator import SENT
 from bench.replay.process import Channel, Clock, Message, run_child, stay_on
-from bench.replay.requests import DROPPED, SERVED, SharedRequests
-from bench.replay.serving_plan import Serving
+from bench.replay.recording import DROPPED, SERVED, SharedRequests
+from bench.replay.serving_plan import ServedSlot
 
 _READ_BYTES = 2**16
 """Bytes per read; a multiple of the message size, so that a read never splits a message."""
@@ -42,9 +42,9 @@ class ExecutorThread(threading.Thread):
         executor = order["executors"][number]
         self._order, self._requests, self._channel, self._driver_ended = order, shared.requests, channel, stop
         self._number, self._inbox, self._share_pct = executor["number"], executor["inbox"], executor["share_pct"]
-        self._slots = [Serving.from_json(slot) for slot in executor["slots"]]
+        self._slots = [ServedSlot.from_json(slot) for slot in executor["slots"]]
         self.serving = threading.Event()
-        self.commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.commands: SimpleQueue[Message] = SimpleQueue()
 
     def run(self) -> None:
         """Load the models, then follow the driver's commands until serving ends."""
@@ -62,24 +62,25 @@ class ExecutorThread(threading.Thread):
             self._say(ready=True)
             times_ms = [(0.0, 0.0)] * len(nets)
             while "zero_ns" not in (command := self.commands.get()):
-                place = command["measure"]
-                if place < len(nets):
-                    times_ms[place] = batch_ms(nets[place], 1), batch_ms(nets[place], self._slots[place].batch)
-                self._say(measured=place)
-            lines = [
+                position = command["measure"]
+                if position < len(nets):
+                    net, batch = nets[position], self._slots[position].batch
+                    times_ms[position] = batch_ms(net, 1), batch_ms(net, batch)
+                self._say(measured=position)
+            queues = [
                 SlotQueue(slot.batch, slot.timeout_ms(full_ms), slot.slo_ms, one_ms, full_ms)
                 for slot, (one_ms, full_ms) in zip(self._slots, times_ms, strict=True)
             ]
             self.serving.set()
-            self._say(serving=[(line.timeout_ms, line.full_ms) for line in lines])
-            self._serve(Turns(lines, self._order["dropping"]), nets, Clock(command["zero_ns"]))
+            self._say(serving=[(queue.timeout_ms, queue.full_ms) for queue in queues])
+            self._serve(ExecutorQueues(queues, self._order["dropping"]), nets, Clock(command["zero_ns"]))
             self._say(done=True)
 
-    def _serve(self, turns: Turns, nets: list[Any], clock: Clock) -> None:
+    def _serve(self, queues: ExecutorQueues, nets: list[Any], clock: Clock) -> None:
         """Serve until the generator has closed the inbox and no request waits, or the driver has ended."""
         sources = [self._inbox, self._driver_ended]
         while True:
-            ready_ms, place = turns.next()
+            ready_ms, slot = queues.next()
             wait_ms = ready_ms - clock()
             if self._inbox not in sources and wait_ms == inf:
                 return
@@ -88,29 +89,29 @@ class ExecutorThread(threading.Thread):
             if self._driver_ended in readable:
                 return
             if readable:
-                if not self._take_in(turns, clock):
+                if not self._take_in(queues, clock):
                     sources.remove(self._inbox)
             elif (now_ms := clock()) >= ready_ms:
-                self._start(turns, place, now_ms, nets, clock)
+                self._start(queues, slot, now_ms, nets, clock)
 
-    def _take_in(self, turns: Turns, clock: Clock) -> bool:
+    def _take_in(self, queues: ExecutorQueues, clock: Clock) -> bool:
         """Put the new requests into their queues; return whether more can arrive."""
         piece = os.read(self._inbox, _READ_BYTES)
         now_ms = clock()
         due_ms, taken_ms = self._requests["due_ms"], self._requests["taken_ms"]
-        for request, place in SENT.iter_unpack(piece):
+        for request, slot in SENT.iter_unpack(piece):
             taken_ms[request] = now_ms
-            turns.lines[place].waiting.append((request, float(due_ms[request])))
+            queues.queues[slot].waiting.append((request, float(due_ms[request])))
         return bool(piece)
 
-    def _start(self, turns: Turns, place: int, now_ms: float, nets: list[Any], clock: Clock) -> None:
+    def _start(self, queues: ExecutorQueues, slot: int, now_ms: float, nets: list[Any], clock: Clock) -> None:
         """Run the next batch of a slot."""
-        batch, dropped = turns.take(place, now_ms)
+        batch, dropped = queues.take(slot, now_ms)
         requests = self._requests
         requests["outcome"][dropped] = DROPPED
         if not batch:
             return
-        upload_ms, compute_ms = nets[place].run(len(batch))
+        upload_ms, compute_ms = nets[slot].run(len(batch))
         requests["started_ms"][batch] = now_ms
         requests["upload_ms"][batch], requests["compute_ms"][batch] = upload_ms, compute_ms
         requests["size"][batch] = len(batch)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from distributed import Worker, get_worker
 
-from bench.code_version import solver_versions, sources_hash
 from bench.ledger.row import Row
-from bench.provenance import usable_cores
+from bench.provenance import solver_versions, sources_hash, usable_cores
 from bench.runner.runner import Interruption, run_tasks
 from bench.task import Task
 from instances import InputError

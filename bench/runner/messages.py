@@ -1,17 +1,128 @@
-"""Messages from a worker to the bench: one JSON object per line. Pickle would let schedulers run code in the bench."""
+"""Messages from a worker to the bench: one JSON object per line. Pickle would let schedulers run code in the bench.
+
+The worker executes code of schedulers, so its messages are untrusted input: ``checked`` compares each with a schema.
+"""
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
-from instances import InputError
+from bench.api import Status
+from bench.ledger.row import Termination
+from instances import InputError, PlanClass
 
 Message = dict[str, Any]
 
 MAX_BYTES = 64 * 2**20
 """Largest accepted message; only a message with a plan can be larger."""
+
+_MOST_CHARACTERS = 100_000
+
+_Seconds = Annotated[float, Field(strict=True, ge=0.0, allow_inf_nan=False)]
+_Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+def _is_text(value: object) -> object:
+    """Refuse all but text of a plausible length; lone surrogates, as in names of files, are permitted."""
+    if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
+        raise ValueError(f"expected text of at most {_MOST_CHARACTERS} characters")
+    return value
+
+
+_Text = Annotated[Any, AfterValidator(_is_text)]
+_Plan = dict[str, Any] | None
+_Whole = Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+
+
+class _Bound(TypedDict):
+    value: _Finite
+    certified: Annotated[bool, Field(strict=True)]
+    plan_class: PlanClass
+    allowed_shares: Annotated[list[_Whole], Field(max_length=10_000)] | None
+    slots_per_gpulet: _Whole
+    max_batch: _Whole | None
+
+
+class _PhaseMessage(TypedDict):
+    type: Literal["phase"]
+    peak_memory_mb: _Seconds
+    phase: _Text
+
+
+class _ClockMessage(TypedDict):
+    type: Literal["clock"]
+    peak_memory_mb: _Seconds
+    at: _Finite
+    import_s: _Seconds
+    warm_s: _Seconds
+
+
+class _ReportMessage(TypedDict):
+    type: Literal["report"]
+    peak_memory_mb: _Seconds
+    t_s: _Seconds
+    plan: _Plan
+    bound: _Bound | None
+
+
+class _ChunkMessage(TypedDict):
+    type: Literal["chunk"]
+    peak_memory_mb: _Seconds
+    elapsed_s: _Seconds
+    plans: list[_Plan]
+    decision_s: list[_Seconds]
+
+
+class _DoneMessage(TypedDict):
+    type: Literal["done"]
+    peak_memory_mb: _Seconds
+    decision_s: _Seconds
+    status: Status
+    statistics: Annotated[dict[_Text, _Finite | None], Field(max_length=1000)]
+    reason: _Text
+    plan: _Plan
+    bound: _Bound | None
+
+
+class _EndedMessage(TypedDict):
+    type: Literal["ended"]
+    peak_memory_mb: _Seconds
+    decision_s: _Seconds | None
+    termination: Termination
+    reason: _Text
+
+
+_AnyMessage = Annotated[
+    _PhaseMessage | _ClockMessage | _ReportMessage | _ChunkMessage | _DoneMessage | _EndedMessage,
+    Field(discriminator="type"),
+]
+
+
+@cache
+def _schema() -> TypeAdapter[Any]:
+    return TypeAdapter(_AnyMessage)
+
+
+def checked(message: Message) -> Message:
+    """Return a message of a run after comparing it with its schema.
+
+    Raises
+    ------
+    InputError
+        If a field is missing, or has the wrong type or an impossible value.
+    """
+    try:
+        _schema().validate_python(message)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        at = ".".join(str(part) for part in first["loc"][1:]) or "type"
+        raise InputError("worker", f"sent an impossible message: {at}: {first['msg']}"[:300]) from None
+    return message
 
 
 def encode(message: Mapping[str, object]) -> bytes:
@@ -60,7 +171,7 @@ class LineReader:
     def _parse(line: bytes) -> Message:
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict) or "type" not in message:
             raise InputError("worker", "sent data that is no message; expected JSON objects, one per line")

@@ -9,6 +9,7 @@ from bench.runner.messages import Message
 from bench.runner.worker import tells_of_memory
 from bench.scenarios import Tally
 from bench.task import Task
+from instances import InputError
 
 TRAJECTORY_POINTS = 50
 """Most reported plans of a run, and again most reported bounds, that are judged and stored."""
@@ -74,8 +75,14 @@ class RunRecord:
         """Whether the termination of the run is known."""
         return self.termination is not None
 
-    def take(self, message: Message) -> Incumbent | None:
-        """Process a message; return the incumbent or bound that it reports, if any."""
+    def take(self, message: Message, now: float) -> Incumbent | None:
+        """Process a message that arrived by ``now``; return the incumbent or bound that it reports, if any.
+
+        Raises
+        ------
+        InputError
+            If the worker may not send this message now.
+        """
         if self.ended:
             return None
         self.peak_memory_mb = max(self.peak_memory_mb or 0.0, message["peak_memory_mb"])
@@ -83,12 +90,18 @@ class RunRecord:
             case "phase":
                 self.phase = message["phase"]
             case "clock":
+                if self.clock_started is not None:
+                    raise InputError("worker", "started its clock twice")
                 self.phase = "scheduling"
-                self.clock_started = message["at"]
+                # A start in the future would postpone the kill.
+                self.clock_started = min(message["at"], now)
                 self.import_s, self.warm_s = message["import_s"], message["warm_s"]
             case "report" if not self._too_late(message["t_s"]):
                 return self._report(Incumbent(message["t_s"], message["plan"], message["bound"]))
             case "chunk" if not self._too_late(message["elapsed_s"]):
+                left = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
+                if not 0 < len(message["plans"]) == len(message["decision_s"]) <= left:
+                    raise InputError("worker", "sent a chunk that does not match the scenarios asked for")
                 self.phase, self.pausing = "waiting for the judge", True
             case "done" if not self._too_late(message["decision_s"]):
                 self._done(message)

@@ -19,14 +19,14 @@ from types import FrameType
 
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
+from bench.plan_simulation import warm_simulation
 from bench.provenance import load_average, usable_cores
 from bench.runner import worker
-from bench.runner.control_group import ControlGroup, control_group
-from bench.runner.messages import Message
+from bench.runner.messages import Message, checked
 from bench.runner.record import Incumbent, RunRecord
 from bench.runner.scoring import Start, judge_chunk, score
-from bench.runner.warm import warm_simulation
 from bench.runner.watchdog import Warden
+from bench.runner.worker_limits import ControlGroup, control_group
 from bench.runner.worker_process import Worker, start_forkserver, start_warden
 from bench.scenarios import Tally
 from bench.task import Task
@@ -259,7 +259,7 @@ class _Bench:
         record = run.record
         try:
             for message in run.worker.messages():
-                incumbent = record.take(message)
+                incumbent = record.take(checked(message), time.monotonic())
                 if incumbent is not None:
                     self.listener.incumbent(record.task, incumbent)
                 if message["type"] == "chunk" and record.tally is not None and not record.ended:

@@ -8,11 +8,11 @@ from typing import Any
 
 from bench.judging.judge import Verdict, judge
 from bench.ledger.row import JsonObject, Row, Termination
-from bench.provenance import provenance
+from bench.provenance import host
 from bench.runner.record import RunRecord
 from bench.scenarios import Tally, row_of_set
 from instances import InputError, Instance, Objective, Plan
-from instances.files import plan_from_json, plan_to_json
+from instances.files import plan_from_json
 
 VIOLATIONS_KEPT = 100
 """Most violations stored per plan, including one of each kind that occurs; further ones are only counted."""
@@ -33,16 +33,16 @@ def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
     changes it to ``exception``, so that one bug does not stop the bench.
     """
     assert record.termination is not None
-    figures: dict[str, Any] = _NO_PLAN | {"violation_details": []}
+    figures: dict[str, Any] = {}
     points: list[JsonObject] = []
     task = record.task
     try:
         if record.plan is not None:
             try:
                 plan = plan_from_json(record.plan)
-                figures = _figures(plan, judge(plan, task.reality)) | _simulated_figures(None)
+                figures = _figures(record.plan, plan, judge(plan, task.reality))
                 found = yield from task.trial.simulated(plan, task.instance, task.reality, task.seed)
-                figures |= _simulated_figures(found)
+                figures |= {} if found is None else simulated_figures(found)
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)
@@ -79,7 +79,7 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, Non
     instance = record.task.reality
     for report in record.trajectory():
         value = feasible = None
-        if report.plan is not None and report.plan == final["plan"]:
+        if report.plan is not None and report.plan == final.get("plan"):
             value, feasible = final["value"], final["feasible"]
         elif report.plan is not None:
             value, feasible = _glance(report.plan, instance)
@@ -87,7 +87,7 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, Non
         points.append(_point(report.t_s, value, feasible, report.bound))
     timed = record.termination is Termination.FINISHED and record.decision_s is not None  # not so for a replay
     if timed and (record.plan is not None or record.bound is not None):
-        points.append(_point(record.decision_s, final["value"], final["feasible"], record.bound))
+        points.append(_point(record.decision_s, final.get("value"), final.get("feasible"), record.bound))
     return points
 
 
@@ -109,35 +109,11 @@ def _point(t_s: float | None, value: float | None, feasible: bool | None, bound:
     }
 
 
-_NO_PLAN: dict[str, Any] = dict.fromkeys(
-    [
-        "plan",
-        "plan_class",
-        "value",
-        "feasible",
-        "violations",
-        "gpus_used",
-        "cost_per_hour",
-        "throughput_rps",
-        "goodput_rps",
-        "fragments_pct",
-        "utilisation_pct",
-        "over_capacity_pct",
-        "sim_goodput_rps",
-        "sim_violation_rate",
-        "sim_drop_rate",
-        "sim_violating",
-        "sim_worst_p99",
-        "simulation",
-    ]
-)
-
-
-def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
-    """Return the columns with the judge's figures."""
+def _figures(written: JsonObject, plan: Plan, verdict: Verdict) -> dict[str, Any]:
+    """Return the columns of a plan, ``written`` in its JSON form, with the judge's figures."""
     found: Any = verdict.to_json()["violations"]
     return {
-        "plan": plan_to_json(plan),
+        "plan": written,
         "plan_class": plan.plan_class,
         "value": _finite(verdict.value),
         "feasible": verdict.feasible,
@@ -161,10 +137,10 @@ def _kept(violations: list[JsonObject]) -> list[JsonObject]:
     return [violations[position] for position in sorted(by_need[:VIOLATIONS_KEPT])]
 
 
-def _simulated_figures(found: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the columns with the simulation's figures."""
+def simulated_figures(found: JsonObject) -> dict[str, Any]:
+    """Return the columns with the figures of a simulation or a replay, given as JSON values."""
     names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
-    return {f"sim_{name}": None if found is None else found[name] for name in names} | {"simulation": found}
+    return {f"sim_{name}": found[name] for name in names} | {"simulation": found}
 
 
 def _finite(value: float | None) -> float | None:
@@ -177,7 +153,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
     bound = record.bound if task.trial.as_planned else None
     assert record.termination is not None
     if record.termination is Termination.INVALID_PLAN:
-        figures = _NO_PLAN | {"violation_details": []}
+        figures = {}
     split = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
     accounted_s = math.fsum(part for part in (record.import_s, record.warm_s, record.decision_s) if part is not None)
     return Row(
@@ -203,7 +179,6 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         if bound is None
         else {name: bound[name] for name in ("plan_class", "allowed_shares", "slots_per_gpulet", "max_batch")},
         **figures,
-        scenarios=None,
         decision_s=record.decision_s,
         import_s=record.import_s,
         warm_s=record.warm_s,
@@ -219,5 +194,18 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         statistics=record.statistics,
         trajectory=points,
         log_tail=record.log_tail if record.termination.failed else "",
-        provenance={**provenance(task, start.load_average), "limited_by": record.limited_by},
+        provenance=_provenance(record, start),
     )
+
+
+def _provenance(record: RunRecord, start: Start) -> JsonObject:
+    return {
+        "schedulers": [
+            {"name": stage.name, "distribution": stage.distribution or None, "version": stage.version or None}
+            for stage in record.task.stages
+        ],
+        "code": record.task.code_hash,
+        **host(),
+        "load_average": start.load_average,
+        "limited_by": record.limited_by,
+    }

@@ -31,14 +31,14 @@ from multiprocessing.connection import Connection
 from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
 from bench.ledger.row import Termination
 from bench.runner import worker_limits
-from bench.runner.control_group import in_control_group
 from bench.runner.messages import MAX_BYTES, Message, encode
+from bench.runner.worker_limits import in_control_group
 from bench.schedulers import registry
 from bench.schedulers.parameters import instantiate
 from bench.task import Task
 from instances import Instance, Plan, PlanClass, ScenarioSet
 from instances.files import plan_to_json
-from instances.prepared import prepared
+from instances.view import prepared
 
 TRACEBACK_FRAMES = 8
 """Number of innermost frames of an exception in the log."""

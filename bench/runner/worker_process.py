@@ -15,8 +15,7 @@ from multiprocessing.context import ForkServerContext
 from types import ModuleType
 
 from bench.runner.messages import LineReader, Message
-from bench.runner.process_tree import kill_tree
-from bench.runner.watchdog import Warden
+from bench.runner.watchdog import Warden, kill_tree
 from bench.runner.worker_limits import SAFE_PATH_MARK
 
 LOG_TAIL_BYTES = 4096

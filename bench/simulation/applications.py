@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bench.simulation.binning import bin_of
-from bench.simulation.histogram import BINS
-from bench.simulation.lateness import is_late
+from bench.simulation.histogram import BINS, bin_of
+from bench.simulation.serving_rules import is_late
 from instances import Instance
 from instances.arrays import Floats, Ints
 

@@ -1,4 +1,9 @@
-"""Speed of overlapping batches: the performance model, evaluated whenever a batch starts or ends."""
+"""Time of a batch: interference of the batches that run beside it, and seeded noise."""
+
+import math
+
+import numpy as np
+from numba import njit
 
 from bench.simulation.applications import NONE
 from bench.simulation.layout import Records
@@ -13,7 +18,7 @@ def retime(
     tables: Tables, executors: Records, slots: Records, state: Records, scratch: Floats, e: int, now_ms: float
 ) -> None:
     """Update the speed of every batch on an executor's GPU, given the batches that run now."""
-    running = 0
+    running = np.int64(0)  # the constant 0 would compile the functions below a second time, for this constant
     l2, dram, power = 0.0, 0.0, 0.0
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
@@ -45,7 +50,7 @@ def _retime_by_pairs(
     running: int,
 ) -> None:
     """Update the speeds for performance models with pairwise interference."""
-    row = 0
+    row = np.int64(0)
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
             m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
@@ -53,7 +58,7 @@ def _retime_by_pairs(
             scratch[row, 1] = tables.dram_pct[m, b, u]
             scratch[row, 2] = tables.power_w[m, b, u]
             row += 1
-    row = 0
+    row = np.int64(0)
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
             m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
@@ -71,3 +76,38 @@ def _set_pace(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
         state[e].since_ms = now_ms
     state[e].whole_ms = whole_ms
     state[e].event_ms = now_ms + (whole_ms * state[e].left if state[e].left > 0.0 else 0.0)
+
+
+@njit(cache=True)
+def _mixed(state: np.uint64) -> np.uint64:
+    """Scramble 64 bits (the finaliser of splitmix64; Steele, Lea and Flood, OOPSLA 2014)."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+@njit(cache=True)
+def _uniform(state: np.uint64) -> float:
+    """Return a number above 0 and at most 1."""
+    return (np.float64(state >> np.uint64(11)) + 1.0) * 2.0**-53
+
+
+@njit(cache=True)
+def noise_factor(deviation: float, seed: int, slot: int, batch: int) -> float:
+    """Return a lognormal factor of mean 1 that depends only on seed, slot and batch number.
+
+    Parameters
+    ----------
+    deviation
+        Standard deviation of the logarithm; at 0 the factor is 1.
+    seed, slot, batch
+        Seed of the simulation, number of the slot, number of its batch.
+    """
+    if deviation == 0.0:
+        return 1.0
+    state = _mixed(np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15))
+    state = _mixed(state + np.uint64(slot))
+    state = _mixed(state + np.uint64(batch))
+    radius = math.sqrt(-2.0 * math.log(_uniform(state)))
+    normal = radius * math.cos(2.0 * math.pi * _uniform(_mixed(state + np.uint64(1))))
+    return math.exp(deviation * normal - 0.5 * deviation * deviation)

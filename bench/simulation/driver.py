@@ -10,12 +10,11 @@ from bench.simulation.applications import NONE, flow_of, nobody_underway, stage_
 from bench.simulation.arrivals import Stream
 from bench.simulation.exchange import end_batches, not_running_ms, take_over
 from bench.simulation.gpu_group import GpuGroup
-from bench.simulation.layout import sites
-from bench.simulation.offered import offered_rps
+from bench.simulation.layout import BY_SECOND, KernelSettings, nothing_measured, sites
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
 from bench.simulation.routing import Routing, routing_of, spread
+from bench.simulation.serving_rules import offered_rps
 from bench.simulation.settings import Interference, Settings
-from bench.simulation.state import BY_SECOND, KernelSettings, nothing_measured
 from instances import Application, Instance, Partition, Plan
 from instances.arrays import Floats, Ints
 

@@ -3,13 +3,11 @@
 import numpy as np
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
-from bench.simulation.binning import bin_of
-from bench.simulation.contention import retime
-from bench.simulation.lateness import is_late, would_be_late
-from bench.simulation.layout import Records
-from bench.simulation.noise import noise_factor
+from bench.simulation.contention import noise_factor, retime
+from bench.simulation.histogram import bin_of
+from bench.simulation.layout import KernelSettings, Records
 from bench.simulation.routing import Routing, next_slot
-from bench.simulation.state import KernelSettings
+from bench.simulation.serving_rules import is_late, would_be_late
 from instances.arrays import Floats, Ints
 from instances.compiled import inlined, kernel
 from instances.queueing import next_batch
@@ -65,7 +63,7 @@ def advance(
         if state[e].slot == NONE:
             _plan(executors, slots, arrivals_ms, queues, state, e)
     together = len(flow.stages) > 0
-    first = 0
+    first = int(np.int64(0))  # the constant 0 would compile the functions below a second time, for this constant
     while first < len(state):
         end = len(state) if together else executors[first].end
         while True:

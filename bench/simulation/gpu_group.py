@@ -6,9 +6,18 @@ import numpy as np
 
 from bench.simulation.applications import Flow, Underway
 from bench.simulation.engine import advance
-from bench.simulation.layout import Records, Site
+from bench.simulation.layout import (
+    BY_SECOND,
+    COUNTS,
+    QUEUE,
+    KernelSettings,
+    Measured,
+    Records,
+    Site,
+    idle,
+    nothing_measured,
+)
 from bench.simulation.routing import Routing
-from bench.simulation.state import BY_SECOND, COUNTS, QUEUE, KernelSettings, Measured, idle, nothing_measured
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
@@ -26,7 +35,7 @@ class GpuGroup:
     arrivals_ms, request
         Waiting and in-flight requests: the queues of all slots, concatenated.
     queues, state, measured
-        See ``bench.simulation.state``.
+        See ``bench.simulation.layout``.
     """
 
     site: Site

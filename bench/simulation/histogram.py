@@ -1,6 +1,7 @@
 """Latency histogram with bins of equal relative width, for percentiles without samples."""
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from instances.arrays import Ints
@@ -76,3 +77,10 @@ def compact(counts: Ints) -> dict[str, list[float]]:
     occupied = np.flatnonzero(sums)
     lower_ms = ((occupied * merged + FIRST) << SHIFT).view(np.float64)
     return {"lower_ms": [round(edge, 6) for edge in lower_ms.tolist()], "requests": sums[occupied].tolist()}
+
+
+@njit(cache=True)
+def bin_of(latency_ms: float) -> int:
+    """Return the bin of a latency: the leading bits of the number, which are a piecewise linear logarithm."""
+    leading = int(np.float64(latency_ms).view(np.int64) >> SHIFT) - FIRST
+    return min(max(leading, 0), BINS - 1)

@@ -6,11 +6,11 @@ from typing import ClassVar
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.bounds import most_served
 from formulations.colgen.clock import clocked
-from formulations.colgen.scale import largest_scale
 from formulations.colgen.solution import GENERATIONS, Solution
+from formulations.colgen.spatial.scale import largest_scale
 from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
 from formulations.colgen.split.solution import SplitSolution
-from formulations.colgen.temporal.answer import bound_on_turns, turns_obstacle
+from formulations.colgen.temporal.generation import bound_on_turns, turns_obstacle
 from instances import Instance, Objective, PlanClass
 from instances.least_shares import premises_hold
 from instances.suites import suite

@@ -3,13 +3,15 @@
 import math
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bench.api import Bound, Outcome, Status
-from formulations.colgen.branching import Tree
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.clock import now, work_done
-from formulations.colgen.generation import Generation
-from formulations.colgen.rounding import dive
-from formulations.colgen.spatial import CostGeneration, GoodputGeneration
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.spatial.branching import Tree
+from formulations.colgen.spatial.generation import CostGeneration, GoodputGeneration
 from formulations.problem import TOO_FEW, WHOLE
 from instances import Objective, Plan, PlanClass
 from instances.costs import cost_step, next_cost
@@ -20,7 +22,7 @@ GOOD_ENOUGH = 1e-4
 ROUNDING_PART = 0.2
 """Fraction of the branching time up to which the restricted master is solved over integers again."""
 
-GENERATIONS: dict[Objective, type[Generation]] = {
+GENERATIONS: dict[Objective, type[ColumnGeneration]] = {
     Objective.COST: CostGeneration,
     Objective.GOODPUT: GoodputGeneration,
     Objective.CAPACITY: CapacityGeneration,
@@ -41,7 +43,7 @@ class Solution:
     agreement: ClassVar[float] = 1e-9
     """Relative difference below which a throughput and its bound count as equal."""
 
-    def __init__(self, generation: Generation, integer_fraction: float) -> None:
+    def __init__(self, generation: ColumnGeneration, integer_fraction: float) -> None:
         self.instance = generation.instance
         self.run = generation.run
         self.integer_fraction = integer_fraction
@@ -201,3 +203,67 @@ class Solution:
             return Outcome(Status.INFEASIBLE, statistics=statistics, reason=self._too_few())
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
         return Outcome(status, self.plan, self._bound(), statistics)
+
+
+SURE = 0.999
+"""Weights at or above this count as integers."""
+
+
+def dive(generation: ColumnGeneration) -> dict[int, int] | None:
+    """Fix the largest weights step by step, and price for the rest.
+
+    A step fixes one weight, or as many as are needed to finish in half of the remaining time.
+
+    Parameters
+    ----------
+    generation
+        Column generation with its linear relaxation solved.
+
+    Returns
+    -------
+    dict or None
+        Number of GPUs of each pattern, or ``None`` if the time or the pool was exhausted.
+    """
+    master, run = generation.master, generation.run
+    fixed: dict[int, float] = {}
+    try:
+        while run.remaining_s > 0.0:
+            began = now()
+            relaxation = master.relax()
+            if generation.diving_tolerance is not None:
+                for priced in generation.price_at(relaxation, generation.diving_tolerance, generation.first_node_limit):
+                    generation.add(priced.patterns)
+                relaxation = master.relax()
+            weight = relaxation.weight
+            open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])
+            part = open_weight - np.floor(open_weight + 1.0 - SURE)
+            whole = np.flatnonzero(open_weight >= SURE)
+            for sure in whole.tolist():
+                fixed[sure] = fixed.get(sure, 0.0) + math.floor(open_weight[sure] + 1.0 - SURE)
+                master.fix(sure, fixed[sure])
+            if part.max(initial=0.0) < 1.0 - SURE:
+                counts = {c: round(w) for c, w in enumerate(weight.tolist()) if round(w) > 0}
+                return counts if master.complete() else None
+            step_s = now() - began
+            at_once = math.ceil(part.sum() * step_s / max(run.remaining_s / 2.0, step_s))
+            for column in _apart(generation, part, at_once):
+                fixed[column] = fixed.get(column, 0.0) + 1.0
+                master.fix(column, fixed[column])
+        return None
+    finally:
+        for column in fixed:
+            master.release(column)
+
+
+def _apart(generation: ColumnGeneration, part: NDArray[np.float64], most: int) -> list[int]:
+    """Return at most ``most`` columns of the largest parts, of which no two hold workloads of one class."""
+    chosen: list[int] = []
+    held: set[int] = set()
+    for column in np.argsort(-part, kind="stable").tolist():
+        classes = {int(generation.class_of[w]) for w, _, _ in generation.master.patterns[column].members}
+        if len(chosen) == most or part[column] < 1.0 - SURE:
+            break
+        if held.isdisjoint(classes):
+            chosen.append(column)
+            held |= classes
+    return chosen

@@ -3,19 +3,16 @@
 import math
 from typing import Any
 
-import highspy
 import pyomo.environ as pyo
 from pyomo.contrib.solver.common.factory import SolverFactory
 from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondition
 
 from bench.api import Run
-from formulations.compact.answer import SolverAnswer
+from formulations.compact.search import SolverAnswer
+from formulations.highs import MOST_NODES, reset_threads
 
 NO_SOLUTION = frozenset({TerminationCondition.provenInfeasible, TerminationCondition.infeasibleOrUnbounded})
 """Conditions that mean infeasible: every variable of a compact model is bounded, so it is never unbounded."""
-
-HIGHS_MOST = 2**31 - 1
-"""Largest integer option that HiGHS accepts."""
 
 
 def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:
@@ -30,8 +27,7 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:
     reserve_s
         Seconds before the deadline at which the solver stops.
     """
-    # HiGHS keeps its thread pool between solvers and cannot solve with another number of threads.
-    highspy.Highs.resetGlobalScheduler(True)
+    reset_threads()
     solver = SolverFactory("highs")
     solver.set_instance(model)  # before the time limit is set, since it can take seconds
     limit_s = run.remaining_s - reserve_s
@@ -44,7 +40,7 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:
         rel_gap=0.0,
         solver_options={
             "random_seed": run.seed % 2**31,
-            "mip_max_nodes": min(run.work_left(0, HIGHS_MOST), HIGHS_MOST),
+            "mip_max_nodes": min(run.work_left(0, MOST_NODES), MOST_NODES),
         },
     )
     minimised = next(model.component_data_objects(pyo.Objective, active=True)).is_minimizing()

@@ -1,12 +1,14 @@
 """Interference on a GPU: demands of the others, added delay and lost clock (iGniter's equations 6, 8-10)."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyomo.environ as pyo
+from numpy.typing import NDArray
 
-from formulations.compact.model import CompactModel, add
-from formulations.compact.options import Option, most_beside
-from formulations.compact.tabulated import demands
+from formulations.compact.model import CompactModel, Expr, add
+from formulations.compact.options import FORMULA, Option, most_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,73 @@ def state_interference(model: CompactModel) -> None:
                 # Equations 9 and 10: f / F = 1 - slowdown is the smaller of one and the line
                 demand_w = add(power_on[p, t, k] for p in members)
                 rows.add(m.slowdown[o] >= -tables.throttle_per_w * (excess_w + demand_w) - slack_slowdown * absent)
+
+
+Points = NDArray[np.int64]
+
+
+def is_tabulated(model: CompactModel) -> bool:
+    """Return whether the instance's performance model is stated by its tables."""
+    return model.instance.performance_model != FORMULA
+
+
+def state_tables(model: CompactModel) -> None:
+    """State batch, share, active time and growth of every option by binaries; do nothing for iGniter's model."""
+    if not is_tabulated(model):
+        return
+    m, options = model.pyomo, model.options
+    points = [_points(option) for option in options]
+    m.P = pyo.Set(initialize=[(o, *at) for o, places in enumerate(points) for at in places.tolist()], dimen=3)
+    m.at = pyo.Var(m.P, domain=pyo.Binary)
+    m.beside = pyo.Var(m.O, domain=pyo.Binary)
+    extra_ms = [_company_ms(option, points[o]) for o, option in enumerate(options)]
+    m.company_ms = pyo.Var(m.O, bounds=lambda _, o: (min(0.0, extra_ms[o].min()), max(0.0, extra_ms[o].max())))
+    rows = m.tables = pyo.ConstraintList()
+    for o, option in enumerate(options):
+        at = [m.at[o, b, r] for b, r in points[o].tolist()]
+        rows.add(add(at) == 1)
+        rows.add(_weighted(at, points[o][:, 0]) == m.b[o])
+        rows.add(_weighted(at, points[o][:, 1]) == m.r[o])
+        rows.add(_weighted(at, _table(option, option.view.tables.active_ms, points[o])) == m.k_act[o])
+        most_ms = max(0.0, float(extra_ms[o].max()))
+        rows.add(m.company_ms[o] >= _weighted(at, extra_ms[o]) - most_ms * (1 - m.beside[o]))
+        for t, k in model.gpus_of[o]:
+            others = [p for p in model.on_gpu[t, k] if p != o]
+            most = min(len(others), option.view.tables.most_residents - 1)
+            present = add(m.v[p, t, k] for p in others)
+            rows.add(present <= most * m.beside[o] + len(others) * (1 - m.v[o, t, k]))
+
+
+def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
+    """Return the L2, DRAM and power demand of every option, as expressions."""
+    m, options = model.pyomo, model.options
+    if not is_tabulated(model):
+        l2 = [option.dnn.l2[0] * m.ability[o] + option.dnn.l2[1] for o, option in enumerate(options)]
+        power = [option.dnn.power[0] * m.ability[o] + option.dnn.power[1] for o, option in enumerate(options)]
+        return l2, [0.0] * len(options), power
+    found: tuple[list[Expr], list[Expr], list[Expr]] = ([], [], [])
+    for o, option in enumerate(options):
+        points, tables = _points(option), option.view.tables
+        at = [m.at[o, b, r] for b, r in points.tolist()]
+        for target, table in zip(found, (tables.l2_pct, tables.dram_pct, tables.power_w), strict=True):
+            target.append(_weighted(at, _table(option, table, points)))
+    return found
+
+
+def _points(option: Option) -> Points:
+    """Return the batches and shares of an option's configurations, shape (points, 2)."""
+    return np.unique(np.stack([option.configurations.batch, option.configurations.units], axis=1), axis=0)
+
+
+def _table(option: Option, table: NDArray[np.float64], points: Points) -> NDArray[np.float64]:
+    return table[option.row, points[:, 0], points[:, 1]]
+
+
+def _company_ms(option: Option, points: Points) -> NDArray[np.float64]:
+    """Return the time that co-location adds before any demand; negative where pairs are clipped."""
+    tables = option.view.tables
+    return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
+
+
+def _weighted(variables: list[Any], weights: NDArray[Any]) -> Expr:
+    return add(float(weight) * variable for weight, variable in zip(weights, variables, strict=True))

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.configurations import Configurations, rates_of, servable_configurations, why_not_exact
 from formulations.problem import Offer, Problem
-from formulations.rates import rates_of
-from formulations.sized_choices import SizedChoices, servable_choices, why_not_exact
 from instances import Instance, Objective, SloRule
 from instances.arrays import Floats
 from instances.gpu import DnnModel
@@ -33,14 +32,14 @@ class Option:
         Position of the workload in the instance, and of the GPU type among the offers.
     view
         The instance as seen from the GPU type.
-    choices
+    configurations
         Configurations of the workload there, at least one.
     """
 
     workload: int
     offer: int
     view: View
-    choices: SizedChoices
+    configurations: Configurations
 
     @property
     def row(self) -> int:
@@ -55,42 +54,42 @@ class Option:
     @property
     def active_ms(self) -> Floats:
         """Active time ``k_act`` of each configuration (iGniter equation 11)."""
-        return self.view.tables.active_ms[self.row, self.choices.batch, self.choices.units]
+        return self.view.tables.active_ms[self.row, self.configurations.batch, self.configurations.units]
 
     @property
     def ability(self) -> Floats:
         """Processing ability ``1000 b / k_act`` of each configuration, requests per second."""
-        return 1000.0 * self.choices.batch / self.active_ms
+        return 1000.0 * self.configurations.batch / self.active_ms
 
     @property
     def budget_ms(self) -> Floats:
         """Latency budget of each configuration."""
-        return self.view.budget_ms(self.workload, self.choices.batch, self.choices.rate_rps)
+        return self.configurations.budget_ms
 
     @property
     def batch(self) -> Range:
         """Least and largest batch."""
-        return span(self.choices.batch)
+        return span(self.configurations.batch)
 
     @property
     def units(self) -> Range:
         """Least and largest share, in units."""
-        return span(self.choices.units)
+        return span(self.configurations.units)
 
     @property
     def l2_pct(self) -> Range:
         """Least and largest L2 demand."""
-        return span(self.choices.demand[:, 0])
+        return span(self.configurations.demand[:, 0])
 
     @property
     def dram_pct(self) -> Range:
         """Least and largest DRAM demand."""
-        return span(self.choices.demand[:, 1])
+        return span(self.configurations.demand[:, 1])
 
     @property
     def power_w(self) -> Range:
         """Least and largest power demand."""
-        return span(self.choices.demand[:, 2])
+        return span(self.configurations.demand[:, 2])
 
 
 def span(values: NDArray[np.float64] | NDArray[np.int64]) -> Range:
@@ -126,7 +125,8 @@ def problem_of(instance: Instance, narrow: bool = True) -> Problem:
     if not narrow or instance.objective is Objective.CAPACITY:
         problem.offers = [
             replace(
-                offer, choices=[servable_choices(offer.view, w, offered) for w, offered in enumerate(problem.rates)]
+                offer,
+                configurations=[servable_configurations(offer.view, w, rates) for w, rates in enumerate(problem.rates)],
             )
             for offer in problem.offers
         ]
@@ -136,10 +136,10 @@ def problem_of(instance: Instance, narrow: bool = True) -> Problem:
 def options_of(offers: Sequence[Offer]) -> list[Option]:
     """List the options of every workload; a workload that no GPU type serves alone has none."""
     options = [
-        Option(w, number, offer.view, choices)
+        Option(w, number, offer.view, configurations)
         for number, offer in enumerate(offers)
-        for w, choices in enumerate(offer.choices)
-        if len(choices)
+        for w, configurations in enumerate(offer.configurations)
+        if len(configurations)
     ]
     return sorted(options, key=lambda option: (option.workload, option.offer))
 

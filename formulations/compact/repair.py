@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.configurations import Configurations
 from formulations.problem import Group, Offer, Problem
-from formulations.sized_choices import SizedChoices
 from instances import Objective
 from instances.one_gpu import Resident
 
@@ -37,7 +37,7 @@ def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
     kept = [_Kept.of(group, problem) for group in settled if group.residents]
     served = {resident.workload for one in kept for resident in one.group.residents}
     ways = {
-        w: [_ways(offer.choices[w], w) for offer in problem.offers]
+        w: [_ways(offer.configurations[w], w) for offer in problem.offers]
         for w in range(len(problem.rates))
         if w not in served
     }
@@ -73,32 +73,32 @@ _Ways = dict[int, list[_Way]]
 """Alternatives for a workload on one GPU type, by step of the rate."""
 
 
-def _ways(choices: SizedChoices, workload: int) -> _Ways:
+def _ways(configurations: Configurations, workload: int) -> _Ways:
     """Return the alternatives to try for a workload, those of the fewest units first."""
     found: _Ways = {}
-    for k in np.argsort(choices.units, kind="stable"):
-        ways = found.setdefault(int(choices.step[k]), [])
-        resident = Resident(workload, int(choices.batch[k]), float(choices.rate_rps[k]))
+    for k in np.argsort(configurations.units, kind="stable"):
+        ways = found.setdefault(int(configurations.step[k]), [])
+        resident = Resident(workload, int(configurations.batch[k]), float(configurations.rate_rps[k]))
         if len(ways) < BATCHES_TRIED and all(way.resident != resident for way in ways):
-            ways.append(_Way(resident, int(choices.units[k])))
+            ways.append(_Way(resident, int(configurations.units[k])))
     return found
 
 
 def _settle(problem: Problem, group: Group) -> Group:
     """Make a group feasible: unchanged, with best batches, or without its largest residents."""
-    choices = problem.offers[group.offer].choices
+    configurations = problem.offers[group.offer].configurations
     while group.residents and problem.fits(group) is None:
-        best = Group(group.offer, tuple(_best(choices[r.workload], r) for r in group.residents))
+        best = Group(group.offer, tuple(_best(configurations[r.workload], r) for r in group.residents))
         if problem.fits(best) is not None:
             return best
-        largest = max(group.residents, key=lambda r: int(choices[r.workload].units.min()))
+        largest = max(group.residents, key=lambda r: int(configurations[r.workload].units.min()))
         group = Group(group.offer, tuple(r for r in group.residents if r is not largest))
     return group
 
 
-def _best(choices: SizedChoices, resident: Resident) -> Resident:
+def _best(configurations: Configurations, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
-    for ways in _ways(choices, resident.workload).values():
+    for ways in _ways(configurations, resident.workload).values():
         for way in ways:
             if abs(way.resident.rate_rps - resident.rate_rps) <= RATE_TOLERANCE * resident.rate_rps:
                 return way.resident

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Run
-from formulations.compact.answer import SolverAnswer
 from formulations.compact.model import CompactModel, Expr
+from formulations.compact.search import SolverAnswer
 
 MEMORY_PART = 0.5
 """Fraction of the run's address space that SCIP's memory limit is set to: SCIP does not count all of its memory."""

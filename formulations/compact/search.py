@@ -4,17 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from bench.api import Bound, Outcome, Run, Status
 from formulations.compact.options import problem_of, why_not_compact
 from formulations.compact.repair import repair
-from formulations.problem import Group, Problem
-from formulations.start import groups_of
+from formulations.problem import Group, Problem, groups_of
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
-from instances.one_gpu import fit_gpu
-from instances.spare_shares import throughput_rps
+from instances.one_gpu import fit_gpu, placed_throughput_rps
 
 BUILD_S_PER_PLACE = 0.004
 """Seconds per pair of a workload and a GPU it may be on, that Pyomo needs to pass a model to a solver."""
@@ -62,7 +58,7 @@ class Search:
         problem = problem_of(instance)
         if instance.objective is not Objective.GOODPUT and (reason := problem.unservable()):
             return Outcome(Status.INFEASIBLE, reason=reason)
-        if not any(len(choices) for offer in problem.offers for choices in offer.choices):
+        if not any(len(each) for offer in problem.offers for each in offer.configurations):
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
         search = cls(problem, run)
         search._start()
@@ -123,14 +119,8 @@ class Search:
             return math.fsum(self.problem.offers[group.offer].view.gpu.price_per_hour for group in groups)
         if self.instance.objective is Objective.GOODPUT:
             return math.fsum(resident.rate_rps for group in groups for resident in group.residents)
-        return math.fsum(self._throughput(group, gpu) for group, gpu in zip(groups, placed, strict=True))
-
-    def _throughput(self, group: Group, gpu: PlacedGpu) -> float:
-        view = self.problem.offers[group.offer].view
-        model = view.model[[resident.workload for resident in group.residents]]
-        batch = np.array([resident.batch for resident in group.residents], dtype=np.int64)
-        units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
-        return float(throughput_rps(view.tables, model, batch, units))
+        views = [self.problem.offers[group.offer].view for group in groups]
+        return math.fsum(map(placed_throughput_rps, views, placed))
 
     @property
     def better_than(self) -> float | None:
@@ -153,7 +143,7 @@ class Search:
 
     def too_large(self, gpus: Sequence[int]) -> str:
         """Return the reason why the model takes too long to build; empty if it does not."""
-        sizes = [sum(1 for choices in offer.choices if len(choices)) for offer in self.problem.offers]
+        sizes = [sum(1 for each in offer.configurations if len(each)) for offer in self.problem.offers]
         places = sum(max(0, size - k) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
         takes_s = BUILD_S_PER_PLACE * places
         if takes_s <= BUILD_PART * self.run.remaining_s:
@@ -200,3 +190,28 @@ class Search:
             reached = bound is not None and abs(bound.value - self.value) <= OPTIMAL_WITHIN * abs(self.value)
             status = Status.OPTIMAL if reached and trusted else Status.FEASIBLE
         return Outcome(status, self.plan, bound, self.statistics, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class SolverAnswer:
+    """Result of a solver.
+
+    Attributes
+    ----------
+    solved
+        Whether the solver found a solution.
+    finished
+        Whether the solver claims that its best solution is optimal, or that none exists.
+    infeasible
+        Whether the solver claims that no solution exists.
+    bound
+        Bound on the objective of every solution: the worst possible value if there is none, ``None`` if unknown.
+    nodes
+        Number of branch-and-bound nodes.
+    """
+
+    solved: bool
+    finished: bool
+    infeasible: bool
+    bound: float | None
+    nodes: float

@@ -6,9 +6,9 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
+from formulations.compact.interference import is_tabulated
 from formulations.compact.model import ROOM, CompactModel, Expr, Relation, add
 from formulations.compact.options import Option, span
-from formulations.compact.tabulated import is_tabulated
 from instances import GOODPUT_STEP, Objective, SloRule
 
 
@@ -45,7 +45,7 @@ def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
     """Return the relations of the active time, and of the ability ``1000 b / k_act`` in L2 demand and power."""
     k1, k2, k3, k4, k5 = option.dnn.k
     pct = option.view.gpu.share_pct(1)
-    points = np.stack([option.choices.batch, option.choices.units], axis=1)
+    points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
 
     def k_act(b: float, r: float) -> float:
         # Equation 11
@@ -115,9 +115,9 @@ def _state_steps(model: CompactModel) -> None:
     m, options = model.pyomo, model.options
     at = {}
     for o, option in enumerate(options):
-        model.steps_of[o] = [int(s) for s in np.unique(option.choices.step)]
-        at.update({(o, s): option.choices.only(option.choices.step == s) for s in model.steps_of[o]})
-    batches = {key: span(choices.batch) for key, choices in at.items()}
+        model.steps_of[o] = [int(s) for s in np.unique(option.configurations.step)]
+        at.update({(o, s): option.configurations.only(option.configurations.step == s) for s in model.steps_of[o]})
+    batches = {key: span(configurations.batch) for key, configurations in at.items()}
     m.S = pyo.Set(initialize=list(at), dimen=2)
     m.at_step = pyo.Var(m.S, domain=pyo.Binary)
     m.b_at = pyo.Var(m.S, bounds=lambda _, o, s: (0, batches[o, s][1]))
@@ -143,7 +143,7 @@ def state_objective(model: CompactModel) -> None:
     worth: list[Expr]
     if instance.objective is Objective.GOODPUT:
         per_step = [GOODPUT_STEP * instance.workloads[option.workload].rate_rps for option in options]
-        most = [per_step[o] * float(option.choices.step.max()) for o, option in enumerate(options)]
+        most = [per_step[o] * float(option.configurations.step.max()) for o, option in enumerate(options)]
         worth = [per_step[o] * add(s * m.at_step[o, s] for s in model.steps_of[o]) for o in m.O]
     else:
         exposed = [float(option.view.tables.exposed_ms[option.row, 1]) for option in options]
@@ -161,7 +161,7 @@ def state_objective(model: CompactModel) -> None:
 
 
 def _most_throughput(option: Option, exposed_ms: float) -> float:
-    batch: NDArray[np.int64] = option.choices.batch
+    batch: NDArray[np.int64] = option.configurations.batch
     return float((1000.0 * batch / (option.active_ms + exposed_ms * batch)).max())
 
 

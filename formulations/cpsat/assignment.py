@@ -12,10 +12,10 @@ from math import floor
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.configurations import Configurations, most_company, undominated
 from formulations.cpsat.conflicts import find_conflicts
-from formulations.cpsat.whole_numbers import DEMAND_RESOLUTION, WholeChoices, memory_limit
+from formulations.cpsat.integers import DEMAND_RESOLUTION, IntegerConfigurations, memory_limit
 from formulations.problem import Group, Offer, Problem
-from formulations.sized_choices import SizedChoices, most_company, undominated
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident
 
@@ -41,7 +41,7 @@ class Modelled:
 
     offer: Offer
     count: int
-    whole: Sequence[WholeChoices]
+    whole: Sequence[IntegerConfigurations]
     conflicts: Sequence[tuple[int, ...]]
     company: Floats
 
@@ -53,11 +53,11 @@ class Modelled:
         if count > 0:
             now = time.monotonic()
             # Conflicts do not depend on the values of the rates.
-            any_rate = [WholeChoices.of(undominated(choices, count_steps=False)) for choices in offer.choices]
+            any_rate = [IntegerConfigurations.of(undominated(own, count_steps=False)) for own in offer.configurations]
             limits = (tables.share_units, memory_limit(tables))
             conflicts, _ = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
-        whole = [WholeChoices.of(choices) for choices in offer.choices]
-        return cls(offer, count, whole, conflicts, most_company(offer.choices, tables.share_units))
+        whole = [IntegerConfigurations.of(own) for own in offer.configurations]
+        return cls(offer, count, whole, conflicts, most_company(offer.configurations, tables.share_units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Placed:
     ladder: list[cp_model.IntVar]
     steps: Ints
 
-    def literals(self, whole: WholeChoices, choice: int) -> tuple[cp_model.IntVar, ...]:
+    def literals(self, whole: IntegerConfigurations, choice: int) -> tuple[cp_model.IntVar, ...]:
         """Return literals that are all true iff the workload has this configuration, or a higher rate of its shape."""
         rung = int(np.searchsorted(self.steps, whole.step[choice]))
         shape = self.shape[whole.shape[choice]]
@@ -165,7 +165,7 @@ class Assignment:
             if all(w in here for w in members):
                 model.add_bool_or([here[w].negated() for w in members])
 
-    def _add_placed(self, here: cp_model.IntVar, whole: WholeChoices) -> Placed:
+    def _add_placed(self, here: cp_model.IntVar, whole: IntegerConfigurations) -> Placed:
         """Add the configuration of one workload on one GPU: one shape, and a rate step that exists for the shape."""
         model = self.model
         steps, level = np.unique(whole.step, return_inverse=True)
@@ -226,7 +226,7 @@ class Assignment:
             coefficients += of_shape.tolist()
         return cp_model.LinearExpr.weighted_sum(literals, coefficients)
 
-    def _whole(self, slot: int, workload: int) -> WholeChoices:
+    def _whole(self, slot: int, workload: int) -> IntegerConfigurations:
         return self.modelled[self.slots[slot]].whole[workload]
 
     def _order_gpus(self, slots: range) -> None:
@@ -280,15 +280,15 @@ class Assignment:
             if self.slots[slot] == group.offer and all(r.workload in here for r in group.residents):
                 literals = []
                 for resident in group.residents:
-                    choices, whole = self._choices(slot, resident.workload), self._whole(slot, resident.workload)
+                    own, whole = self._configurations(slot, resident.workload), self._whole(slot, resident.workload)
                     placed = self.placed[slot][resident.workload]
-                    same = np.flatnonzero((choices.batch == resident.batch) & (choices.rate_rps == resident.rate_rps))
-                    literals += [placed.shape[m] for m in np.unique(whole.shape[choices.batch == resident.batch])]
+                    same = np.flatnonzero((own.batch == resident.batch) & (own.rate_rps == resident.rate_rps))
+                    literals += [placed.shape[m] for m in np.unique(whole.shape[own.batch == resident.batch])]
                     literals.append(placed.ladder[int(np.searchsorted(placed.steps, whole.step[same[0]]))])
                 self.model.add(sum(literals) <= 2 * len(group.residents) - 1)
 
-    def _choices(self, slot: int, workload: int) -> SizedChoices:
-        return self.modelled[self.slots[slot]].offer.choices[workload]
+    def _configurations(self, slot: int, workload: int) -> Configurations:
+        return self.modelled[self.slots[slot]].offer.configurations[workload]
 
     def hint(self, groups: Sequence[Group]) -> None:
         """Give ``groups`` to the solver as a hint."""
@@ -316,11 +316,11 @@ class Assignment:
             residents = []
             for w, placed in self.placed[slot].items():
                 if is_true(self.here[slot][w]):
-                    choices, whole = self._choices(slot, w), self._whole(slot, w)
+                    own, whole = self._configurations(slot, w), self._whole(slot, w)
                     shape = next(m for m, x in enumerate(placed.shape) if is_true(x))
                     step = placed.steps[sum(map(is_true, placed.ladder)) - 1]
                     k = int(np.flatnonzero((whole.shape == shape) & (whole.step == step))[0])
-                    residents.append(Resident(w, int(choices.batch[k]), float(choices.rate_rps[k])))
+                    residents.append(Resident(w, int(own.batch[k]), float(own.rate_rps[k])))
             if residents:
                 found.append(Group(o, tuple(residents)))
         return found

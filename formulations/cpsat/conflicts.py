@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from formulations.cpsat.whole_numbers import WholeChoices
+from formulations.cpsat.integers import IntegerConfigurations
 from instances.arrays import Ints
 
 NODE_LIMIT = 100_000
@@ -25,7 +25,7 @@ class Chains(NamedTuple):
     Attributes
     ----------
     units, memory, demand, conditions
-        As in ``WholeChoices``, shape (all configurations, ...).
+        As in ``IntegerConfigurations``, shape (all configurations, ...).
     start
         First configuration of each chain and the end of the last, shape (chains + 1,).
     first
@@ -43,10 +43,10 @@ class Chains(NamedTuple):
     floor: Ints
 
     @classmethod
-    def of(cls, workloads: Sequence[WholeChoices]) -> "Chains":
+    def of(cls, workloads: Sequence[IntegerConfigurations]) -> "Chains":
         """Chain the configurations of ``workloads``; a workload without any gets no chain and fits nowhere."""
-        lengths = [np.bincount(choices.chain) for choices in workloads if len(choices)]
-        chains = [int(choices.chain[-1]) + 1 if len(choices) else 0 for choices in workloads]
+        lengths = [np.bincount(configurations.chain) for configurations in workloads if len(configurations)]
+        chains = [int(configurations.chain[-1]) + 1 if len(configurations) else 0 for configurations in workloads]
         columns = [np.column_stack((c.units, c.memory, c.demand)) for c in workloads]
         return cls(
             np.concatenate([c.units for c in workloads]),
@@ -136,7 +136,7 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
 
 
 def find_conflicts(
-    workloads: Sequence[WholeChoices], share_units: int, memory_limit: int, most: int, deadline: float
+    workloads: Sequence[IntegerConfigurations], share_units: int, memory_limit: int, most: int, deadline: float
 ) -> tuple[list[tuple[int, ...]], bool]:
     """Return conflicts, smaller ones first, and whether the list is complete.
 
@@ -155,7 +155,7 @@ def find_conflicts(
     """
     chains = Chains.of(workloads)
     found: list[tuple[int, ...]] = []
-    fitting: set[tuple[int, ...]] = {(w,) for w, choices in enumerate(workloads) if len(choices)}
+    fitting: set[tuple[int, ...]] = {(w,) for w, configurations in enumerate(workloads) if len(configurations)}
     looked_at = 0
     while fitting:
         candidates = _one_larger(fitting)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.cpsat.whole_numbers import Weights
+from formulations.cpsat.integers import Weights
 from formulations.problem import Group, Problem
 from instances import Objective, Plan
 

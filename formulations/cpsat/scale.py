@@ -1,17 +1,18 @@
 """Objective ``scale``: the largest multiple of all rates that the pool can serve, by bisection."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Outcome, Run, Status
+from formulations.configurations import SCALE_STEP, Rates, rates_at
+from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, solver_deadline
-from formulations.problem import TOO_FEW, WHOLE, Group, Problem
-from formulations.rates import SCALE_STEP, Rates, rates_at
-from formulations.start import first_fit, groups_of
-from instances import Instance, Plan, SloRule
+from formulations.cpsat.solving import solve
+from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, groups_of
+from formulations.scale import ScaleBisection
+from instances import Instance, Plan
 from instances.view import View
 
 PATIENCE = 0.25
@@ -22,53 +23,31 @@ LEAST_WORK = 0.01
 
 
 def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
-    """Find the largest scale on the grid at which all workloads fit on the pool.
-
-    The bound is the smallest scale on the grid that is proven infeasible. No plan reaches it, but plans above the last
-    feasible grid point and below the bound may exist.
-    """
+    """Find the largest scale on the grid at which all workloads fit on the pool."""
     unlimited = [pool.type.name for pool in instance.gpus if pool.count is None]
     if unlimited:
         return Outcome(Status.UNKNOWN, reason=f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs")
-    return _Bisection(instance, run, conflict_sets).outcome()
+    return _ScaleSearch(instance, run, conflict_sets=conflict_sets).solved()
 
 
 @dataclass
-class _Bisection:
-    """Bisection over the scales on the grid, numbered from 1: ``fits`` is feasible, ``fails`` and above are not."""
+class _ScaleSearch(ScaleBisection):
+    """Bisection by necessary conditions, by first fit, and by the assignment model."""
 
-    instance: Instance
-    run: Run
-    conflict_sets: int
-    fits: int = 0
-    fails: int = 0
-    plan: Plan | None = None
-    reason: str = f"{TOO_FEW}, {WHOLE}"
-    statistics: dict[str, float] = field(default_factory=dict)
+    conflict_sets: int = 0
 
-    def outcome(self) -> Outcome:
+    def solved(self) -> Outcome:
+        """Run the search and return its outcome."""
         self._exclude_hopeless()
         if self.run.start is not None:
             self._take_over(self.run.start)
         self._fit_greedily()
         if self.run.remaining_s > 0.0:
             self._decide_exactly()
-        proven = self.fits == self.fails - 1
-        if self.plan is not None:
-            return Outcome(Status.OPTIMAL if proven else Status.FEASIBLE, self.plan, self._bound(), self.statistics)
-        status = Status.INFEASIBLE if proven else Status.UNKNOWN
-        return Outcome(status, None, self._bound(), self.statistics, self.reason if proven else NO_PLAN_IN_TIME)
-
-    def _bound(self) -> Bound:
-        # Under p99 a higher rate than the workload's own may have a larger latency budget; those are not tried.
-        return Bound(self.fails * SCALE_STEP, certified=self.instance.slo_rule is not SloRule.P99)
+        return self.outcome(NO_PLAN_IN_TIME)
 
     def _problem(self, scale: int) -> Problem:
         return Problem(self.instance, rates_at(self.instance, scale * SCALE_STEP))
-
-    def _accept(self, scale: int, problem: Problem, groups: Sequence[Group]) -> None:
-        self.fits, self.plan = scale, problem.plan(groups)
-        self.run.report(plan=self.plan)
 
     def _exclude_hopeless(self) -> None:
         """Find the first scale at which a workload does not fit alone, or all together need more than the pool."""
@@ -82,7 +61,7 @@ class _Bisection:
                 self.fails, self.reason = scale, reason or f"{TOO_FEW}, {WHOLE}"
             else:
                 hopeful = scale
-        self.run.report(bound=self._bound())
+        self.run.report(bound=self.bound())
 
     def _beyond_all(self) -> int:
         """Return a scale at which, for some workload, no batch is served before the next one is full."""
@@ -110,7 +89,7 @@ class _Bisection:
             served_part = min(served[asked.id] / asked.rate_rps for asked in self.instance.workloads)
             scale = min(self.fails - 1, math.floor(served_part / SCALE_STEP + 1e-9))
             if scale > self.fits:
-                self._accept(scale, problem, groups)
+                self.accept(scale, problem.plan(groups))
 
     def _fit_greedily(self) -> None:
         """Bisect with first fit alone, which may miss feasible plans."""
@@ -120,7 +99,7 @@ class _Bisection:
             problem = self._problem(scale)
             groups = first_fit(problem, problem.largest_first(), [1.0] * len(problem.offers), self.run.deadline)
             if problem.serves_all(groups):
-                self._accept(scale, problem, groups)
+                self.accept(scale, problem.plan(groups))
             else:
                 missed = scale
 
@@ -145,9 +124,6 @@ class _Bisection:
 
     def _decide(self, scale: int) -> bool:
         """Decide whether all workloads fit at ``scale``; return whether that was decided in time."""
-        from formulations.cpsat.assignment import Assignment  # imports OR-Tools
-        from formulations.cpsat.solving import solve
-
         problem = self._problem(scale)
         deadline = solver_deadline(self.run, PATIENCE)
         counts = [offer.count for offer in problem.offers]
@@ -161,12 +137,11 @@ class _Bisection:
             problem,
             self.run,
             deadline,
-            accept=lambda groups: self._accept(scale, problem, groups),
+            accept=lambda groups: self.accept(scale, problem.plan(groups)),
             improve_bound=lambda _: None,
             statistics=self.statistics,
             part=PATIENCE,
         )
         if finished and self.fits < scale:
-            self.fails = scale
-            self.run.report(bound=self._bound())
+            self.exclude(scale)
         return finished

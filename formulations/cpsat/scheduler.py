@@ -1,29 +1,13 @@
 """The scheduler ``cpsat``: the compact assignment model, solved exactly by OR-Tools' CP-SAT."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.cpsat.capacity.throughput import MostThroughput
-from formulations.cpsat.progress import CpSatProgress, solver_deadline
-from formulations.cpsat.scale import largest_scale
-from formulations.cpsat.whole_numbers import Weights
-from formulations.problem import TOO_FEW, WHOLE, Group, Problem
-from formulations.rates import rates_of
-from formulations.sized_choices import why_not_exact
-from formulations.start import first_fit, groups_of
-from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan
+from formulations.configurations import why_not_exact
+from instances import GpuPool, Instance, Objective, Plan
 from instances.suites import suite
 from instances.view import View
-
-if TYPE_CHECKING:
-    from formulations.cpsat.assignment import Assignment
-
-STEPS = round(1.0 / GOODPUT_STEP)
-"""Number of rate steps under ``goodput``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +44,12 @@ class CpSat:
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
-        from formulations.cpsat.assignment import Assignment  # imports OR-Tools
-
         for instance in suite("igniter-3").build():
             self.schedule(instance, Run())
             self.schedule(
                 replace(instance, objective=Objective.CAPACITY, gpus=(GpuPool(instance.gpus[0].type, 1),)), Run()
             )
-            problem = _problem(instance)
-            Assignment(problem, [1], problem.largest_first(), True, self.conflict_sets, math.inf)
+            _search().build_once(instance, self.conflict_sets)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve ``instance``; report incumbents and bounds as they are found."""
@@ -77,107 +58,11 @@ class CpSat:
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {reason}")
         if not instance.workloads:
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
-        if instance.objective is Objective.SCALE:
-            return largest_scale(instance, run, self.conflict_sets)
-        problem = _problem(instance)
-        if instance.objective is Objective.CAPACITY:
-            return MostThroughput(problem, run, self.gpu_sets).outcome()
-        solve = _least_cost if instance.objective is Objective.COST else _most_goodput
-        return solve(problem, run, self.conflict_sets)
+        return _search().solved(instance, run, self.conflict_sets, self.gpu_sets)
 
 
-def _problem(instance: Instance) -> Problem:
-    return Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
+def _search() -> Any:
+    """Return the module of the searches. OR-Tools takes a second to import: listing the schedulers does without it."""
+    from formulations.cpsat import search
 
-
-def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
-    if reason := problem.unservable():
-        return Outcome(Status.INFEASIBLE, reason=reason)
-    price = [offer.view.gpu.price_per_hour for offer in problem.offers]
-    exact = [Fraction(repr(each)) for each in price]
-    weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)
-    progress = CpSatProgress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
-    for groups in _starts(problem, run, problem.largest_first(), price):
-        if problem.serves_all(groups):
-            progress.accept(groups)
-    progress.improve_bound(_volume_bound(problem, weights))
-
-    # The model covers only cheaper plans than the incumbent; these limits suffice for their GPUs.
-    below = progress.worth if progress.plan is not None else None
-    counts = [
-        offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)
-        for offer, each in zip(problem.offers, weights.whole, strict=True)
-    ]
-    if not progress.proven:
-        proven = _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
-        if proven and progress.plan is None:
-            return progress.outcome(infeasible=f"{TOO_FEW}, {WHOLE}")
-    return progress.outcome()
-
-
-def _volume_bound(problem: Problem, weights: Weights) -> int:
-    """Bound the cost by the least units of each workload, at the price of a unit on its cheapest type."""
-    total = Fraction(0)
-    for w in range(len(problem.rates)):
-        total += min(
-            Fraction(price * int(offer.choices[w].units.min()), offer.view.tables.share_units)
-            for offer, price in zip(problem.offers, weights.whole, strict=True)
-            if len(offer.choices[w])
-        )
-    unit = math.gcd(*weights.whole) or 1
-    return unit * math.ceil(total / unit)
-
-
-def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
-    workloads = problem.instance.workloads
-    step_rps = [Fraction(repr(workload.rate_rps)) / STEPS for workload in workloads]
-    weights = Weights.of(step_rps, STEPS * sum(step_rps, Fraction(0)), round_up=True)
-
-    def worth_of(groups: Sequence[Group]) -> int:
-        residents = [resident for group in groups for resident in group.residents]
-        steps = [round(STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents]
-        return sum(weights.whole[r.workload] * step for r, step in zip(residents, steps, strict=True))
-
-    progress = CpSatProgress(problem, run, weights, worth_of)
-    progress.accept(())
-    servable = [w for w in range(len(workloads)) if problem.least_fraction(w) <= 1.0]
-    progress.improve_bound(sum(STEPS * weights.whole[w] for w in servable))
-    most_per_unit = sorted(servable, key=lambda w: problem.least_fraction(w) / workloads[w].rate_rps)
-    for groups in _starts(problem, run, most_per_unit, [1.0] * len(problem.offers)):
-        progress.accept(groups)
-
-    def prepare(model: "Assignment") -> None:
-        model.maximise(lambda w, step: weights.whole[w] * step)
-        model.hint(progress.groups)
-
-    if not progress.proven:
-        _search(progress, [offer.count for offer in problem.offers], conflict_sets, prepare)
-    return progress.outcome()
-
-
-def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Group]]:
-    if run.start is not None:
-        yield groups_of(run.start, problem, problem.rates)
-    yield first_fit(problem, order, price, run.deadline)
-
-
-def _search(
-    progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: "Callable[[Assignment], None]"
-) -> bool:
-    """Solve the model with the objective set by ``prepare``; return whether the search was completed."""
-    from formulations.cpsat.assignment import Assignment
-    from formulations.cpsat.solving import solve
-
-    problem, run = progress.problem, progress.run
-    deadline = solver_deadline(run)
-    must_serve = problem.instance.objective is not Objective.GOODPUT
-    try:
-        model = Assignment(problem, counts, problem.largest_first(), must_serve, conflict_sets, deadline)
-    except TimeoutError:
-        return False
-    prepare(model)
-    progress.statistics["cuts"] = float(sum(len(gpus.conflicts) for gpus in model.modelled))
-    completed = solve(model, problem, run, deadline, progress.accept, progress.improve_bound, progress.statistics)
-    if completed and progress.plan is not None:
-        progress.improve_bound(progress.worth)
-    return completed
+    return search

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.mig.bounds import bounds
+from formulations.mig.integer_program import solve
 from formulations.mig.offers import Offers
-from formulations.mig.prices import bounds
-from formulations.mig.programme import solve
 from instances import Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, PlanClass, Slot
 from instances.arrays import Floats, Ints
 from instances.costs import next_cost
-from instances.parvagpu import parvagpu
+from instances.suites.parvagpu import parvagpu
 
 
 @dataclass(frozen=True, slots=True)

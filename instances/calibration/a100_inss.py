@@ -19,10 +19,9 @@ import numpy as np
 from instances.arrays import Floats
 from instances.calibration.shapes import Shape, calibrated_model, fit_shape, read_shapes, shaped_profile
 from instances.catalogue import gpu_type
-from instances.gpu import DnnModel, GpuType, Provenance
+from instances.gpu import DnnModel, GpuType, Line, Provenance
 from instances.measurements import Configuration
-from instances.performance.prediction import latencies_ms
-from instances.profile import Line
+from instances.performance.validation import latencies_ms
 
 
 @dataclass(frozen=True, slots=True)

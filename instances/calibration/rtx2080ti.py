@@ -16,10 +16,9 @@ import numpy as np
 from instances.arrays import Floats
 from instances.calibration.shapes import SHARPNESS, Shape, calibrated_model, fit_shape, read_shapes, shaped_profile
 from instances.errors import InputError
-from instances.gpu import GpuType, Hardware, Provenance
+from instances.gpu import GpuType, Hardware, Line, PairFactor, Provenance
 from instances.memory import request_bytes
 from instances.performance.solo_fit import rounded
-from instances.profile import Line, PairFactor
 from instances.suites.gpulet import ATC_SLO_MS
 
 SHAPED_LIKE = {

@@ -8,11 +8,10 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.errors import InputError
-from instances.gpu import DnnModel, Provenance
+from instances.gpu import Company, DnnModel, Line, Provenance, SoloProfile
 from instances.measurements import SoloSample, read_solo
 from instances.performance.igniter_fit import model_of_times
 from instances.performance.solo_fit import best_span, rounded
-from instances.profile import Company, Line, SoloProfile
 
 SHAPES_FILE = Path("v100-rapp") / "solo.csv"
 """Solo measurements of 69 torchvision models, at batches to 8 and 20 shares (KontonGu/RaPP)."""

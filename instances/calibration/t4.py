@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from instances.catalogue import gpu_type
-from instances.gpu import DnnModel, GpuType, Provenance
+from instances.gpu import Company, DnnModel, GpuType, Provenance, SoloProfile
 from instances.performance.solo_fit import rounded
-from instances.profile import Company, SoloProfile
 
 SLOWER = 2.12
 """Ratio of times on a T4 to times on a V100.

@@ -9,9 +9,8 @@ from typing import Any
 from instances.catalogue.table import FileTable
 from instances.catalogue.writing import gpu_type_to_toml
 from instances.errors import InputError, printable, unknown_name
-from instances.gpu import ISOLATED, DnnModel, GpuType, Hardware, Provenance
+from instances.gpu import ISOLATED, Company, DnnModel, GpuType, Hardware, PairFactor, Provenance, SoloProfile
 from instances.mig import MigConfiguration, MigProfile, MigSlice
-from instances.profile import Company, PairFactor, SoloProfile
 
 __all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml"]
 

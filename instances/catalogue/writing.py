@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from instances.gpu import DnnModel, GpuType
+from instances.gpu import Company, DnnModel, GpuType, SoloProfile
 from instances.mig import MigProfile
-from instances.profile import Company, SoloProfile
 
 
 def gpu_type_to_toml(gpu: GpuType) -> str:

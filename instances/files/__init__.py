@@ -4,11 +4,14 @@ The content is checked here, so code behind this border does not check it again.
 import it only where files are read or written.
 """
 
-from instances.files.gpu_type import read_gpu_type
+from pathlib import Path
+
+from instances.catalogue import gpu_type_from_toml
 from instances.files.instance import instance_from_json, instance_to_json, read_instance
 from instances.files.models import VERSION, schemas
 from instances.files.plan import embedded_instance, plan_from_json, plan_to_json, read_plan
 from instances.files.text import MAX_BYTES, read_json, read_text, read_toml, write_bytes, write_json
+from instances.gpu import GpuType
 
 __all__ = [
     "MAX_BYTES",
@@ -28,3 +31,15 @@ __all__ = [
     "write_bytes",
     "write_json",
 ]
+
+
+def read_gpu_type(path: Path) -> GpuType:
+    """Return the GPU type in the catalogue file at ``path``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a catalogue file; the error names the file, the field and what was
+        expected.
+    """
+    return gpu_type_from_toml(read_toml(path), str(path))

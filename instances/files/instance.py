@@ -15,10 +15,9 @@ from instances.files.models import VERSION, ApplicationEntry, InstanceFile, JobE
 from instances.files.problems import Location, Problem, input_error, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
-from instances.instance import GpuPool, Instance, Objective, partition_mismatch
+from instances.instance import Application, GpuPool, Instance, Job, Objective, Workload, partition_mismatch
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model
-from instances.workload import Application, Job, Workload
 
 _LONGEST_SEARCH = 100
 
@@ -29,7 +28,7 @@ def read_instance(path: Path) -> Instance:
     Raises
     ------
     InputError
-        If the file cannot be read or is not an instance; names the file, the field and what would be right.
+        If the file cannot be read or is not an instance; the error names the file, the field and the expected value.
     """
     return instance_from_json(read_json(path), str(path))
 

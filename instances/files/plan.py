@@ -17,7 +17,7 @@ def read_plan(path: Path) -> tuple[Plan, Instance | None]:
     Raises
     ------
     InputError
-        If the file cannot be read or is not a plan; names the file, the field and what would be right.
+        If the file cannot be read or is not a plan; the error names the file, the field and the expected value.
     """
     return _plan(read_json(path), str(path))
 

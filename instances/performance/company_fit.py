@@ -9,13 +9,12 @@ from scipy.optimize import lsq_linear, nnls
 
 from instances.arrays import Floats
 from instances.errors import InputError
-from instances.gpu import DnnModel, GpuType, Hardware
+from instances.gpu import Company, DnnModel, GpuType, Hardware, PairFactor, SoloProfile
 from instances.measurements import Configuration, PairSample
 from instances.performance.gpulet import tabulated_ms
 from instances.performance.inss import regressed_ms
+from instances.performance.model import alone_ms, pcie_transfers_ms
 from instances.performance.solo_fit import rounded
-from instances.performance.transfers import pcie_transfers_ms
-from instances.profile import Company, PairFactor, SoloProfile, alone_ms
 
 ENOUGH = 30
 """Least number of samples for growths of a model's own; a model with fewer gets those of all models together."""
@@ -33,7 +32,7 @@ Curve = Callable[[SoloProfile, Floats, Floats], Floats]
 Effect = tuple[str | int | float, ...]
 """A term of the growth beside a neighbour: overall, a batch, a model, or a combination."""
 
-EVERYBODY: Effect = ()
+OVERALL: Effect = ()
 """The effect that all configurations have in common."""
 
 
@@ -142,7 +141,7 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
         first = len(columns) + 2 * sensitive[at.model]
         design[row, first : first + 2] = sides.demand[row]
     ridge = np.full(design.shape[1], SHRINKAGE)
-    ridge[columns[EVERYBODY]] = 0.0
+    ridge[columns[OVERALL]] = 0.0
     ridge[[columns[cell_of(at)] for at in own]] = _cell_shrinkage(own, growth)
     ridge[len(columns) :] = 0.0
     fitted, _ = nnls(
@@ -153,7 +152,7 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     of_effect = {effect: float(fitted[i]) for effect, i in columns.items()}
     slopes = fitted[len(columns) :].reshape(-1, 2) / 100.0
     of_all = np.average(slopes, axis=0, weights=[sum(at.model == name for at in own) for name in sensitive])
-    seen = _Seen.of(own)
+    seen = _MeasuredGrid.of(own)
     return {
         name: _company(model, seen, of_effect, slopes[sensitive[name]] if name in sensitive else of_all)
         for name, model in gpu.models.items()
@@ -164,7 +163,7 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
 def effects_on(at: Configuration) -> list[Effect]:
     """Return the effects on the growth of a co-located configuration."""
     model, batch, share = at.model, at.batch, at.share_pct
-    return [EVERYBODY, (batch,), (model,), (model, batch), (model, f"{share:g} %"), cell_of(at)]
+    return [OVERALL, (batch,), (model,), (model, batch), (model, f"{share:g} %"), cell_of(at)]
 
 
 def cell_of(at: Configuration) -> Effect:
@@ -193,14 +192,14 @@ def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _MeasuredGrid:
     """Batches and shares of the co-located measurements, ascending."""
 
     batch: Floats
     share_pct: Floats
 
     @classmethod
-    def of(cls, configurations: Sequence[Configuration]) -> "_Seen":
+    def of(cls, configurations: Sequence[Configuration]) -> "_MeasuredGrid":
         return cls(
             np.unique([float(at.batch) for at in configurations]), np.unique([at.share_pct for at in configurations])
         )
@@ -214,7 +213,7 @@ class _Seen:
         return Configuration(model, int(b), s)
 
 
-def _company(model: DnnModel, seen: _Seen, of_effect: Mapping[Effect, float], slopes: Floats) -> Company:
+def _company(model: DnnModel, seen: _MeasuredGrid, of_effect: Mapping[Effect, float], slopes: Floats) -> Company:
     solo = model.profiled("")
     growth = [
         [

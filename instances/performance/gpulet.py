@@ -6,10 +6,8 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.errors import InputError
-from instances.gpu import DnnModel, GpuType
-from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity
-from instances.performance.transfers import pcie_transfers_ms
-from instances.profile import PairFactor, SoloProfile, interpolate
+from instances.gpu import DnnModel, GpuType, PairFactor, SoloProfile
+from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity, interpolate, pcie_transfers_ms
 
 
 @dataclass(frozen=True, slots=True)

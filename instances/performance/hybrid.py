@@ -2,8 +2,8 @@
 
 On measured co-locations the papers' models miss these effects:
 
-  - On the A100 small batches are bound by kernel launches, and any neighbour slows these down by 1.3 to 2.5 times,
-    almost independently of the neighbour. A factor by the workload's own model, batch and share describes this
+- On the A100 small batches are bound by kernel launches, and any neighbour slows these down by 1.3 to 2.5 times,
+  almost independently of the neighbour. A factor by the workload's own model, batch and share describes this
   (``Company.gpu_ms``).
 - L2 and DRAM contention add to it, linear in the others' utilisations, per model where there is enough data.
 - The power cap and the scheduler's delay per kernel act as in iGniter's model.
@@ -17,10 +17,16 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.errors import InputError
-from instances.gpu import DnnModel, GpuType
-from instances.performance.model import Contention, Demand, Sensitivity, hardware_contention
-from instances.performance.transfers import pcie_transfers_ms
-from instances.profile import Company, SoloProfile, alone_ms, interpolate
+from instances.gpu import Company, DnnModel, GpuType, SoloProfile
+from instances.performance.model import (
+    Contention,
+    Demand,
+    Sensitivity,
+    alone_ms,
+    hardware_contention,
+    interpolate,
+    pcie_transfers_ms,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import Contention, Demand, Sensitivity, hardware_contention
-from instances.performance.transfers import pcie_transfers_ms
+from instances.performance.model import Contention, Demand, Sensitivity, hardware_contention, pcie_transfers_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ from functools import lru_cache
 import numpy as np
 
 from instances.arrays import Floats
-from instances.gpu import DnnModel, GpuType
-from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity
-from instances.performance.transfers import pcie_transfers_ms
-from instances.profile import SoloProfile
+from instances.gpu import DnnModel, GpuType, SoloProfile
+from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity, pcie_transfers_ms
 
 LEAST_NEIGHBOURS = 5
 """Least number of grid points for a local plane; the farthest of them has no weight."""

@@ -1,10 +1,13 @@
-"""Interface of a performance model and the types of its results."""
+"""Interface of a performance model, the types of its results, and what several models share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from instances.arrays import Floats
-from instances.gpu import DnnModel, GpuType
+import numpy as np
+
+from instances.arrays import Floats, Ints
+from instances.gpu import DnnModel, GpuType, SoloProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +103,47 @@ class PerformanceModel(Protocol):
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
         """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all."""
         ...
+
+
+def pcie_transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
+    """Return upload and feedback time of a batch over PCIe (iGniter equation 3; InSS Sec. 4.1)."""
+    per_ms = gpu.hardware.pcie_bytes_per_ms
+    return model.input_bytes * batch / per_ms, model.output_bytes * batch / per_ms
+
+
+def interpolate(
+    solo: SoloProfile, values: Floats, batch: Floats, share_pct: Floats, scale: Callable[[Floats], Floats] = np.log
+) -> Floats:
+    """Interpolate on the grid, linearly in the logarithms of batch and share; extrapolate below the least share.
+
+    Parameters
+    ----------
+    solo
+        The grid.
+    values
+        Shape (batches, shares).
+    batch, share_pct
+        Broadcastable; batches within the grid.
+    scale
+        Scale of the axes.
+    """
+    rows, columns = scale(np.array(solo.batch, dtype=float)), scale(np.array(solo.share_pct))
+    b, s = np.broadcast_arrays(scale(np.asarray(batch, dtype=float)), scale(np.asarray(share_pct, dtype=float)))
+    i, along = _segment(rows, b)
+    j, across = _segment(columns, s)
+    # This form returns exactly the common value of equal corners, whatever the rounding.
+    lower = values[i, j] + across * (values[i, j + 1] - values[i, j])
+    upper = values[i + 1, j] + across * (values[i + 1, j + 1] - values[i + 1, j])
+    return np.asarray(lower + along * (upper - lower))
+
+
+def _segment(knots: Floats, at: Floats) -> tuple[Ints, Floats]:
+    """Return the segment between knots that contains each point, and the position within it."""
+    left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
+    return left, (at - knots[left]) / (knots[left + 1] - knots[left])
+
+
+def alone_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
+    """Return the solo GPU time by interpolation, linear in the logarithms of batch, share and time."""
+    time_ms = np.exp(interpolate(solo, np.log(solo.times_ms), batch, share_pct))
+    return np.maximum(time_ms, solo.beyond_ms(np.asarray(batch, float), np.asarray(share_pct, float)))

@@ -1,6 +1,6 @@
 """Fit of a GPU type to measurements: solo models, pairs of models and, if there is one, iGniter's light profile."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +12,10 @@ from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import PairSample, SoloSample
 from instances.memory import request_bytes
 from instances.performance import performance_model, performance_model_names
-from instances.performance.company_fit import ENOUGH, Sides, fit_pair_factor
+from instances.performance.company_fit import ENOUGH, Sides, fit_company, fit_inss, fit_pair_factor
 from instances.performance.igniter_fit import fit_profile, model_of_times
 from instances.performance.solo_fit import SoloFit, fit_solo
-from instances.performance.validation import Errors, fit_pairs, validate
+from instances.performance.validation import Errors, validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,46 @@ def fit_measurements(
         provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual, **r2})
         gpu = replace(gpu, provenance=provenance)
     return ProfileFit(gpu, {name: fit.error for name, fit in fits.items()}, by_model, errors)
+
+
+def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
+    """Fit the interference figures to measured pairs, on a GPU type whose models have solo profiles."""
+    inss, (pair, _), company = fit_inss(gpu, samples), fit_pair_factor(gpu, samples), fit_company(gpu, samples)
+    models = {name: replace(m, inss=inss[name], company=company.get(name)) for name, m in gpu.models.items()}
+    return replace(gpu, models=models, pair=pair)
+
+
+FOLDS = 10
+"""A division of ``rows`` into parts."""
+
+HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
+    "rows": lambda row, _: row % FOLDS,
+    "pair": lambda _, sample: sample.pair,
+    "batch": lambda _, sample: sample.own.batch,
+    "neighbour-batch": lambda _, sample: sample.other.batch,
+}
+"""Sets held out in turn: every tenth row, or all rows of two models, of an own batch or of a neighbour's batch."""
+
+
+def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSample], by: str) -> Errors:
+    """Cross-validate on measured pairs: predict each part by a fit to all others.
+
+    The solo profiles stay those of ``gpu``; under ``igniter`` all figures do.
+
+    Parameters
+    ----------
+    gpu, model_name, samples
+        See ``validate``.
+    by
+        A key of ``HELD_OUT``.
+    """
+    part = [HELD_OUT[by](row, sample) for row, sample in enumerate(samples)]
+    predicted = np.empty(len(samples))
+    for value in dict.fromkeys(part):
+        held = [row for row in range(len(samples)) if part[row] == value]
+        fitted = fit_pairs(gpu, [sample for row, sample in enumerate(samples) if part[row] != value])
+        predicted[held] = validate(fitted, model_name, [samples[row] for row in held]).predicted_ms
+    return Errors.of(samples, predicted)
 
 
 def _unknown(facts: GpuFacts, source: str) -> GpuType:

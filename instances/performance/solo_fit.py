@@ -8,10 +8,11 @@ from scipy.optimize import nnls
 
 from instances.arrays import Floats
 from instances.errors import InputError
+from instances.gpu import Line, SoloProfile
 from instances.measurements import SoloSample
 from instances.performance.igniter_fit import fit_active_time
 from instances.performance.inss import locally_weighted
-from instances.profile import Line, SoloProfile, alone_ms
+from instances.performance.model import alone_ms
 
 SPANS = (0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5)
 """Candidate spans of the locally weighted regression."""

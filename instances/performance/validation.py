@@ -1,16 +1,17 @@
-"""Validation of a performance model against measured co-locations: relative errors of whole inference times."""
+"""Predictions of a performance model for measured co-locations, and their relative errors."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from instances.arrays import Floats
+from instances.errors import InputError, unknown_name
 from instances.gpu import GpuType
-from instances.measurements import PairSample
-from instances.performance.company_fit import fit_company, fit_inss, fit_pair_factor
-from instances.performance.prediction import latencies_ms
+from instances.interference import gpu_times_ms
+from instances.measurements import Configuration, PairSample
+from instances.tables import configuration_tables
 
 OUTLYING = 5.0
 """Threshold of outliers: distance from the median error in units of the scaled median distance."""
@@ -59,6 +60,56 @@ class Errors:
         return self.only(far).worst(int(far.sum()))
 
 
+def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Configuration]]) -> list[Floats]:
+    """Predict the inference time ``t_gpu + x`` of every configuration in groups, each on one GPU.
+
+    Parameters
+    ----------
+    gpu
+        The GPU type.
+    model_name
+        The performance model.
+    groups
+        Configurations on one GPU together.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        Milliseconds, in the order of each group.
+
+    Raises
+    ------
+    InputError
+        If the catalogue lacks a model, a batch or figures that the performance model needs.
+    """
+    row = {configuration: i for i, configuration in enumerate(dict.fromkeys(c for group in groups for c in group))}
+    tables = configuration_tables(gpu, model_name, list(row))
+    found = []
+    for group in groups:
+        index = np.array([row[configuration] for configuration in group], dtype=np.int64)
+        ones = np.ones(len(group), dtype=np.int64)
+        times_ms = np.empty(len(group))
+        gpu_times_ms(tables, index, ones, ones, len(group), times_ms)
+        found.append(times_ms + tables.transfer_ms[index, 1])
+    return found
+
+
+def check_known(gpu: GpuType, configurations: Sequence[Configuration], where: str) -> None:
+    """Check that the catalogue has figures for all ``configurations``.
+
+    Raises
+    ------
+    InputError
+        If it lacks a model, or a batch exceeds its figures; ``where`` names the file.
+    """
+    for configuration in configurations:
+        if configuration.model not in gpu.models:
+            raise unknown_name(where, f"model on {gpu.name}", configuration.model, list(gpu.models))
+        if configuration.batch > gpu.models[configuration.model].max_batch:
+            top = gpu.models[configuration.model].max_batch
+            raise InputError(where, f"{configuration}: figures on {gpu.name} exist up to batch {top}")
+
+
 def validate(gpu: GpuType, model_name: str, samples: Sequence[PairSample]) -> Errors:
     """Compare a performance model with measured pairs.
 
@@ -69,43 +120,3 @@ def validate(gpu: GpuType, model_name: str, samples: Sequence[PairSample]) -> Er
     """
     predicted = latencies_ms(gpu, model_name, [(s.own, s.other) for s in samples])
     return Errors.of(samples, np.array([group[0] for group in predicted]))
-
-
-def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
-    """Fit the interference figures to measured pairs, on a GPU type whose models have solo profiles."""
-    inss, (pair, _), company = fit_inss(gpu, samples), fit_pair_factor(gpu, samples), fit_company(gpu, samples)
-    models = {name: replace(m, inss=inss[name], company=company.get(name)) for name, m in gpu.models.items()}
-    return replace(gpu, models=models, pair=pair)
-
-
-FOLDS = 10
-"""A division of ``rows`` into parts."""
-
-HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
-    "rows": lambda row, _: row % FOLDS,
-    "pair": lambda _, sample: sample.pair,
-    "batch": lambda _, sample: sample.own.batch,
-    "neighbour-batch": lambda _, sample: sample.other.batch,
-}
-"""Sets held out in turn: every tenth row, or all rows of two models, of an own batch or of a neighbour's batch."""
-
-
-def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSample], by: str) -> Errors:
-    """Cross-validate on measured pairs: predict each part by a fit to all others.
-
-    The solo profiles stay those of ``gpu``; under ``igniter`` all figures do.
-
-    Parameters
-    ----------
-    gpu, model_name, samples
-        See ``validate``.
-    by
-        A key of ``HELD_OUT``.
-    """
-    part = [HELD_OUT[by](row, sample) for row, sample in enumerate(samples)]
-    predicted = np.empty(len(samples))
-    for value in dict.fromkeys(part):
-        held = [row for row in range(len(samples)) if part[row] == value]
-        fitted = fit_pairs(gpu, [sample for row, sample in enumerate(samples) if part[row] != value])
-        predicted[held] = validate(fitted, model_name, [samples[row] for row in held]).predicted_ms
-    return Errors.of(samples, predicted)

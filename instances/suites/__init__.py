@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from instances import generate
 from instances.errors import unknown_name
 from instances.instance import Instance, ScenarioSet
-from instances.parvagpu import parvagpu
-from instances.suites import generated, gpulet, igniter, inss, mediator
+from instances.suites import gpulet, igniter, inss, mediator
+from instances.suites.parvagpu import parvagpu
 
 __all__ = ["SCENARIO_SUITES", "SUITES", "ScenarioSuite", "Suite", "scenario_suite", "suite"]
 
@@ -47,7 +48,7 @@ SUITES: Mapping[str, Suite] = {
         Suite(
             "64gpu",
             "four instances of 160 workloads for about 64 V100s: cost, cost on a bounded pool, capacity, goodput",
-            generated.sixty_four_gpus,
+            generate.sixty_four_gpus,
         ),
         *(
             Suite(
@@ -100,16 +101,18 @@ SUITES: Mapping[str, Suite] = {
             "MediatorDNN, Sec. IV: five mixes of forty best-effort jobs, colocation on RTX 2080 Ti",
             mediator.forty_jobs,
         ),
-        Suite(
-            "igniter-scaling", "random mixes of 10 to 1,000 workloads, for decision times", generated.igniter_scaling
-        ),
+        Suite("igniter-scaling", "random mixes of 10 to 1,000 workloads, for decision times", generate.igniter_scaling),
         Suite("parvagpu", "ParvaGPU's six service mixes: cost on A100s cut into MIG instances", parvagpu),
         Suite(
             "exact-scaling",
             "three random mixes of each of 5 to 160 workloads, for exact methods",
-            generated.exact_scaling,
+            generate.exact_scaling,
         ),
-        Suite("smoke", "four tiny instances of every objective, for a check in seconds", generated.smoke),
+        Suite(
+            "smoke",
+            "four tiny instances of every objective, for a check in seconds",
+            lambda: (*igniter.igniter_3(), *generate.smoke()),
+        ),
     )
 }
 

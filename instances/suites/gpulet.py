@@ -12,8 +12,7 @@ import numpy as np
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.instance import GpuPool, Instance, Objective, ScenarioSet
-from instances.workload import Application, Workload
+from instances.instance import Application, GpuPool, Instance, Objective, ScenarioSet, Workload
 
 _GPUS = 4
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.instance import GpuPool, Instance, Objective
-from instances.workload import Job
+from instances.instance import GpuPool, Instance, Job, Objective
 
 SEEDS = range(5)
 
@@ -112,15 +111,15 @@ def forty_jobs() -> tuple[Instance, ...]:
             workloads=(),
             jobs=_jobs(seed),
             seed=seed,
-            provenance=f"MediatorDNN, Sec. IV-A: DNNs of Table II, batches and gaps of Tables I and III for {_told()} "
-            f"of 40 jobs; the others' drawn from what these tables span (seed {seed}); played: {played}",
+            provenance=f"MediatorDNN, Sec. IV-A: DNNs of Table II, batches and gaps of Tables I and III for "
+            f"{_stated()} of 40 jobs; the others' drawn from what these tables span (seed {seed}); played: {played}",
         )
         for seed in SEEDS
     )
 
 
-def _told() -> int:
-    """Count the jobs whose means the paper states; one text and one video job are among them."""
+def _stated() -> int:
+    """Return the number of jobs whose means the paper states: image jobs, one text job and one video job."""
     return sum(number <= len(IMAGE_DNNS) * 2 for number in GAP_AND_BATCH) + 2
 
 

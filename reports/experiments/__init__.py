@@ -1,34 +1,22 @@
 """EXPERIMENTS.md: the papers' numbers beside those of a ledger, written from templates and queries.
 
 ``templates`` has the text, one file for each section. Every number comes from a query over runs or from a function that
-needs no runs. Each section is a module of this package; its template shows the module's tables and tuples of ``Claim``.
+needs no runs: those of the figures' claims, and those of further tables in the modules of this package.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from reports.experiments.claim import COUNTED, Claim, QueryTable, Tally, compare, fill, markdown
-from reports.experiments.runs import Runs, merged
-from reports.figure import Need
+from reports.claim import COUNTED, QueryTable, Tally, compare, fill, markdown
+from reports.need import Need
+from reports.runs import Runs, merged
 
 FIRST_LINE = "<!-- Written by `bench report --experiments` from reports/experiments; edit the templates there. -->"
-
-SECTIONS = {
-    "igniter": "iGniter (Xu et al., TPDS 2022)",
-    "gpulet": "gpulet (ATC 2022; arXiv 2021)",
-    "inss": "InSS (Han et al.)",
-    "mediator": "MediatorDNN (Nabavinejad, Reda, Guo)",
-    "parvagpu": "ParvaGPU (SC24)",
-    "models": "Performance models",
-    "optimum": "Distance from the optimum",
-    "serving": "Plans under random arrivals",
-    "hardware": "On hardware",
-}
-"""Headings by name of the module; the template has the same name."""
 
 _COMMANDS_TOLD = 4
 
@@ -39,12 +27,12 @@ class Document:
 
     text: str
     tables: Mapping[str, str]
-    missing: "Sequence[Need]"
+    missing: Sequence[Need]
 
 
 def render(ledger: Ledger) -> Document:
     """Return the document made from a ledger."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from reports.experiments.sections import SECTIONS  # takes seconds; writing web pages does without it
 
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
@@ -54,28 +42,20 @@ def render(ledger: Ledger) -> Document:
     runs, parts, lines = Runs(ledger), [], []
     made: dict[str, str] = {}
     missing: dict[Need, None] = {}
-    for name, title in SECTIONS.items():
+    for section in SECTIONS:
         runs.missing, tally = [], Tally()
-        tables = _tables(name, runs, tally)
-        made |= {f"{name}.{table}": text for table, text in tables.items()}
-        text = templates.get_template(f"{name}.md.j2").render(tables)
-        parts.append(f"## {title}\n\n{text.strip()}\n{_lacking(runs.missing)}")
+        tables = {
+            name: fill(table, runs) if isinstance(table, QueryTable) else compare(table, runs, tally)
+            for name, table in section.tables.items()
+        }
+        made |= {f"{section.name}.{name}": text for name, text in tables.items()}
+        text = templates.get_template(f"{section.name}.md.j2").render(tables)
+        parts.append(f"## {section.title}\n\n{text.strip()}\n{_lacking(runs.missing)}")
         missing |= dict.fromkeys(runs.missing)
         if tally.total():
-            lines.append((title, *(f"{tally[counted]}" for counted in COUNTED)))
+            lines.append((section.title, *(f"{tally[counted]}" for counted in COUNTED)))
     head = templates.get_template("head.md.j2").render(summary=markdown(("", *COUNTED), lines), made=_made(runs))
     return Document("\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *parts]), made, merged(list(missing)))
-
-
-def _tables(name: str, runs: Runs, tally: Tally) -> Mapping[str, str]:
-    """Return the filled tables of a module by name in lower case."""
-    found = {}
-    for key, value in vars(import_module(f"{__name__}.{name}")).items():
-        if isinstance(value, QueryTable):
-            found[key.lower()] = fill(value, runs)
-        elif isinstance(value, tuple) and value and all(isinstance(one, Claim) for one in value):
-            found[key.lower()] = compare(value, runs, tally)
-    return found
 
 
 def _lacking(needs: Sequence[Need]) -> str:

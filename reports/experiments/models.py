@@ -6,16 +6,18 @@ from functools import cache
 import numpy as np
 from scipy.stats import norm
 
+from instances.arrays import Floats
 from instances.calibration.a100_inss import TABLE_3, TABLE_4, relative_errors
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance import performance_model_names
-from instances.performance.prediction import latencies_ms
-from instances.performance.validation import HELD_OUT, Errors, validate, validate_held_out
-from reports.experiments.claim import NOTHING_PUBLISHED, Claim, QueryTable, Values
-from reports.experiments.runs import NotAtHandError, Runs
-from reports.figures import gpulet_fig7, igniter_fig11, igniter_fig12, igniter_fig13
+from instances.performance.profile_fit import HELD_OUT, validate_held_out
+from instances.performance.validation import Errors, latencies_ms, validate
+from reports.claim import NOTHING_PUBLISHED, Claim, QueryTable, Values
 from reports.measured import measured_pairs
+from reports.papers import igniter_model
+from reports.papers.gpulet_models import measured_overheads, predicted_overheads
+from reports.runs import NotAtHandError, Runs
 
 GPUS = ("v100", "a100")
 QUANTILES = ("mean", "p50", "p90", "p95", "max")
@@ -65,7 +67,7 @@ ERRORS = QueryTable(
 )
 
 
-def _pair_means(found: Errors) -> tuple["np.ndarray[tuple[int], np.dtype[np.float64]]", list[str]]:
+def _pair_means(found: Errors) -> tuple[Floats, list[str]]:
     """Return the mean error of each ordered pair of models, by sample, and the pair of each sample."""
     pairs = [f"{sample.own.model} beside {sample.other.model}" for sample in found.samples]
     means = {pair: found.relative[[p == pair for p in pairs]].mean() for pair in dict.fromkeys(pairs)}
@@ -115,12 +117,12 @@ def _published(_: Runs) -> Values:
 
 
 _FIG11 = [
-    tuple(map(Configuration, igniter_fig11.MODELS, (igniter_fig11.BATCH,) * 2, (share_pct, 100.0 - share_pct)))
-    for share_pct in igniter_fig11.SHARES_PCT
+    tuple(map(Configuration, igniter_model.PAIR, (igniter_model.PAIR_BATCH,) * 2, (share_pct, 100.0 - share_pct)))
+    for share_pct in igniter_model.PAIR_SHARES_PCT
 ]
 _FIG12 = [
-    tuple(Configuration(model, batch, igniter_fig12.SHARE_PCT) for model in igniter_fig12.MODELS)
-    for batch in igniter_fig12.BATCHES
+    tuple(Configuration(model, batch, igniter_model.SMALL_PAIR_SHARE_PCT) for model in igniter_model.SMALL_PAIR)
+    for batch in igniter_model.SMALL_PAIR_BATCHES
 ]
 
 
@@ -141,15 +143,14 @@ def _beside(groups: Sequence[tuple[Configuration, ...]], model: str) -> Callable
 
 
 def _four(_: Runs) -> Values:
-    places = [Configuration(m, igniter_fig13.BATCH, igniter_fig13.SHARE_PCT) for m in igniter_fig13.MODELS]
-    groups = [(own, *(other for other in places if other != own)) for own in places]
+    groups = igniter_model.four_together()
     found = [latencies_ms(gpu_type("v100"), model, groups) for model in ("igniter", "hybrid")]
     return tuple(float(group[0]) for predicted in found for group in predicted)
 
 
 def _overhead(_: Runs) -> Values:
-    measured = [gpulet_fig7.measured_overheads(gpu, _samples(gpu)) for gpu in GPUS]
-    return tuple(100.0 * float(np.quantile(all_of, 0.9)) for all_of in (gpulet_fig7.predicted_overheads(), *measured))
+    measured = [measured_overheads(gpu, _samples(gpu)) for gpu in GPUS]
+    return tuple(100.0 * float(np.quantile(all_of, 0.9)) for all_of in (predicted_overheads(), *measured))
 
 
 def _linear(gpu: str) -> Callable[[Runs], Values]:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row
-from reports.experiments.claim import QueryTable, duration
-from reports.experiments.facts import measured_once
-from reports.experiments.igniter import IGNITER
-from reports.experiments.runs import Runs, the_instance
-from reports.figure import Need
-from reports.figures import exact_scaling
-from reports.gpulet import elastic, ideal
+from reports.claim import QueryTable, duration
+from reports.need import Need
+from reports.papers.gpulet_schedulers import elastic, ideal
+from reports.papers.igniter_plans import IGNITER
+from reports.papers.optimum import SCALING as SCALING_NEEDS
+from reports.papers.optimum import size_of
+from reports.runs import Runs, the_instance
 from reports.selection import instances_of
 
 Query = Callable[[Runs], str]
@@ -119,14 +119,14 @@ CLASSES = QueryTable(
 
 
 def _sizes() -> list[int]:
-    return sorted({len(instance.workloads) for instance in instances_of(exact_scaling.NEEDS).values()})
+    return sorted({len(instance.workloads) for instance in instances_of(SCALING_NEEDS).values()})
 
 
 def _solved(scheduler: str, size: int) -> Query:
     def query(runs: Runs) -> str:
-        (asked,) = [need for need in exact_scaling.NEEDS if need.schedulers == (scheduler,)]
+        (asked,) = [need for need in SCALING_NEEDS if need.schedulers == (scheduler,)]
         need = replace(asked, parameters=_SPATIAL if scheduler == "colgen" else ())
-        rows = [row for row in runs.rows(need) if exact_scaling.size_of(row) == size]
+        rows = [row for row in runs.rows(need) if size_of(row) == size]
         proven = [row for row in rows if row.status == "optimal"]
         longest = max((row.decision_s for row in proven if row.decision_s is not None), default=None)
         return f"{len(proven)} of {len(rows)}{'' if longest is None else f' ({duration(longest)})'}"
@@ -179,5 +179,3 @@ PLANS_IN_TURNS = QueryTable(
     ),
     [_turns_line(instance) for instance in TURNS],
 )
-
-AGREEMENT = measured_once("optimum")

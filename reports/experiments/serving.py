@@ -12,12 +12,12 @@ from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals
 from instances import Plan
 from instances.files import plan_from_json
-from reports.experiments.claim import QueryTable
-from reports.experiments.igniter import BASELINES, twelve
-from reports.experiments.runs import NotAtHandError, Runs, the_instance
-from reports.figure import Need
-from reports.figures import igniter_fig14_violations, robustness
-from reports.figures.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHEDULERS
+from reports.claim import QueryTable
+from reports.need import Need
+from reports.papers.igniter_plans import BASELINES, LATE_IN_PAPER, twelve
+from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHEDULERS, SEEDS
+from reports.quantities import not_in_time_pct
+from reports.runs import NotAtHandError, Runs, the_instance
 
 Query = Callable[[Runs], str]
 _FOUR = ("igniter", *BASELINES)
@@ -82,10 +82,7 @@ def _simulated_line(said: str, settings: Settings) -> tuple[str | Query, ...]:
 TWELVE = QueryTable(
     ("workloads in violation", *_FOUR),
     [
-        (
-            "the paper: measured P99, constant arrivals",
-            *(f"{igniter_fig14_violations.PAPER[scheduler]}" for scheduler in _FOUR),
-        ),
+        ("the paper: measured P99, constant arrivals", *(f"{LATE_IN_PAPER[scheduler]}" for scheduler in _FOUR)),
         ("the judge: budgets of half the SLO", *(_judged(scheduler) for scheduler in _FOUR)),
         *(_simulated_line(said, settings) for said, settings in _ARRIVALS),
         ("load of a slot, least and largest", *(_loads(scheduler) for scheduler in _FOUR)),
@@ -105,7 +102,7 @@ def _wrong(scheduler: str, headroom: float, of: Callable[[Row], float | None], a
 
 
 def _robust(scheduler: str, trial: Trial) -> Need:
-    return Need("64gpu-cost", (scheduler,), robustness.SEEDS, trial=trial)
+    return Need("64gpu-cost", (scheduler,), SEEDS, trial=trial)
 
 
 def _gpus(scheduler: str, headroom: float) -> Query:
@@ -125,8 +122,8 @@ WRONG = QueryTable(
             f"{headroom:g}",
             _gpus(scheduler, headroom),
             _wrong(scheduler, headroom, lambda row: row.violations, POISSON, "{:.0f}"),
-            _wrong(scheduler, headroom, robustness.not_in_time_pct, CONSTANT, "{:.1f}"),
-            _wrong(scheduler, headroom, robustness.not_in_time_pct, POISSON, "{:.1f}"),
+            _wrong(scheduler, headroom, not_in_time_pct, CONSTANT, "{:.1f}"),
+            _wrong(scheduler, headroom, not_in_time_pct, POISSON, "{:.1f}"),
         )
         for scheduler in SCHEDULERS
         for headroom in HEADROOMS

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from bench.labels import in_words
+from bench.formatting import in_words
 from bench.ledger.row import Row
 
 Facets = Mapping[str, str]

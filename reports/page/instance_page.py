@@ -7,16 +7,16 @@ from typing import Any
 
 from bench.formatting import percent, seconds, worth
 from bench.ledger.gap import CertifiedBound
+from bench.ledger.refutation import upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError
 from instances.files import instance_to_json
 from reports.page.curves import progress, reference
 from reports.page.instance_results import InstanceResults
-from reports.page.latencies import FRACTIONS, RATIOS, distributions, simulated
+from reports.page.latencies import FRACTIONS, RATIOS, distributions, measured, simulated
 from reports.page.leaderboard import outcome
 from reports.page.plan_columns import GpuColumn, compact_plan, stacks
-from reports.page.replays import measured
 from reports.page.styles import model_colours
 
 _MANY_GPUS = 24
@@ -95,7 +95,7 @@ class InstancePage:
 def instance_page(case: InstanceResults, ledger: Ledger) -> InstancePage:
     """Return the page of the instance of ``case``, which must not be ``None``."""
     assert case.instance is not None
-    full = {name: ledger.rows(key=row.key)[0] for name, row in case.shown().items()}
+    full = {name: upheld(ledger.rows(key=row.key), case.refuted)[0] for name, row in case.shown().items()}
     by = reference(case)
     return InstancePage(
         case,

@@ -1,18 +1,56 @@
-"""Results on one instance: its runs, their gaps, and the selection for the page."""
+"""Results on one instance: its suite, its runs, their gaps, and the selection for the page."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bench.formatting import objective_of
 from bench.ledger.bound_scope import Reach
 from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
+from bench.ledger.refutation import Refutation, refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
+from instances.suites import SCENARIO_SUITES, SUITES
 from reports.page.entrants import entrants, facets_of, newest
-from reports.page.suites import suites_of
+
+AT_OTHER_RATES = "at other rates"
+"""Suffix of the suites of instances that ``bench max-rate`` made."""
+
+OWN = "own instances"
+"""Suite of instances outside all suites, or in an older version of one."""
+
+
+def suites_of(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the suite of every instance in a ledger, by fingerprint.
+
+    If several suites share an instance, the one with the most instances in the ledger counts. Instances of
+    ``bench max-rate`` belong to a suite at other rates.
+
+    Parameters
+    ----------
+    names
+        Names of the ledger's instances, by fingerprint.
+    """
+    built = {suite.name: suite.build() for suite in SUITES.values()}
+    known = set(names.values())
+    members = {name: {one.fingerprint for one in made if one.name in known} for name, made in built.items()}
+    home = {instance.name: name for name, made in reversed(built.items()) for instance in made}
+    present = Counter({name: len(prints & names.keys()) for name, prints in members.items()})
+
+    def suite_of(fingerprint: str, name: str) -> str:
+        candidates = [suite for suite, prints in members.items() if fingerprint in prints]
+        if candidates:
+            return max(candidates, key=lambda suite: present[suite])
+        base, scaled, _ = name.rpartition("*")
+        if scaled and base in home:
+            return f"{home[base]} {AT_OTHER_RATES}"
+        return name if name in SCENARIO_SUITES else OWN
+
+    return {fingerprint: suite_of(fingerprint, name) for fingerprint, name in names.items()}
+
 
 HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
 """Columns that are read only for scenario sets and for runs shown in full."""
@@ -42,6 +80,8 @@ class InstanceResults:
         The entrant of every run, by key, with the same name on all instances of a suite.
     ledger
         Name of the ledger's file.
+    refuted
+        Claims that a feasible plan in the ledger refutes, by the key of the claimant; its row claims nothing.
     """
 
     name: str
@@ -55,6 +95,7 @@ class InstanceResults:
     arrivals: Mapping[str, str]
     entrants: Mapping[str, str]
     ledger: str
+    refuted: Mapping[str, Refutation] = field(default_factory=dict)
 
     @property
     def all_rows(self) -> Sequence[Row]:
@@ -117,9 +158,10 @@ class InstanceResults:
 def read_cases(ledger: Ledger) -> list[InstanceResults]:
     """Return the results of a ledger's instances, by suite and name."""
     rows: dict[str, list[Row]] = {}
-    for row in ledger.rows(without=HEAVY):
+    claimed, reaches, arrivals = ledger.rows(without=HEAVY), ledger.reaches(), ledger.arrivals()
+    refuted = refutations(claimed, reaches)
+    for row in upheld(claimed, refuted):
         rows.setdefault(row.instance_hash, []).append(row)
-    reaches, arrivals = ledger.reaches(), ledger.arrivals()
     suites = suites_of({fingerprint: found[0].instance for fingerprint, found in rows.items()})
     boards: dict[tuple[str, str], list[Row]] = {}
     for fingerprint, found in rows.items():
@@ -147,6 +189,7 @@ def read_cases(ledger: Ledger) -> list[InstanceResults]:
             {row.key: arrivals[row.key] for row in found if row.key in arrivals},
             {row.key: own[row.key] if row.key in last else f"{own[row.key]}, older code" for row in found},
             ledger.path.name,
+            {row.key: refuted[row.key] for row in found if row.key in refuted},
         )
         cases.append(case)
     return sorted(cases, key=lambda case: (case.suite, _natural(case.name), case.fingerprint))

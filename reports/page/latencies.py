@@ -1,13 +1,15 @@
-"""Distributions of simulated latencies, from a run's histograms of every workload."""
+"""Latencies on the page: simulated distributions, and predicted against measured ones of replays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.ledger.row import JsonObject
+from bench.ledger.row import JsonObject, Row
+from bench.ledger.store import Ledger
 from instances.arrays import Floats
+from reports.page.instance_results import InstanceResults
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 """Fractions of a workload's requests at which its latencies are stated."""
@@ -106,3 +108,43 @@ def _short(latencies_ms: Floats) -> list[list[float | None]]:
         few = np.rint(latencies_ms / 10.0**-digits) * 10.0**-digits
     rounded = np.where(digits >= 0.0, many, few)
     return [[None if latency != latency else latency for latency in row] for row in rounded.tolist()]
+
+
+def measured(case: InstanceResults, shown: Mapping[str, Row], ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the replays of plans for an instance.
+
+    Parameters
+    ----------
+    case, ledger
+        The instance, and the ledger with its replays.
+    shown
+        Runs by entrant: a replayed plan of one of these runs has the entrant's name.
+
+    Returns
+    -------
+    list of dict
+        ``name`` has the planner, the backend, the run and remarks; ``points`` are (predicted, measured) P99 latencies
+        in ms and the workload, for workloads with both.
+    """
+    found = [_replay(ledger.rows(key=row.key)[0], shown) for row in case.replays]
+    return [replay for replay in found if replay["points"]]
+
+
+def _replay(row: Row, shown: Mapping[str, Row]) -> dict[str, Any]:
+    values = row.simulation or {"workloads": []}
+    planner = next((name for name, one in shown.items() if one.plan == row.plan), None)
+    backend, reason = row.parameters["replay"]["backend"], values.get("invalid_reason")
+    told = [
+        f"{planner or 'a plan'} on {backend}, run {row.key[:8]}",
+        "tiny models, not its times" if backend == "cpu" else "",
+        f"not valid: {reason}" if reason else "",
+    ]
+    return {
+        "name": ": ".join(filter(None, told)),
+        "scheduler": row.scheduler,
+        "points": [
+            (one["predicted"]["p99_ms"], one["p99_ms"], one["id"])
+            for one in values["workloads"]
+            if one.get("predicted") and one["predicted"]["p99_ms"] is not None and one["p99_ms"] is not None
+        ],
+    }

@@ -10,8 +10,7 @@ from typing import Any
 from bench.formatting import percent, result, seconds, worth
 from bench.ledger.row import Row
 from reports.page.curves import mean
-from reports.page.instance_results import InstanceResults
-from reports.page.suites import AT_OTHER_RATES
+from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 
 BROKEN = "breaks constraints"
 

@@ -5,12 +5,11 @@ from json import dumps
 from shlex import quote
 from typing import Any
 
-from bench.labels import in_words
+from bench.formatting import in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.row import Row
-from reports.page.instance_results import InstanceResults
+from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.page.leaderboard import outcome
-from reports.page.suites import AT_OTHER_RATES
 
 _Read = Callable[[InstanceResults, Row], Any]
 

@@ -14,14 +14,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from bench.formatting import percent, worth
 from bench.ledger.store import Ledger
 from reports.page.curves import METRICS, scaling
+from reports.page.files import check_folder, write_folder, written
 from reports.page.instance_page import instance_page
 from reports.page.instance_results import InstanceResults, read_cases
 from reports.page.leaderboard import leaderboards, outcome
-from reports.page.output_folder import check_folder, write_folder
 from reports.page.plan_columns import boxes
 from reports.page.runs import all_runs
 from reports.page.styles import page_look
-from reports.page.writing import written
 
 _NAME_LENGTH = 60
 
@@ -69,6 +68,7 @@ def _index_text(environment: Environment, cases: Sequence[InstanceResults], file
         boards=leaderboards(cases),
         runs=sum(len(case.all_rows) for case in cases),
         outcomes=Counter(outcome(row) for case in cases for row in case.rows),
+        refuted=[refutation for case in cases for refutation in case.refuted.values()],
         lines=[_instance_line(case, file_of.get(case.fingerprint)) for case in cases],
         scaling={"metrics": METRICS, "suites": scaling(cases)},
     )

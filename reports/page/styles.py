@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from reports.palette import lightness, model_colour, scheduler_look
+from reports.charts.palette import lightness, model_colour, scheduler_look
 
 _LEAST_ON_DARK, _MOST_ON_LIGHT = 62.0, 60.0
 """Limits of lightness for a contrast of three to one between marks and background."""

@@ -182,7 +182,7 @@ KNOWN = {
     # Under goodput: it tabulates for every box which takes of the others are reachable, without a look at the clock.
     "colgen": {"keeps to its deadline"},
 }
-"""What built-in schedulers do not keep to."""
+"""Checks that built-in schedulers fail."""
 
 
 POLICIES = Path(__file__).parents[2] / "rl/policies"

@@ -16,7 +16,7 @@ from bench.task import Stage, Task
 from instances import InputError, Instance
 from instances.suites import suite
 
-FIRST_FIT = (Stage("ffd++", "heuristics.first_fit:FfdPlusPlus"),)
+FIRST_FIT = (Stage("ffd++", "heuristics.igniter.igniter:FfdPlusPlus"),)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_simulated_columns_sum_up_what_is_kept(twelve: Instance) -> None:
 
 def test_schedulers_face_the_same_requests(twelve: Instance) -> None:
     trial = Trial(arrivals=Arrivals())
-    other = Task(twelve, (Stage("igniter", "heuristics.igniter:IGniter"),), trial=trial)
+    other = Task(twelve, (Stage("igniter", "heuristics.igniter.igniter:IGniter"),), trial=trial)
     first, second = run(twelve, trial)[0], run_tasks([other], None, 1)[0]
 
     assert first.plan != second.plan

@@ -22,7 +22,7 @@ from bench.runner.runner import Listener, run_tasks
 from bench.runner.worker import CHUNK
 from bench.scenarios import Tally, pack, unpack
 from bench.task import Stage, Task
-from heuristics.greedy_best_fit import GreedyBestFit
+from heuristics.gpulet.best_fit import GreedyBestFit
 from instances import Instance, Objective, ScenarioSet
 from instances.files import plan_to_json
 from instances.misspecification import misspecified
@@ -97,7 +97,7 @@ def test_a_set_with_a_plan_for_each_is_feasible(make_set_task: TaskFactory) -> N
 def test_the_judge_and_not_the_scheduler_says_what_is_served() -> None:
     every = scenario_suite("gpulet-1023").build()
     some = ScenarioSet(every.base, every.rates_rps[::40])
-    greedy = Stage("greedy-best-fit", "heuristics.greedy_best_fit:GreedyBestFit")
+    greedy = Stage("greedy-best-fit", "heuristics.gpulet.best_fit:GreedyBestFit")
     (row,) = run_tasks([Task(some.base, (greedy,), scenarios=some)], None)
 
     plans = [GreedyBestFit().schedule(some.scenario(at), Run()).plan for at in range(len(some))]
@@ -113,7 +113,7 @@ def test_the_judge_and_not_the_scheduler_says_what_is_served() -> None:
 def test_sets_are_planned_with_headroom_and_judged_by_the_truth() -> None:
     every = scenario_suite("gpulet-1023").build()
     some = ScenarioSet(every.base, every.rates_rps[::40])
-    greedy = Stage("greedy-best-fit", "heuristics.greedy_best_fit:GreedyBestFit")
+    greedy = Stage("greedy-best-fit", "heuristics.gpulet.best_fit:GreedyBestFit")
     trial = Trial(headroom=1.3, error=0.3)
     (row,) = run_tasks([Task(some.base, (greedy,), scenarios=some, trial=trial)], None)
 

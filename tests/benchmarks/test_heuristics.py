@@ -4,21 +4,17 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.api import Run, Scheduler, Status
-from heuristics.bin_packing import BinPacking
-from heuristics.elastic_partitioning import ElasticPartitioning, Variant
-from heuristics.first_fit import FfdPlus, FfdPlusPlus
-from heuristics.gpu_lets_plus import GpuLetsPlus
-from heuristics.gpu_scaling import GpuScaling
-from heuristics.greedy_best_fit import GreedyBestFit
-from heuristics.gslice_plus import GslicePlus
-from heuristics.guided_self_tuning import GuidedSelfTuning
-from heuristics.horus import Horus
-from heuristics.ideal import Ideal
-from heuristics.igniter import IGniter
-from heuristics.local_search import LocalSearch
-from heuristics.mediator import Mediator
-from heuristics.random_fit import RandomFit
-from heuristics.sbp import SquishyBinPacking
+from heuristics.baselines.local_search import LocalSearch
+from heuristics.baselines.random_fit import RandomFit
+from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
+from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant
+from heuristics.gpulet.gpu_scaling import GpuScaling
+from heuristics.gpulet.ideal import Ideal
+from heuristics.gpulet.sbp import SquishyBinPacking
+from heuristics.igniter.gpu_lets_plus import GpuLetsPlus
+from heuristics.igniter.gslice_plus import GslicePlus
+from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
+from heuristics.mediator.mediator import BinPacking, Horus, Mediator
 from instances import Instance
 from instances.generate import generate
 from tests.heuristics import glet

@@ -6,7 +6,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.api import Run, Status
 from bench.judging.judge import judge
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import IGniter
 from instances import Instance
 from instances.generate import generate
 from instances.least_shares import least_shares

@@ -10,7 +10,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from bench.cli import main
 from bench.ledger.store import Ledger
 from bench.schedulers.registry import entries
-from heuristics.first_fit import FfdPlusPlus
+from heuristics.igniter.igniter import FfdPlusPlus
 from instances.generate import generate
 from tests.reports.page.runs_made_here import run_of
 

@@ -11,7 +11,7 @@ from bench.api import Run
 from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Stream
 from bench.simulation.driver import Simulation
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import IGniter
 from instances import Instance, Plan, spatial_gpu
 from instances.suites import suite
 

@@ -46,9 +46,9 @@ def assign(model: CompactModel, plan: Plan) -> None:
             m.r[o].set_value(units, skip_validation=True)
         else:
             m.elsewhere[o].set_value(1, skip_validation=True)
-            m.b[o].set_value(int(option.choices.batch[0]), skip_validation=True)
-            m.r[o].set_value(int(option.choices.units[0]), skip_validation=True)
-            rate = float(option.choices.rate_rps[0])
+            m.b[o].set_value(int(option.configurations.batch[0]), skip_validation=True)
+            m.r[o].set_value(int(option.configurations.units[0]), skip_validation=True)
+            rate = float(option.configurations.rate_rps[0])
         if model.instance.objective is Objective.GOODPUT:
             own = model.instance.workloads[option.workload].rate_rps
             step = round(rate / (GOODPUT_STEP * own))

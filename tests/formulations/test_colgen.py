@@ -16,10 +16,10 @@ from bench.api import Bound, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound, value_bound
-from formulations.colgen.choices import dominates
-from formulations.colgen.generation import identical_workloads
-from formulations.colgen.pricer import Pricer
-from formulations.rates import rates_of
+from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.spatial.choices import dominates
+from formulations.colgen.spatial.pricer import Pricer
+from formulations.configurations import rates_of
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Status
-from bench.doctor.nonlinear import KNOWN_OPTIMA, KnownOptimum
+from bench.doctor.solvers import KNOWN_OPTIMA, KnownOptimum
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.compact.answer import SolverAnswer
+from formulations.compact.search import SolverAnswer
 from formulations.confirmation import confirm_infeasible, confirm_optimal
 from formulations.minlp import Minlp
 from instances import GpuPool, Instance, Objective, SloRule

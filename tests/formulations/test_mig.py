@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from bench.api import Bound, Outcome, Run, Status, refusal
 from bench.judging.judge import judge
 from formulations.mig import Mig
-from formulations.mig.covers import cheapest_cover
+from formulations.mig.bounds import bounds, cheapest_cover
 from formulations.mig.offers import Offers
-from formulations.mig.prices import bounds
 from instances import (
     GpuPool,
     GpuType,

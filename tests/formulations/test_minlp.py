@@ -46,7 +46,7 @@ def random_plan(random: Random, model: CompactModel, gpus_of_a_type: int = 2) ->
     homes: dict[tuple[int, int], list[Resident]] = {}
     for w in range(len(instance.workloads)):
         t = random.randrange(len(offers))
-        choices = offers[t].choices[w]
+        choices = offers[t].configurations[w]
         if not len(choices):
             return None
         pick = random.randrange(len(choices))

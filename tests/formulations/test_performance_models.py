@@ -18,8 +18,8 @@ from formulations.cpsat import CpSat
 from formulations.minlp import Minlp
 from formulations.pwl import Pwl
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
+from instances.gpu import Company, PairFactor, SoloProfile
 from instances.performance import performance_model, performance_model_names
-from instances.profile import Company, PairFactor, SoloProfile
 from tests.formulations.exhaustive import best_partition
 from tests.instances.reference import LARGE, SMALL, TOY
 

@@ -78,7 +78,7 @@ def options() -> list[Option]:
 @pytest.mark.parametrize("pieces", [1, 2, 3, 7])
 def test_every_choice_is_in_a_simplex_and_certified_planes_are_nowhere_above_one(pieces: int) -> None:
     for option in options():
-        points = np.stack([option.choices.batch, option.choices.units], axis=1)
+        points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
         k1, k2, k3, k4, k5 = option.dnn.k
 
         def k_act(b: float, r: float, k: tuple[float, ...] = (k1, k2, k3, k4, k5)) -> float:
@@ -97,7 +97,7 @@ def test_every_choice_is_in_a_simplex_and_certified_planes_are_nowhere_above_one
 
 def test_interpolation_equals_the_function_at_the_corners_and_is_above_it_between_them() -> None:
     option = options()[0]
-    points = np.stack([option.choices.batch, option.choices.units], axis=1)
+    points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
 
     planes = underneath(lambda b, r: b / r, points, 2, certified=False)
 
@@ -138,7 +138,7 @@ def test_the_error_of_a_chord_is_its_largest_and_mean_over_the_grid() -> None:
 
 def test_more_pieces_are_closer_and_certified_ones_a_little_farther() -> None:
     option = options()[0]
-    points = np.stack([option.choices.batch, option.choices.units], axis=1)
+    points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
     k1, k2, k3, k4, k5 = option.dnn.k
 
     def k_act(b: float, r: float) -> float:
@@ -211,7 +211,7 @@ def test_no_plan_is_cut_off(objective: Objective) -> None:
 def random_groups(random: Random, problem: Problem) -> list[Group] | None:
     """Put every workload on one of three GPUs with a batch of its choices; ``None`` if they do not fit."""
     homes: dict[int, list[Resident]] = {}
-    for w, choices in enumerate(problem.offers[0].choices):
+    for w, choices in enumerate(problem.offers[0].configurations):
         pick = random.randrange(len(choices))
         resident = Resident(w, int(choices.batch[pick]), float(choices.rate_rps[pick]))
         homes.setdefault(random.randrange(3), []).append(resident)

@@ -12,13 +12,13 @@ from formulations.colgen.scheduler import ColGen
 from formulations.cpsat import CpSat
 from formulations.mig.scheduler import Mig
 from formulations.pwl import Pwl
-from heuristics.ideal import Ideal
-from heuristics.local_search import LocalSearch
-from heuristics.random_fit import RandomFit
+from heuristics.baselines.local_search import LocalSearch
+from heuristics.baselines.random_fit import RandomFit
+from heuristics.gpulet.ideal import Ideal
 from instances import GpuPool, Instance, Objective, PlanClass
 from instances.catalogue import gpu_type
 from instances.generate import generate
-from instances.parvagpu import parvagpu
+from instances.suites.parvagpu import parvagpu
 
 STEPS_S = (0.0, 1e-6, 0.3, 1e-3, 0.0, 0.05)
 """By which a clock goes on from one look to the next, on a machine that is busy now and then."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import tomli_w
 
 from bench.cli.commands.profile.light_profile import catalogued, fitted
-from bench.experiment import read_experiment
+from bench.cli.experiment import read_experiment
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
 from bench.simulation.trace import read_trace

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from heuristics.gpulet_pools import terms_of
-from heuristics.gpulets import GpuletTerms
+from heuristics.gpulet.pools import terms_of
+from heuristics.gpulet.state import GpuletTerms
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
-from instances.profile import PairFactor, SoloProfile
+from instances.gpu import PairFactor, SoloProfile
 from instances.view import View
 
 FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures" / "glet_verdicts.json").read_text())

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from bench.api import Run, Scheduler, Status
-from heuristics.first_fit import FfdPlus, FfdPlusPlus
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 

@@ -8,9 +8,9 @@ import pytest
 
 from bench.api import Run
 from bench.judging.judge import judge
-from heuristics.elastic_partitioning import ElasticPartitioning, RemainingGpulets, Variant
+from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, RemainingGpulets, Variant
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
-from instances.profile import PairFactor, SoloProfile
+from instances.gpu import PairFactor, SoloProfile
 from instances.suites import suite
 from instances.view import View
 

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Scheduler, Status
 from bench.judging.judge import judge
-from heuristics.elastic_partitioning import (
+from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
+from heuristics.gpulet.elastic_partitioning import (
     ElasticPartitioning,
     Variant,
 )
-from heuristics.gpu_scaling import GpuScaling, least_gpus
-from heuristics.gpulet_pools import SCALE_STEP
-from heuristics.greedy_best_fit import GreedyBestFit
-from heuristics.guided_self_tuning import GuidedSelfTuning
-from heuristics.ideal import Ideal
-from heuristics.sbp import SquishyBinPacking
+from heuristics.gpulet.gpu_scaling import GpuScaling, least_gpus
+from heuristics.gpulet.ideal import Ideal
+from heuristics.gpulet.pools import SCALE_STEP
+from heuristics.gpulet.sbp import SquishyBinPacking
 from instances import GpuPool, InputError, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate

@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heuristics.elastic_partitioning import (
+from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
+from heuristics.gpulet.elastic_partitioning import (
     find_best_fit,
     max_efficient_partition,
     min_required_partition,
     temporal_merge,
 )
-from heuristics.gpulet_moves import give, put, split
-from heuristics.gpulets import ALONE, Gpulets, capacity_rps, duty_cycle_ms, inference_ms, settle
-from heuristics.greedy_best_fit import GreedyBestFit
-from heuristics.guided_self_tuning import GuidedSelfTuning
-from heuristics.ideal import layouts
-from heuristics.sbp import Rest, SquishyBinPacking, _GpuNode, merge, residual
+from heuristics.gpulet.ideal import layouts
+from heuristics.gpulet.moves import give, put, split
+from heuristics.gpulet.sbp import Rest, SquishyBinPacking, _GpuNode, merge, residual
+from heuristics.gpulet.state import ALONE, Gpulets, capacity_rps, duty_cycle_ms, inference_ms, settle
 from instances import PlanClass
 from instances.catalogue import gpu_type
 from tests.heuristics import glet

@@ -6,7 +6,7 @@ import pytest
 
 from bench.api import Run
 from bench.judging.judge import judge
-from heuristics.greedy_best_fit import GreedyBestFit
+from heuristics.gpulet.best_fit import GreedyBestFit
 from instances import Instance, Objective
 from instances.suites import suite
 

@@ -13,9 +13,8 @@ import pytest
 
 from bench.api import Outcome, Run, Scheduler, Status
 from bench.judging.judge import judge
-from heuristics.demand_items import appropriate_batch, lower_bound_share
-from heuristics.first_fit import FfdPlus, FfdPlusPlus
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
+from heuristics.packing import appropriate_batch, lower_bound_share
 from instances import GpuPool, GpuType, Instance, Objective
 from instances.generate import FAMILIES
 from instances.suites import suite

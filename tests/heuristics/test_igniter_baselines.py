@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Scheduler, Status
 from bench.judging.judge import judge
-from heuristics.gpu_lets_plus import GpuLetsPlus, most_efficient_share
-from heuristics.gslice_plus import GslicePlus, observed
-from heuristics.igniter import IGniter
+from heuristics.igniter.gpu_lets_plus import GpuLetsPlus, most_efficient_share
+from heuristics.igniter.gslice_plus import GslicePlus, observed
+from heuristics.igniter.igniter import IGniter
 from instances import GpuPool, Instance, Objective, PlacedGpu, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES

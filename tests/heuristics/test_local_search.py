@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Scheduler, Status
 from bench.judging.judge import judge
-from heuristics.igniter import IGniter
-from heuristics.local_search import SCALE_STEP, LocalSearch
-from heuristics.random_fit import RandomFit
+from heuristics.baselines.local_search import SCALE_STEP, LocalSearch
+from heuristics.baselines.random_fit import RandomFit
+from heuristics.igniter.igniter import IGniter
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot, Workload
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate

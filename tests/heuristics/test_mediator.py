@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Scheduler, Status
 from bench.judging.judge import judge
-from heuristics.bin_packing import BinPacking
-from heuristics.grouping import fill_groups
-from heuristics.horus import Horus
-from heuristics.mediator import Mediator, con_score, ranked_by, ruv_score
-from heuristics.utilisation import Utilisation, busy_fractions, largest_batch, of_items, of_jobs
+from heuristics.mediator.grouping import fill_groups
+from heuristics.mediator.mediator import BinPacking, Horus, Mediator, con_score, ranked_by, ruv_score
+from heuristics.mediator.utilisation import Utilisation, busy_fractions, largest_batch, of_items, of_jobs
 from instances import GpuPool, Instance, Job, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from bench.api import Run
-from heuristics.gslice_plus import GslicePlus
-from heuristics.ideal import Ideal
-from heuristics.local_search import LocalSearch
-from heuristics.random_fit import RandomFit
+from heuristics.baselines.local_search import LocalSearch
+from heuristics.baselines.random_fit import RandomFit
+from heuristics.gpulet.ideal import Ideal
+from heuristics.igniter.gslice_plus import GslicePlus
 from instances.suites import suite
 
 

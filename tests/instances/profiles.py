@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from instances.profile import Company, PairFactor, SoloProfile
+from instances.gpu import Company, PairFactor, SoloProfile
 from tests.instances.reference import LARGE, SMALL, TOY
 
 SOLO = SoloProfile(

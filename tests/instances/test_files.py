@@ -124,7 +124,7 @@ def test_colocation_needs_jobs_only() -> None:
     assert instance_from_json(data).jobs == (Job("j1", "resnet50", (4, 8), (1.0, 3.0), (0.0, 20.5), (0.5, 0.5)),)
 
 
-def test_whole_numbers_become_the_floats_that_fields_are() -> None:
+def test_integers_become_the_floats_that_fields_are() -> None:
     decimal = example()
     decimal["workloads"][0] |= {"slo_ms": 15.0, "rate_rps": 500.0}
     assert instance_from_json(example()).fingerprint == instance_from_json(decimal).fingerprint

@@ -17,13 +17,13 @@ from instances.calibration.rtx2080ti import PINNED_BATCH, rtx2080ti
 from instances.calibration.shapes import Shape, fit_shape
 from instances.calibration.t4 import t4
 from instances.catalogue import gpu_type
+from instances.gpu import PairFactor
 from instances.measurements import Configuration, PairSample, SoloSample, read_pairs, read_solo
 from instances.performance.company_fit import fit_company, fit_inss, fit_pair_factor
-from instances.performance.prediction import latencies_ms
-from instances.performance.profile_fit import GpuFacts, fit_measurements
+from instances.performance.model import alone_ms
+from instances.performance.profile_fit import GpuFacts, fit_measurements, validate_held_out
 from instances.performance.solo_fit import fit_solo, monotone_surface
-from instances.performance.validation import Errors, validate, validate_held_out
-from instances.profile import PairFactor, alone_ms
+from instances.performance.validation import Errors, latencies_ms, validate
 from instances.suites.gpulet import ATC_SLO_MS
 from tests.instances.profiles import COMPANY, PROFILED, SOLO
 
@@ -260,7 +260,7 @@ def test_the_catalogues_t4_is_the_scaled_v100() -> None:
 def test_igniter_needs_fifteen_t4s() -> None:
     from bench.api import Run
     from bench.judging.judge import judge
-    from heuristics.igniter import IGniter
+    from heuristics.igniter.igniter import IGniter
     from instances import GpuPool
     from instances.suites import suite
 

@@ -16,8 +16,8 @@ from instances.measurements import Configuration
 from instances.performance import performance_model, performance_model_names
 from instances.performance.gpulet import tabulated_ms
 from instances.performance.inss import locally_weighted, regressed_ms
-from instances.performance.prediction import check_known, latencies_ms
-from instances.profile import alone_ms
+from instances.performance.model import alone_ms
+from instances.performance.validation import check_known, latencies_ms
 from instances.tables import gpu_tables
 from tests.instances.profiles import COMPANY, PROFILED, SOLO
 from tests.instances.reference import TOY

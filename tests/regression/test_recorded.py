@@ -4,7 +4,6 @@
 """
 
 import json
-import sys
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.cli.app import main
-from tests.regression.rows import rows
+from tests.regression.rows import Fields, differences, rows
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
@@ -27,8 +26,6 @@ RUNS = (
     ("mig", "100"),
 )
 """Schedulers, and the work that each may do: no result depends on the speed of a machine."""
-
-Fields = dict[str, Any]
 
 
 def recorded_now(ledger: Path) -> dict[str, Fields]:
@@ -51,17 +48,10 @@ def _short(value: Any) -> Any:
 def test_rows_are_those_that_were_recorded(tmp_path: Path) -> None:
     now, then = recorded_now(tmp_path / "ledger.sqlite"), json.loads(RECORDED.read_text())
     assert now.keys() == then.keys()
-    changed = {
-        f"{run}: {name}": (then[run].get(name), now[run].get(name))
-        for run in then
-        for name in then[run].keys() | now[run].keys()
-        if then[run].get(name) != now[run].get(name)
-    }
-    assert changed == {}
+    assert list(differences(*({(run,): row for run, row in each.items()} for each in (then, now)))) == []
 
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         text = json.dumps(recorded_now(Path(folder, "ledger.sqlite")), indent=1, sort_keys=True)
         RECORDED.write_text(text + "\n")
-        sys.exit(0)

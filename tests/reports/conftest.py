@@ -1,23 +1,17 @@
 """Fixtures of the figures' tests: hand-made rows and measurements, and the page that a figure was drawn on."""
 
 import json
-import pkgutil
-import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib.figure import Figure as Page
 
-import reports
 from bench.ledger.row import Row, Termination, columns
 from instances.suites import suite
-from reports import figure_style
-from reports.figure import Need
-from reports.figure_style import save
-from reports.figures import figure
+from reports.need import Need
+from reports.papers import figure
 
 SUITES_OF_ROWS = (
     *("igniter-3", "igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "inss-clusters", "64gpu", "exact-scaling"),
@@ -141,20 +135,13 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sequence[Row]], Page
     def drawn(name: str, rows: Sequence[Row]) -> Page:
         pages: list[Page] = []
 
-        def keep(page: Page, saved_as: str, folder: Path) -> list[Path]:
-            assert saved_as == name
-            page.draw_without_rendering()  # what cannot be drawn fails here
+        def kept(page: Page, file: Path, **options: Any) -> None:
+            assert file.stem == name
             pages.append(page)
-            return []
 
-        chosen = figure(name)
-        for found in pkgutil.iter_modules(reports.__path__, "reports."):  # also those that are imported while drawing
-            import_module(found.name)
         with monkeypatch.context() as patch:
-            for module in [module for name, module in list(sys.modules.items()) if name.startswith("reports.")]:
-                if getattr(module, "save", None) is save and module is not figure_style:
-                    patch.setattr(module, "save", keep)
-            chosen.draw(rows, Path())
+            patch.setattr(Page, "savefig", kept)
+            figure(name).draw(rows, Path())
         return pages[0]
 
     return drawn

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals, Process
 from instances import InputError
 from instances.suites import SCENARIO_SUITES, SUITES
-from reports.figure import Need, NothingToDrawError
-from reports.figures import figure, figure_names, figures_not_drawn
+from reports.charts.page import STYLE
+from reports.need import Need, NothingToDrawError
+from reports.papers import figure, figure_names, figures_not_drawn
 from tests.reports.figure_names import OF_COURSES, OF_MEASUREMENTS, OF_MODELS, OF_TRAININGS, OURS
 
 NAMES = figure_names()
@@ -27,7 +27,7 @@ PAPERS = {
     "gpulet-arxiv": ("gpulet arXiv'21", 16, 5, 1),
     "mediator": ("MediatorDNN", 9, 5, 3),
 }
-"""How each paper is called, and the numbers of its last figure, table and algorithm."""
+"""Name of each paper, and the numbers of its last figure, table and algorithm."""
 
 ROMAN = ("I", "II", "III", "IV", "V")
 
@@ -108,7 +108,7 @@ def test_those_that_are_not_drawn_are_known_by_name():
 
 def test_neither_listing_nor_describing_figures_loads_what_draws():
     code = (
-        "import sys; from reports.figures import figure, figure_names;"
+        "import sys; from reports.papers import figure, figure_names;"
         "titles = [figure(name).title for name in figure_names()];"
         "assert all(titles);"
         "assert 'matplotlib' not in sys.modules"
@@ -191,4 +191,4 @@ def test_a_need_names_its_command():
 
 
 def test_the_style_ships_with_the_package():
-    assert Path(sys.modules["reports.figure"].__file__).with_name("style.mplstyle").is_file()
+    assert STYLE.is_file()

@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.colors import to_hex
 
-from reports.figures.igniter_fig18 import shares_pct
-from reports.palette import ALARM, ALARM_HATCH, pale, scheduler_look
+from reports.charts.palette import ALARM, ALARM_HATCH, pale, scheduler_look
+from reports.charts.plan_bars import shares_pct
 from reports.placement import Piece
 
 NAME = "igniter-fig18"

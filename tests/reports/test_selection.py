@@ -1,12 +1,14 @@
 """Tests of the rows that a figure draws."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals
-from reports.figure import Need, NothingToDrawError
+from reports.need import Need, NothingToDrawError
+from reports.papers import figure
 from reports.selection import gaps, instances_of, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
 
 NEEDS = (
@@ -48,7 +50,8 @@ def test_the_latest_row_of_a_run_counts_in_the_order_of_the_needs(make_row):
 
 def test_the_first_seed_with_a_plan_is_drawn(make_row, two_gpus):
     rows = [make_row(seed=2, plan=two_gpus), make_row(seed=0), make_row(seed=1, plan=two_gpus)]
-    plans, notes = plans_and_notes("name", rows, (Need("igniter-12", ("igniter",)),))
+    drawn = replace(figure("igniter-fig20"), needs=(Need("igniter-12", ("igniter",)),))
+    plans, notes = plans_and_notes(drawn, rows)
     assert {scheduler: row.seed for scheduler, row in plans.items()} == {"igniter": 1}
     assert notes == []
 

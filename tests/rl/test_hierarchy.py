@@ -16,8 +16,7 @@ from rl.planning import agent_for
 from rl.policy import load_policy, save_policy
 from rl.sac_discrete import SacSettings
 from rl.train_hierarchy import HierarchyTraining
-from rl.ts import SHIPPED, Ts
-from rl.ts_hierarchy import TsHierarchy
+from rl.ts import SHIPPED, Ts, TsHierarchy
 
 EIGHT_GPUS, SIXTEEN_GPUS = larger()[:2]
 BELOW = load_policy(SHIPPED / "ts-4gpu-s0.pt")

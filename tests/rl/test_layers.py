@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from rl.layers import layers
+from rl.networks import layers
 
 
 def network(agents, sizes, random, transposed):

@@ -9,7 +9,7 @@ from bench.judging.judge import judge
 from bench.plan_simulation import Settings, simulate
 from bench.schedulers.parameters import instantiate
 from formulations.colgen import ColGen
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import IGniter
 from instances.suites.inss import four_gpus, unseen
 from rl.policy import load_policy
 from rl.train import PAPER, Training

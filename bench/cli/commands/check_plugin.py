@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import INTERRUPTED, Format, FormatOption, JobsOption, MemoryLimitOption, ThreadsOption
-from bench.cli.terminal import print_json, say, show
-from bench.cli.views.tables import mark, table
+from bench.cli.terminal import print_json, say
+from bench.cli.views.tables import mark, show, table
 from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
-from bench.doctor.known_bad import refuse_wrong_answers
+from bench.doctor.solvers import refuse_wrong_answers
 from bench.planning import Limits
 from bench.runner.inspection import inspect_schedulers
 from bench.schedulers.parameters import parse_overrides

@@ -11,17 +11,17 @@ import typer
 from rich.table import Table
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
-from bench.cli.terminal import print_json, say, show
-from bench.cli.views.tables import table
-from bench.formatting import objective_of, percent, seconds, worth
-from bench.labels import labels
+from bench.cli.terminal import print_json, say
+from bench.cli.views.run_tables import refuted_claims
+from bench.cli.views.tables import show, table
+from bench.formatting import labels, objective_of, percent, seconds, worth
 from bench.ledger.gap import Gap, ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError
 from instances.errors import unknown_name
 from reports.comparison import Comparison, Measure, Pair, PairVerdict, compare_pairs, pair_runs
-from reports.statistics.best_known import achieved
+from reports.statistics.gaps import achieved
 
 EXAMPLES = (
     "bench compare before.sqlite after.sqlite                  # the same schedulers, two versions",
@@ -79,7 +79,12 @@ def compare(
         print_json(report | {"regressions": regressions})
     else:
         show(_pair_table(pairs, across), "", _test_table(found, across))
-    for side, rows, partners in (a, rows_a, [p.a for p in pairs]), (b, rows_b, [p.b for p in pairs]):
+    for side, rows, gaps, partners in (
+        (a, rows_a, gaps_a, [p.a for p in pairs]),
+        (b, rows_b, gaps_b, [p.b for p in pairs]),
+    ):
+        for line in refuted_claims(rows, gaps):
+            say(line)
         alone = len(rows) - len(partners)
         if alone:
             say(f"{side}: {alone} runs are left out because they are repeated or have no counterpart")

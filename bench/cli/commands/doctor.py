@@ -5,8 +5,8 @@ from dataclasses import asdict
 import typer
 
 from bench.cli.options import Format, FormatOption
-from bench.cli.terminal import print_json, show
-from bench.cli.views.tables import table
+from bench.cli.terminal import print_json
+from bench.cli.views.tables import show, table
 from bench.doctor.examination import examine
 from bench.doctor.finding import Level
 

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from bench.cli.files import make_folder
-from bench.cli.needed_runs import each_once, make_runs, missing_of, tasks_of, tell_cost
 from bench.cli.options import (
     DEFAULT_LEDGER,
     JobsOption,
@@ -17,15 +16,18 @@ from bench.cli.options import (
     ThreadsOption,
     TimeLimitOption,
 )
-from bench.cli.running import tell_failures
+from bench.cli.running import each_once, make_runs, missing_of, tasks_of, tell_cost, tell_failures
 from bench.cli.terminal import emit, listed, say
-from bench.doctor.known_bad import refuse_wrong_answers
+from bench.doctor.solvers import refuse_wrong_answers
+from bench.ledger.refutation import ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.planning import Limits, fitting_jobs
 from bench.task import Task
 from instances import InputError
-from reports.figure import Figure, NothingToDrawError
+from reports import papers
+from reports.figure import Figure
+from reports.need import NothingToDrawError
 
 EXAMPLES = (
     "bench list figures",
@@ -83,9 +85,11 @@ def draw_figures(
     with Ledger(ledger_file, create=True) as ledger:
         found = make_runs(tasks, climbing, ledger, at_a_time)
 
+        refuted = ledger_refutations(ledger)
+
         def rows_of(figure: Figure) -> list[Row]:
             own = [row for task in each_once(planned[need] for need in figure.needs) for row in found[task.key]]
-            return [*_others(own, ledger), *own]
+            return upheld([*_others(own, ledger), *own], refuted)
 
         without = _draw(chosen, rows_of, out)
     for reason in without.values():
@@ -103,10 +107,8 @@ def _chosen(names: Sequence[str] | None) -> list[Figure]:
     typer.Exit
         After printing the reason, if a named figure is one that the bench does not draw.
     """
-    from reports.figures import figure, figure_names
-
     try:
-        return [figure(name, "figures") for name in dict.fromkeys(names or figure_names())]
+        return [papers.figure(name, "figures") for name in dict.fromkeys(names or papers.figure_names())]
     except NothingToDrawError as error:
         say(str(error))
         raise typer.Exit(1) from None
@@ -127,7 +129,7 @@ def _draw(figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]],
 def _draw_from(ledger_file: Path, figures: Sequence[Figure], named: bool, out: Path) -> None:
     """Draw from the rows in a ledger; figures that were not named are skipped if they need no runs or lack them."""
     with Ledger(ledger_file) as ledger:
-        rows = ledger.rows()
+        rows = upheld(ledger.rows(), ledger_refutations(ledger))
     make_folder(out, "--out")
     without = _draw(figures if named else [each for each in figures if each.needs], lambda _: rows, out)
     if without and not named:

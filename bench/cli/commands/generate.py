@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import Format, FormatOption
-from bench.cli.terminal import print_json, say, show
-from bench.cli.views.tables import table
+from bench.cli.terminal import print_json, say
+from bench.cli.views.tables import show, table
 from instances import InputError, Objective
 from instances.errors import unknown_name
 from instances.files import instance_to_json, write_json

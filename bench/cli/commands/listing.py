@@ -5,15 +5,16 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.options import Format, FormatOption
-from bench.cli.terminal import listed, one_line, print_json, show
-from bench.cli.views.tables import table
+from bench.cli.terminal import listed, one_line, print_json
+from bench.cli.views.tables import show, table
 from bench.runner.inspection import inspect_schedulers
 from bench.scenarios import OBJECTIVE
+from bench.schedulers.registry import entries
 from bench.selection import pool_in_words
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.errors import unknown_name
 from instances.suites import SCENARIO_SUITES, SUITES
-from reports.figures import figure, figure_names, figures_not_drawn
+from reports.papers import figure, figure_names, figures_not_drawn
 
 EXAMPLES = (
     "bench list instances",
@@ -152,8 +153,6 @@ def _gpus() -> Entries:
 
 
 def _schedulers() -> Entries:
-    from bench.schedulers.registry import entries
-
     return [
         {
             "name": name,

@@ -21,12 +21,11 @@ from bench.cli.options import (
     TimeLimitOption,
 )
 from bench.cli.running import run_with_progress, tell_failures
-from bench.cli.terminal import print_json, say, show
-from bench.cli.views.tables import table
-from bench.doctor.known_bad import refuse_wrong_answers
+from bench.cli.terminal import print_json, say
+from bench.cli.views.tables import show, table
+from bench.doctor.solvers import refuse_wrong_answers
 from bench.evaluation import Trial
-from bench.formatting import worth
-from bench.labels import labels
+from bench.formatting import labels, worth
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served

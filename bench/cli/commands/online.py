@@ -12,13 +12,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, TimeLimitOption, TruthOption
-from bench.cli.terminal import console_on, listed, one_line, print_json, say, show
-from bench.cli.views.tables import mark, table
+from bench.cli.terminal import listed, one_line, print_json, say
+from bench.cli.views.tables import console_on, mark, show, table
 from bench.formatting import pct, percent
-from bench.online.control import Online, Pace, online_instance
+from bench.online.control import POLICIES, Online, Pace, online_instance
 from bench.online.load import read_traces, streams, waves
 from bench.online.planner import Planner, SchedulerError
-from bench.online.policies import POLICIES
 from bench.online.result import OnlineRun, PeriodEnd
 from bench.selection import find_instance
 from bench.simulation.result import VIOLATIONS_ALLOWED

@@ -6,27 +6,27 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
-from bench.cli.terminal import one_line, print_json, say, show
-from bench.cli.views.tables import table
+from bench.cli.terminal import one_line, print_json, say
+from bench.cli.views.tables import show, table
 from bench.ledger.store import Ledger
-from bench.plan_simulation import simulate
-from bench.replay.command import COLUMNS, ReplayOrder, Values, cells, head, remarks, replayed, title
-from bench.replay.ledger_row import row_of_replay
-from bench.replay.prediction import predict
-from bench.replay.recording import ReplayFailedError, ReplayOptions
-from bench.replay.result import NOTHING_REPLAYED
+from bench.replay.order import ReplayOrder, Values, measured, row_of_replay, simulated
+from bench.replay.serving import ReplayFailedError, ReplayOptions
 from bench.selection import find_plan
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.settings import Settings
-from instances import InputError
 
 EXAMPLES = (
     "bench replay plan.json --backend cpu --seconds 5   # tiny models: tests the serving, not the latencies",
     "bench replay plan.json --backend mps --half        # one process per gpulet, with its share set by MPS",
     "bench replay plan.json --backend green --graphs    # green contexts and CUDA graphs in one process",
     "bench replay plan.json --backend mps --then next.json --switch-at 10",
-    "python -m bench.replay plan.json --backend mps     # the same on a host with only NumPy and PyTorch",
 )
+
+COLUMNS = (
+    *("workload", ">SLO", ">offered", ">P50", ">P99", ">queue", ">upload", ">compute", ">feedback"),
+    *(">goodput", ">not in time", ">predicted P99", ""),
+)
+"""Column heads of the table; ``>`` marks right alignment."""
 
 
 def replay_plan(
@@ -73,7 +73,7 @@ def replay_plan(
     settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
     order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at))
     try:
-        values = _simulated(order) if backend == "sim" else _replayed(order)
+        values = simulated(order) if backend == "sim" else measured(order, say)
     except ReplayFailedError as error:
         say(f"failed: {error}")
         raise typer.Exit(1) from None
@@ -81,7 +81,8 @@ def replay_plan(
         say("interrupted: the measurement is incomplete and discarded")
         raise typer.Exit(INTERRUPTED) from None
     if ledger is not None:
-        _keep(ledger, order, values)
+        with Ledger(ledger, create=True) as file:
+            file.add(row_of_replay(order, values), order.plans[0][1])
     if form is Format.JSON:
         print_json(values)
     else:
@@ -90,25 +91,80 @@ def replay_plan(
         raise typer.Exit(1)
 
 
-def _replayed(order: ReplayOrder) -> Values:
-    values = replayed(order, say)
-    if len(order.plans) == 1:
-        predict(values, *order.plans[0], order.settings)
-    return values
-
-
-def _simulated(order: ReplayOrder) -> Values:
-    """Simulate: a replay without hardware."""
-    if len(order.plans) > 1:
-        raise InputError("--then", "is not available with --backend sim; `bench online` simulates changes of the plan")
-    return head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
-
-
-def _keep(ledger: Path, order: ReplayOrder, values: Values) -> None:
-    _, instance = order.plans[0]
-    with Ledger(ledger, create=True) as file:
-        file.add(row_of_replay(order, values), instance)
-
-
 def _show(values: Values) -> None:
-    show(one_line(title(values)), "", table(COLUMNS, cells(values)), "", *map(one_line, remarks(values)))
+    cells = [_cells(workload) for workload in values["workloads"]]
+    show(one_line(_title(values)), "", table(COLUMNS, cells), "", *map(one_line, remarks(values)))
+
+
+def _title(values: Values) -> str:
+    backend = f"{values['backend']}, {values['arrivals']} arrivals, seed {values['seed']}"
+    return f"plan for {values['instance']}, {values['seconds']:g} s on {backend}; times in ms"
+
+
+def _cells(workload: Values) -> list[str]:
+    """Return the row of a workload in ms; the parts of the latency are means."""
+    parts = workload.get("split") or {}
+    means = [parts.get(f"{name}_ms") for name in ("queue", "upload", "compute", "feedback")]
+    predicted = workload.get("predicted") or {}
+    return [
+        workload["id"],
+        f"{workload['slo_ms']:g}",
+        f"{workload['offered_rps']:,.1f}",
+        _ms(workload["p50_ms"]),
+        _ms(workload["p99_ms"]),
+        *(_ms(None if mean is None else mean["mean"]) for mean in means),
+        f"{workload['goodput_rps']:,.1f}",
+        f"{100.0 * workload['violation_rate']:.1f} %",
+        _ms(predicted.get("p99_ms")),
+        "late" if workload["violating"] else "",
+    ]
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
+
+
+def remarks(values: Values) -> list[str]:
+    """Return the lines below the table."""
+    lines = [
+        f"{values['requests']:,} requests, {values['goodput_rps']:,.1f} req/s in time,"
+        f" {100.0 * values['violation_rate']:.1f} % not in time, {100.0 * values['drop_rate']:.1f} % dropped"
+    ]
+    if values["backend"] == "cpu":
+        lines.append("tiny models replace those of the plan: this tests the serving, not the times")
+    if values["generator"] is not None:
+        lines.append(f"requests were sent {values['generator']['p99']:.2f} ms late at P99")
+    if not values["valid"]:
+        lines.append(f"NOT VALID: {values['invalid_reason']}")
+    lines += [
+        f"{slot['workload']}: a full batch computed {_ms(slot['gpu_ms'])} ms, predicted {_ms(slot['predicted_gpu_ms'])}"
+        for slot in values["slots"]
+        if "predicted_gpu_ms" in slot and values["backend"] != "cpu"
+    ]
+    lines += [
+        f"GPU {gpu['gpu']}: {gpu['power_w']:.0f} W, {gpu['frequency_mhz']:.0f} MHz, busy {gpu['utilisation_pct']:.0f} %"
+        for gpu in values["gpus"]
+        if None not in gpu.values()
+    ]
+    if (switch := values["switch"]) is not None:
+        lines += _switch_lines(switch)
+    lines += [
+        f"FAILED: GPU {failure['gpu']}, gpulet {failure['gpulet']} ({', '.join(failure['workloads'])}):"
+        f" {failure['reason']}"
+        for failure in values["failures"]
+    ]
+    return lines
+
+
+def _switch_lines(switch: Values) -> list[str]:
+    if switch["drained_s"] is None:
+        return ["the second plan did not take over"]
+    took_s = switch["switched_s"] - switch["began_s"]
+    return [
+        f"the second plan took over {took_s:.1f} s after the switch began at {switch['began_s']:.1f} s;"
+        f" the first plan finished at {switch['drained_s']:.1f} s",
+        *(
+            f"{one['id']}: {_ms(one['without_service_ms'])} ms without service, P99 {_ms(one['p99_ms'])} meanwhile"
+            for one in switch["workloads"]
+        ),
+    ]

@@ -27,9 +27,10 @@ from bench.cli.options import (
     WorkLimitOption,
 )
 from bench.cli.running import run_with_progress, tell_failures
-from bench.cli.terminal import print_json, say, show
-from bench.cli.views.run_tables import row_json, run_tables
-from bench.doctor.known_bad import refuse_wrong_answers
+from bench.cli.terminal import print_json, say
+from bench.cli.views.run_tables import refuted_claims, row_json, run_tables
+from bench.cli.views.tables import show
+from bench.doctor.solvers import refuse_wrong_answers
 from bench.evaluation import Trial
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
@@ -128,7 +129,8 @@ def run(
     A built-in name takes precedence over a file or folder of the same name; write ./NAME for the file.
 
     Exit code 1 means that a run failed: it crashed, raised an exception, exceeded its memory limit or returned an
-    invalid plan. A run that reaches its time limit, finds no plan or finds an infeasible plan has not failed.
+    invalid plan, or that a feasible plan in the ledger refutes its bound or its claim. A run that reaches its time
+    limit, finds no plan or finds an infeasible plan has not failed.
     """
     refuse_wrong_answers()
     under = parse_arrivals(arrivals, "--arrivals") if simulate is OnOff.ON else None
@@ -158,7 +160,7 @@ def run(
     if interrupted:
         say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; repeat the command for the rest")
         raise typer.Exit(INTERRUPTED)
-    if tell_failures(rows, ledger_file):
+    if tell_failures(rows, ledger_file) or refuted_claims(rows, gaps):
         raise typer.Exit(1)
 
 

@@ -9,15 +9,16 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
-from bench.cli.terminal import print_json, say, show
-from bench.cli.views.instance import show_instance
+from bench.cli.terminal import one_line, print_json, say
 from bench.cli.views.run import show_run
-from bench.cli.views.run_tables import row_json, run_tables
+from bench.cli.views.run_tables import best_tables, row_json, run_tables
+from bench.cli.views.tables import show, table
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
-from bench.ledger.store import DETAILS, Ledger
+from bench.ledger.sql import DETAILS
+from bench.ledger.store import Ledger
 from bench.planning import base_of
-from bench.selection import known_names, looks_like_file, named_instances
+from bench.selection import known_names, looks_like_file, named_instances, pool_in_words
 from instances import InputError, Instance, ScenarioSet
 from instances.errors import unknown_name
 from instances.files import instance_to_json, plan_from_json, plan_to_json, read_instance, write_json
@@ -28,6 +29,7 @@ EXAMPLES = (
     "bench show 64gpu-cost               # an instance, and the best of each scheduler on it",
     "bench show 3f9c2a1b                 # the run whose key starts with 3f9c2a1b",
     "bench show 3f9c2a1b --plan -o plan.json",
+    "bench show --best                   # the best of each instance, its gap, and whether its plan holds",
 )
 
 _KEY = re.compile("[0-9a-f]{4,64}", re.IGNORECASE)
@@ -46,10 +48,22 @@ def show_things(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="File for the plan (--plan) or the instance.")
     ] = None,
+    best: Annotated[
+        bool,
+        typer.Option(
+            "--best",
+            help="Only the best scheduler and the best heuristic of each instance: gap to the optimum, and whether the"
+            " plan holds under the simulated arrivals.",
+        ),
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Show the best results so far, one run in full, or an instance."""
-    if plan or output is not None:
+    if best:
+        if plan or output is not None or form is not Format.TABLE:
+            raise InputError("--best", "shows a table of instances; omit --plan, --output and --format")
+        _show_best(names or [], ledger_file)
+    elif plan or output is not None:
         if names is None or len(names) != 1:
             raise InputError("--plan" if plan else "--output", "expected exactly one run or instance")
         _write(names[0], ledger_file, plan, output)
@@ -138,6 +152,15 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
     return []
 
 
+def _show_best(names: Sequence[str], ledger_file: Path) -> None:
+    """Show the best runs on the instances called ``names``, or on all."""
+    with Ledger(ledger_file) as ledger:
+        rows = leaders([row for row in ledger.rows(without=DETAILS) if not names or row.instance in names])
+        if missing := [name for name in names if name not in {row.instance for row in rows}]:
+            raise InputError(f"--best {missing[0]}", f"{ledger_file} has no run on this instance")
+        show(*best_tables(rows, ledger_gaps(rows, ledger), ledger.arrivals()))
+
+
 def _show_leaderboard(ledger: Ledger, form: Format, fingerprint: str | None = None) -> None:
     """Show the best rows, or those of one instance if its ``fingerprint`` is given; show nothing if it has no rows."""
     without = DETAILS if form is Format.TABLE else ()
@@ -175,3 +198,34 @@ def leaders(rows: Sequence["Row"]) -> list["Row"]:
         if place not in best or rank(row) < rank(best[place]):
             best[place] = row
     return sorted(best.values(), key=lambda row: (row.instance, row.instance_hash, *rank(row)))
+
+
+def show_instance(instance: Instance) -> None:
+    """Show an instance with its workloads or jobs."""
+    show(
+        one_line(f"{instance.name}: {instance.objective} on {pool_in_words(instance)}"),
+        *([one_line(f"  {instance.provenance}")] if instance.provenance else []),
+        f"  rule {instance.slo_rule}, model {one_line(instance.performance_model)}, "
+        f"latency buffer {instance.latency_buffer:g}, {len(instance.workloads)} workloads"
+        + (f", {len(instance.jobs)} jobs" if instance.jobs else ""),
+        "",
+    )
+    if instance.workloads:
+        rows = [[w.id, w.model, f"{w.slo_ms:g} ms", f"{w.rate_rps:g} req/s"] for w in instance.workloads]
+        show(table(["workload", "model", ">SLO", ">rate"], rows), "")
+    if instance.applications:
+        applications = [[a.id, list(a.stages), f"{a.slo_ms:g} ms"] for a in instance.applications]
+        show(table(["application", "stages", ">SLO"], applications), "")
+    if instance.jobs:
+        jobs = [
+            [
+                j.id,
+                j.model,
+                f"{j.mean_batch:.3g}",
+                max(j.batches),
+                f"{j.mean_gap_ms:.4g} ms",
+                f"{j.rate_rps:,.4g} req/s",
+            ]
+            for j in instance.jobs
+        ]
+        show(table(["job", "model", ">mean batch", ">largest", ">mean gap", ">rate"], jobs), "")

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ArrivalsOption, ErrorOption, Format, FormatOption, TruthOption
-from bench.cli.terminal import console_on, listed, one_line, print_json, say, show
-from bench.cli.views.tables import mark, table
+from bench.cli.terminal import listed, one_line, print_json, say
+from bench.cli.views.tables import console_on, mark, show, table
 from bench.formatting import percent
 from bench.plan_simulation import Interference, Series, Served, Settings, Simulated, simulation
 from bench.selection import find_plan
@@ -45,7 +45,9 @@ def simulate_plan(
     interference: Annotated[
         str,
         typer.Option(
-            "--interference", metavar="dynamic|static", help="From overlapping batches only, or from all gpulets."
+            "--interference",
+            metavar="dynamic|static",
+            help="Slowdown by overlapping batches only, or by all gpulets of the GPU at all times.",
         ),
     ] = "dynamic",
     drop: Annotated[

@@ -14,12 +14,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.options import INTERRUPTED
-from bench.cli.terminal import console_on, say
+from bench.cli.terminal import say
+from bench.cli.views.tables import console_on
 from bench.schedulers.parameters import instantiate
 from bench.selection import find_instance
 from instances import InputError, Instance
 from instances.errors import unknown_name
-from reports.learning_curve import draw_learning_curve
+from reports.charts.learning_curve import draw_learning_curve
 
 GROUP = "bench.trainers"
 """Entry point group of trainers: dataclasses whose fields are the parameters."""

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from bench.cli.options import Format, FormatOption
-from bench.cli.terminal import one_line, print_json, show
-from bench.cli.views.picture import plan_picture
-from bench.cli.views.tables import mark
+from bench.cli.terminal import one_line, print_json
+from bench.cli.views.run import plan_picture
+from bench.cli.views.tables import mark, show
 from bench.formatting import worth
 from bench.judging.judge import Verdict, judge
 from bench.selection import find_plan

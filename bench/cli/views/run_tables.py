@@ -6,8 +6,7 @@ from rich.table import Table
 
 from bench.cli.terminal import draws_unicode, listed, one_line
 from bench.cli.views.tables import mark, table
-from bench.formatting import objective_of, pct, percent, result, seconds, short, worth
-from bench.labels import in_words, labels
+from bench.formatting import in_words, labels, objective_of, pct, percent, result, seconds, short, worth
 from bench.ledger.gap import Gap
 from bench.ledger.row import JsonObject, Row
 
@@ -23,7 +22,12 @@ def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
         tables.append("")
     if sets:
         tables.append(_set_table(sets, seeds))
-    return [*tables, *_why_no_plan(singles)]
+    return [*tables, *_why_no_plan(singles), *refuted_claims(rows, gaps)]
+
+
+def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
+    """Return a line for every run whose claim a feasible plan in the ledger refutes."""
+    return [one_line(str(gap.refuted)) for row in rows if (gap := gaps[row.key]).refuted is not None]
 
 
 def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> Table:
@@ -60,11 +64,11 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
             names[row.key],
             *([row.seed] if seeds else []),
             *([how] if differently else []),
-            result(row),
+            result(row) if gaps[row.key].refuted is None else f"{result(row)}, refuted",
             worth(row.value, objective_of(row)),
             row.gpus_used,
             *([pct(row.over_capacity_pct)] if scored else []),
-            bound(row),
+            bound(row) if gaps[row.key].refuted is None else "refuted" if row.bound is not None else "-",
             percent(gaps[row.key].gap),
             seconds(row.decision_s),
             "-" if row.feasible is None else f"{row.violations} {mark(row.feasible)}",
@@ -74,6 +78,60 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
         for row, how in zip(rows, tried, strict=True)
     ]
     return table(columns, cells, [row.instance_hash for row in rows])
+
+
+def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mapping[str, str]) -> list[Table | str]:
+    """Return the best run and the best heuristic's run on each instance, and an explanation of the columns.
+
+    A heuristic is a scheduler that proves a bound in none of the runs.
+
+    Parameters
+    ----------
+    leaders
+        Runs on instances, sorted by instance and then best first.
+    gaps, arrivals
+        Gaps, and arrivals of the simulations, by key.
+    """
+    proving = {row.scheduler for row in leaders if row.bound is not None}
+    by_instance: dict[str, list[Row]] = {}
+    for row in leaders:
+        if row.feasible and row.scenarios is None:
+            by_instance.setdefault(row.instance_hash, []).append(row)
+    chosen = []
+    for rows in by_instance.values():
+        heuristic = next((row for row in rows if row.scheduler not in proving), None)
+        chosen.append(("best" if heuristic is not rows[0] else "best, a heuristic", rows[0]))
+        if heuristic is not None and heuristic is not rows[0]:
+            chosen.append(("best heuristic", heuristic))
+    cells = [
+        [
+            row.instance,
+            place,
+            row.scheduler,
+            worth(row.value, objective_of(row)),
+            row.gpus_used,
+            percent(gaps[row.key].gap),
+            arrivals.get(row.key),
+            percent(row.sim_violation_rate),
+            _holds(row),
+        ]
+        for place, row in chosen
+    ]
+    columns = ["instance", "", "scheduler", ">value", ">GPUs", ">gap", "arrivals", ">not in time", "plan holds"]
+    return [
+        table(columns, cells, [row.instance_hash for _, row in chosen]),
+        "",
+        "gap: distance from the best certified bound, which no plan of the same class can beat; 0.0 %: proven optimal",
+        "heuristic: a scheduler that proves no bound",
+        "plan holds: at most 1 % of each workload's requests are late or dropped in the simulation",
+    ]
+
+
+def _holds(row: Row) -> str:
+    if row.sim_violating is None:
+        return "-"
+    late = row.sim_violating
+    return mark(True) if late == 0 else f"{mark(False)} {late} workload{'s' * (late != 1)} late"
 
 
 def _tried(row: Row) -> str:
@@ -152,4 +210,5 @@ def bound(row: Row) -> str:
 def row_json(row: Row, gaps: Mapping[str, "Gap"]) -> dict[str, object]:
     """Return a row as JSON data, with its gaps."""
     gap = gaps[row.key]
-    return row.to_json() | {"gap": gap.gap, "own_gap": gap.own_gap}
+    refuted = None if gap.refuted is None else str(gap.refuted)
+    return row.to_json() | {"gap": gap.gap, "own_gap": gap.own_gap, "refuted": refuted}

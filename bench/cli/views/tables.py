@@ -1,11 +1,19 @@
-"""Tables and their cells."""
+"""Tables on a terminal: their cells, and how they are printed."""
 
+import sys
 from collections.abc import Sequence
+from io import StringIO
+from typing import TextIO
 
 from rich import box
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 
-from bench.cli.terminal import draws_unicode, one_line
+from bench.cli.terminal import draws_unicode, emit, one_line
+
+_PIPE_WIDTH = 500
+"""Columns of a table in a pipe or file, wide enough that no cell is folded."""
 
 _LEAST_WIDTH = 24
 """Least width of a text column, so that shorter names are never folded."""
@@ -56,3 +64,41 @@ def mark(good: bool | None) -> str:
         return "-"
     ticks = ("✓", "✗") if draws_unicode() else ("yes", "no")
     return ticks[0] if good else ticks[1]
+
+
+def show(*things: RenderableType, stream: TextIO | None = None) -> None:
+    """Print tables and text on standard output or on ``stream``, without interpreting markup in text."""
+    stream = stream or sys.stdout
+    sheet = _Sheet(stream)
+    console = console_on(sheet)
+    for thing in things:
+        if isinstance(thing, str):
+            console.print(thing, soft_wrap=True)
+        else:  # if the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off
+            least = Measurement.get(console, console.options.update(max_width=_PIPE_WIDTH), thing).minimum
+            console.width = max(console.width, least)
+            console.print(thing)
+    emit("\n".join(line.rstrip() for line in sheet.getvalue().split("\n")), stream)
+
+
+class _Sheet(StringIO):
+    """Buffer with the properties of ``stream``, so that ``emit`` can write all output at once."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Encoding of the stream."""
+        return self._stream.encoding
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return self._stream.isatty()
+
+
+def console_on(stream: TextIO) -> Console:
+    """Return a console without markup, since names from files may look like markup."""
+    width = None if stream.isatty() else _PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)

@@ -1,17 +1,29 @@
 """L2 and DRAM demand of models, from hardware counters or inferred from mutual slowdowns."""
 
-from collections.abc import Sequence
+import csv
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bench.replay.light_profile.journal import Journal
+from bench.replay.light_profile.journal import Journal, Reading
 from bench.replay.light_profile.points import CHAINED, Grid, Tenant
-from bench.replay.light_profile.rig import Reading
 from instances.arrays import Floats
 from instances.measurements import Configuration
 
 Demands = dict[Configuration, tuple[float, float | None]]
 """L2 and DRAM utilisation of a model alone, in percent; ``None`` marks an unknown DRAM utilisation."""
+
+NCU = "ncu"
+
+DURATION = "gpu__time_duration.sum"
+L2, DRAM = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed", "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+
+PATIENCE_S = 300.0
+"""Time limit of Nsight Compute for one batch."""
 
 MOST_PCT = 100.0
 """Demand of the model that slows others most if demands come from slowdowns, which leave the unit free."""
@@ -28,9 +40,9 @@ def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demand
     counted = _counted(journal, {tenant: reading.times[0].gpu_ms for tenant, reading in alone.items()})
     if counted:
         return counted, "counted by Nsight Compute"
-    told = _told_by_slowdowns(journal, grid, models, alone)
-    if told:
-        return told, "fitted to slowdowns in pairs, in percent of the model that slows others most"
+    inferred = _from_slowdowns(journal, grid, models, alone)
+    if inferred:
+        return inferred, "fitted to slowdowns in pairs, in percent of the model that slows others most"
     return {}, "unknown"
 
 
@@ -52,7 +64,7 @@ def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
     return found
 
 
-def _told_by_slowdowns(
+def _from_slowdowns(
     journal: Journal, grid: Grid, models: Sequence[str], alone: dict[Tenant, Reading]
 ) -> Demands | None:
     """Return L2 demands from the pairs of equal shares, or ``None`` if one of these pairs was not measured."""
@@ -110,3 +122,48 @@ def rank_one_pressure(growth: Floats) -> Floats:
 
 def _configuration(tenant: Tenant) -> Configuration:
     return Configuration(tenant.model, tenant.batch, tenant.share_pct)
+
+
+def counted_traffic(
+    model: str, batch: int, half: bool, environment: Mapping[str, str], patience_s: float = PATIENCE_S
+) -> tuple[float, float] | None:
+    """Return L2 and DRAM utilisation of a batch on the whole GPU, each times its duration, in percent ms.
+
+    The result is ``None`` if Nsight Compute is missing or the driver does not permit counting.
+    """
+    if shutil.which(NCU) is None:
+        return None
+    program = f"from bench.replay.light_profile.worker import run_once; run_once({model!r}, {batch}, {half})"
+    command = [NCU, "--csv", "--metrics", f"{DURATION},{L2},{DRAM}", "--profile-from-start", "off"]
+    try:
+        done = subprocess.run(  # noqa: S603 - a tool of the driver's maker, found on the path
+            [*command, sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=patience_s,
+            env=dict(environment),
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return traffic_of(done.stdout)
+
+
+def traffic_of(printed: str) -> tuple[float, float] | None:
+    """Return the sums over all kernels in what Nsight Compute printed; ``None`` if there are none."""
+    lines = printed.splitlines()
+    begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    kernels: dict[str, dict[str, float]] = {}
+    for row in csv.DictReader(lines[begin:]):
+        try:
+            value = float(row["Metric Value"].replace(",", ""))
+        except (AttributeError, ValueError):  # a message of the profiler, or "n/a"
+            continue
+        in_ms = {"ns": 1e-6, "us": 1e-3, "usecond": 1e-3, "nsecond": 1e-6, "ms": 1.0, "msecond": 1.0}
+        scale = in_ms.get(row["Metric Unit"], 1.0) if row["Metric Name"] == DURATION else 1.0
+        kernels.setdefault(row["ID"], {})[row["Metric Name"]] = scale * value
+    whole = [k for k in kernels.values() if len(k) == len((DURATION, L2, DRAM)) and all(map(math.isfinite, k.values()))]
+    if not whole:
+        return None
+    l2, dram = (sum(kernel[DURATION] * kernel[metric] for kernel in whole) for metric in (L2, DRAM))
+    return l2, dram

@@ -1,19 +1,16 @@
 """Run of a light profile: it measures the missing points, records each one, and writes the files."""
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
-from bench.replay.light_profile.journal import Journal
-from bench.replay.light_profile.machine import Machine, Setup
-from bench.replay.light_profile.points import Grid, Point
-from bench.replay.light_profile.rig import MeasuringError, Rig
+from bench.replay.light_profile.journal import Journal, Rig
+from bench.replay.light_profile.machine import HostRig, RigSettings
+from bench.replay.light_profile.points import Grid
 from bench.replay.light_profile.writing import CatalogueFacts, write_files
 from bench.replay.nets import input_shape
+from bench.replay.process import ChildError, ended_in_order
 from instances.errors import InputError
 
 Tell = Callable[[str], None]
@@ -47,7 +44,7 @@ class ProfileOrder:
     entry: CatalogueFacts
 
 
-def carry_out(setup: Setup, order: ProfileOrder, tell: Tell) -> int:
+def carry_out(settings: RigSettings, order: ProfileOrder, tell: Tell) -> int:
     """Measure on this host and return the exit code; SIGTERM has the effect of Ctrl-C.
 
     Raises
@@ -57,8 +54,8 @@ def carry_out(setup: Setup, order: ProfileOrder, tell: Tell) -> int:
     """
     checked(order)
     try:
-        with _terminating(), Machine(setup) as machine:
-            return profile(machine, order, tell)
+        with ended_in_order(sigterm_as_sigint=True), HostRig(settings) as rig:
+            return profile(rig, order, tell)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -100,7 +97,7 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
     """
     try:
         journal = Journal(order.folder, rig.device)
-    except MeasuringError as error:
+    except ChildError as error:
         raise InputError("--device", f"does not work: {error}") from None
     try:
         code = max(_look_up(rig, order, journal, tell), _measure(rig, order, journal, tell))
@@ -126,7 +123,7 @@ def _look_up(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int
         if model not in journal.facts:
             try:
                 journal.add_facts(model, rig.facts(model))
-            except MeasuringError as error:
+            except ChildError as error:
                 code = FAILED
                 tell(f"{model}: {error}")
     for model in order.models:
@@ -143,32 +140,14 @@ def _measure(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int
     for done, point in enumerate(todo, 1):
         try:
             reading = rig.measure(point, order.seconds)
-        except MeasuringError as error:
-            code, said = FAILED, str(error)
+        except ChildError as error:
+            code, result = FAILED, str(error)
         else:
             journal.add(point, reading)
-            said = ", ".join(f"{times.latency_ms:.3g} ms" for times in reading.times)
+            result = ", ".join(f"{times.latency_ms:.3g} ms" for times in reading.times)
             if reading.power_w is not None:
-                said += f", {reading.power_w:.0f} W"
+                result += f", {reading.power_w:.0f} W"
         left_s = (time.monotonic() - begin) / done * (len(todo) - done)
         eta = f", about {left_s / 60.0:.0f} min left" if left_s >= 60.0 else f", about {left_s:.0f} s left"
-        tell(f"[{done}/{len(todo)}] {_named(point)}: {said}{eta if done < len(todo) else ''}")
+        tell(f"[{done}/{len(todo)}] {' | '.join(map(str, point))}: {result}{eta if done < len(todo) else ''}")
     return code
-
-
-def _named(point: Point) -> str:
-    return " | ".join(map(str, point))
-
-
-@contextmanager
-def _terminating() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,21 +1,23 @@
 """Worker process of the profile: it runs the batches of its tenants on a share of the device and reports the times."""
 
 import os
-import queue
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from queue import SimpleQueue
 from statistics import fmean, pstdev
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.replay.device import Loader, Split, batch_ms, loader
+from bench.replay.gpus import GpuSensor
 from bench.replay.light_profile.points import Tenant
-from bench.replay.nets import build, example_input, settle
-from bench.replay.nvml import Nvml
+from bench.replay.nets.building import build, example_input, settle
 from bench.replay.process import Channel, Message, run_child
 
 COPIED_BYTES = 2**26
@@ -47,8 +49,8 @@ class TenantThread(threading.Thread):
     def __init__(self, order: Message, tenant: Tenant) -> None:
         super().__init__(name=str(tenant), daemon=True)
         self._order, self._tenant = order, tenant
-        self.said: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self.turn: queue.SimpleQueue[list[float] | None] = queue.SimpleQueue()
+        self.messages: SimpleQueue[Message] = SimpleQueue()
+        self.turn: SimpleQueue[list[float] | None] = SimpleQueue()
 
     def run(self) -> None:
         """Report the time of a batch, run the measurement, and report the times of its batches."""
@@ -56,14 +58,14 @@ class TenantThread(threading.Thread):
         try:
             with self._loader() as load:
                 net = load(tenant.model, tenant.batch)
-                self.said.put({"batch_ms": batch_ms(net, tenant.batch)})
+                self.messages.put({"batch_ms": batch_ms(net, tenant.batch)})
                 turn = self.turn.get()
                 if turn is not None:
-                    self.said.put(self._batches(net, *turn))
+                    self.messages.put(self._batches(net, *turn))
                     if order["device"] != "cpu":
                         torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001 - every error is reported to the driver
-            self.said.put({"failed": f"{type(error).__name__}: {error}".splitlines()[0]})
+            self.messages.put({"failed": f"{type(error).__name__}: {error}".splitlines()[0]})
 
     def _loader(self) -> AbstractContextManager[Loader]:
         order = self._order
@@ -74,7 +76,7 @@ class TenantThread(threading.Thread):
     def _batches(self, net: Any, begin_s: float, end_s: float, leave_s: float) -> Message:
         """Run batches until ``leave_s`` and return the times of those that begin between ``begin_s`` and ``end_s``.
 
-        Tenants keep running until ``leave_s``, so that the last batches of others also have full company. If no batch
+        Tenants keep running until ``leave_s``, so that the last batches of others also run beside them. If no batch
         begins in that interval, the result is the time of the last batch.
         """
         parts: list[tuple[float, float, float]] = []
@@ -145,8 +147,6 @@ def facts(device: str, half: bool, model: str) -> Message:
 
 def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
     """Count the kernels that one forward pass launches; count operators if no kernels are visible, as on a CPU."""
-    from torch.profiler import ProfilerActivity, profile
-
     if not request.is_cuda:
         return counted_operators(net, request)
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
@@ -158,7 +158,6 @@ def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
 
 def counted_operators(net: torch.nn.Module, request: torch.Tensor) -> int:
     """Count the operators of one forward pass that compute something, that is, all except views."""
-    from torch.utils._python_dispatch import TorchDispatchMode
 
     class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count = 0
@@ -194,12 +193,12 @@ def _take_turns(
     channel: Channel, messages: Iterator[Message], order: Message, tenants: list[Tenant], context_mib: float
 ) -> None:
     """Load the tenants one after the other, then run them at the same time when the driver orders it."""
-    seats = [TenantThread(order, tenant) for tenant in tenants]
+    threads = [TenantThread(order, tenant) for tenant in tenants]
     ready = []
-    for seat in seats:
-        seat.start()
-        ready.append(seat.said.get())
-    memory_mib = held_mib(order["device"], context_mib) / len(seats)
+    for thread in threads:
+        thread.start()
+        ready.append(thread.messages.get())
+    memory_mib = held_mib(order["device"], context_mib) / len(threads)
     failed = next((r["failed"] for r in ready if "failed" in r), None)
     if failed is None:
         channel.say(ready=[{**r, "memory_mib": memory_mib} for r in ready])
@@ -207,26 +206,40 @@ def _take_turns(
     else:
         channel.say(failed=failed)
         turn = None
-    for seat in seats:
-        seat.turn.put(turn)
+    for thread in threads:
+        thread.turn.put(turn)
     if turn is not None:
-        times = [seat.said.get() for seat in seats]
+        times = [thread.messages.get() for thread in threads]
         failed = next((t["failed"] for t in times if "failed" in t), None)
         channel.say(**({"failed": failed} if failed else {"times": times}))
-    for seat in seats:
-        seat.join()
+    for thread in threads:
+        thread.join()
     if order["device"] != "cpu":
         torch.cuda.empty_cache()
 
 
 def _context_mib(gpu: int) -> float:
     """Create a context on the GPU and return its memory, or 0 if NVML is missing."""
-    nvml = Nvml.open(gpu)
-    before_mib = nvml.memory_mib()[0] if nvml else 0.0
+    sensor = GpuSensor.open(gpu)
+    before_mib = sensor.free_mib() if sensor else 0.0
     torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    return max(0.0, before_mib - nvml.memory_mib()[0]) if nvml else 0.0
+    return max(0.0, before_mib - sensor.free_mib()) if sensor else 0.0
+
+
+def run_once(model: str, batch: int, half: bool) -> None:
+    """Run a batch between the profiler's start and stop, as the program that Nsight Compute profiles."""
+    with torch.device("cuda"), torch.inference_mode():
+        net = build(model)
+        settle(net, example_input(model, 2))
+        net, requests = (net.half() if half else net), example_input(model, batch, half)
+        net(requests)
+        torch.cuda.synchronize()
+        torch.cuda.profiler.start()  # type: ignore[no-untyped-call]
+        net(requests)
+        torch.cuda.synchronize()
+        torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,123 @@
-"""DNN models for serving on hardware, by their names in the catalogue.
+"""DNN models for serving on hardware, by their names in the catalogue, and models of one's own by ``module:callable``.
 
-The architectures are those of the original publications, in the variants whose sizes torchvision states. Weights are
-random and nothing is downloaded: times depend on shapes, not on the values of the weights.
+The architectures are those of the original publications, in the variants whose sizes torchvision states. Layers that
+only training uses are left out. Weights are random and nothing is downloaded: times depend on shapes, not on weights.
+This module loads without PyTorch; ``bench.replay.nets.building`` builds the nets.
 """
 
-from bench.replay.nets.registry import build, example_input, input_shape, net_names, settle
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
 
-__all__ = ["build", "example_input", "input_shape", "net_names", "settle"]
+from instances.errors import InputError, unknown_name
+
+PICTURE = (3, 224, 224)
+
+OWN = ":"
+"""Mark in the name of a net of one's own, ``module:callable``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """Construction and input shape of a net.
+
+    Attributes
+    ----------
+    target
+        ``module:callable`` in this folder.
+    arguments
+        Arguments of the callable.
+    input_shape
+        Shape of one request, without the batch.
+    """
+
+    target: str
+    arguments: tuple[Any, ...] = ()
+    input_shape: tuple[int, ...] = PICTURE
+
+
+NETS = {
+    "alexnet": Architecture("convolutional:alexnet"),
+    "bert": Architecture("bert:Bert", input_shape=(3, 128)),
+    "densenet121": Architecture("convolutional:densenet", (32, 64, (6, 12, 24, 16))),
+    "densenet161": Architecture("convolutional:densenet", (48, 96, (6, 12, 36, 24))),
+    "densenet169": Architecture("convolutional:densenet", (32, 64, (6, 12, 32, 32))),
+    "densenet201": Architecture("convolutional:densenet", (32, 64, (6, 12, 48, 32))),
+    "efficientnet": Architecture("convolutional:efficientnet_b0"),
+    "googlenet": Architecture("inception:googlenet"),
+    "inception": Architecture("inception:inception_v3", input_shape=(3, 299, 299)),
+    "lenet": Architecture("convolutional:lenet", input_shape=(1, 28, 28)),
+    "mnasnet": Architecture("convolutional:mnasnet"),
+    "mobilenet": Architecture("convolutional:mobilenet_v2"),
+    "mobilenet-v1": Architecture("convolutional:mobilenet_v1"),
+    "resnet18": Architecture("convolutional:basic_resnet", (2, 2, 2, 2)),
+    "resnet50": Architecture("convolutional:bottleneck_resnet", (3, 4, 6, 3)),
+    "resnet101": Architecture("convolutional:bottleneck_resnet", (3, 4, 23, 3)),
+    "resnet152": Architecture("convolutional:bottleneck_resnet", (3, 8, 36, 3)),
+    "ssd": Architecture("detection:ssd_vgg16", input_shape=(3, 300, 300)),
+    "ssd-mobilenet": Architecture("detection:ssd_mobilenet", input_shape=(3, 300, 300)),
+    "tiny-cnn": Architecture("convolutional:tiny_cnn", input_shape=(3, 32, 32)),
+    "tiny-kernels": Architecture("convolutional:TinyKernels", input_shape=(1,)),
+    "vgg16": Architecture("convolutional:vgg", (2, 2, 3, 3, 3)),
+    "vgg19": Architecture("convolutional:vgg", (2, 2, 4, 4, 4)),
+}
+"""Nets by name. ``mobilenet`` is MobileNetV2, in agreement with the memory in the catalogue. ``tiny-cnn`` is for tests
+on the CPU; ``tiny-kernels`` measures the waiting time of kernels.
+
+The SSDs return boxes and scores, without torchvision's suppression of overlaps, whose shapes depend on the data.
+"""
+
+
+def net_names() -> list[str]:
+    """Return the names of the nets of this package, sorted."""
+    return sorted(NETS)
+
+
+def input_shape(name: str, where: str = "model") -> tuple[int, ...]:
+    """Return the shape of one request: (channels, height, width), or for ``bert`` (ids, mask and types; tokens).
+
+    A callable of one's own states the shape in its attribute ``input_shape``; the default is that of a picture.
+
+    Raises
+    ------
+    InputError
+        If there is no such net; ``where`` is the location in the error.
+    """
+    if OWN in name:
+        return tuple(getattr(constructor(name, where), "input_shape", PICTURE))
+    return _known(name, where).input_shape
+
+
+def constructor(name: str, where: str = "model") -> Callable[[], Any]:
+    """Return the callable that builds the net called ``name``.
+
+    Raises
+    ------
+    InputError
+        If there is no such net, or its module cannot be imported.
+    """
+    if OWN not in name:
+        net = _known(name, where)
+        found = _callable(f"{__name__}.{net.target}", where)
+        return partial(found, *net.arguments) if net.arguments else found
+    return _callable(name, where)
+
+
+def _callable(target: str, where: str) -> Callable[..., Any]:
+    module, _, attribute = target.partition(OWN)
+    try:
+        found: Callable[..., Any] = attrgetter(attribute)(import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(where, f'"{target}" cannot be loaded: {error}; expected MODULE:CALLABLE') from None
+    if not callable(found):
+        raise InputError(where, f'"{target}" is a {type(found).__name__}; expected a callable that returns a net')
+    return found
+
+
+def _known(name: str, where: str) -> Architecture:
+    if name not in NETS:
+        raise unknown_name(where, "model", name, net_names())
+    return NETS[name]

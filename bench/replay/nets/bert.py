@@ -3,12 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from bench.replay.nets.registry import VOCABULARY
-
-WIDTH, HEADS, LAYERS, INNER, POSITIONS = 768, 12, 12, 3072, 512
+WIDTH, HEADS, LAYERS, INNER, POSITIONS, VOCABULARY, TOKENS = 768, 12, 12, 3072, 512, 30_522, 128
 
 
-class Layer(nn.Module):
+class BertLayer(nn.Module):
     """Attention and two dense layers, each added to its input and normalised afterwards."""
 
     def __init__(self) -> None:
@@ -35,7 +33,7 @@ class Bert(nn.Module):
         super().__init__()
         self.words, self.positions, self.types = (nn.Embedding(n, WIDTH) for n in (VOCABULARY, POSITIONS, 2))
         self.normalised = nn.LayerNorm(WIDTH, eps=1e-12)
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
         self.pooled = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh())
         self.classifier = nn.Linear(WIDTH, 2)
 
@@ -49,3 +47,9 @@ class Bert(nn.Module):
             tokens = layer(tokens, visible)
         scores: Tensor = self.classifier(self.pooled(tokens[:, 0]))
         return scores
+
+    @staticmethod
+    def example_input(batch: int) -> Tensor:
+        """Return random requests of ``TOKENS`` tokens."""
+        ids = torch.randint(0, VOCABULARY, (batch, TOKENS))
+        return torch.stack([ids, torch.ones_like(ids), torch.zeros_like(ids)], dim=1)

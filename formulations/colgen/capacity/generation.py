@@ -9,10 +9,9 @@ from bench.api import Run
 from formulations.colgen.bounds import value_bound
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort, Filled
 from formulations.colgen.clock import now
-from formulations.colgen.generation import Generation
-from formulations.colgen.master import Covering, Relaxation
-from formulations.colgen.pricer import Pattern, Priced
-from formulations.colgen.spatial import CostGeneration
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
+from formulations.colgen.spatial.generation import CostGeneration
 from instances import Instance, Objective, PlacedGpu
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
@@ -27,13 +26,13 @@ RESOLUTION, FINEST = 0.4, 1.5e-3
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
 
 
-class CapacityGeneration(Generation):
+class CapacityGeneration(ColumnGeneration):
     """Column generation for ``capacity``: place every workload once, for the most throughput."""
 
     trivial_bound = math.inf
     first_tolerance = 0.12
     last_tolerance = 1e-9
-    first_pull = 0.2
+    smoothing_weight = 0.2
     diving_tolerance = None
     first_node_limit = last_node_limit = 0  # the pricer sets its own node limits
 
@@ -41,7 +40,7 @@ class CapacityGeneration(Generation):
         self._filled: dict[Pattern, Filled] = {}
         super().__init__(instance, run)
         self.pricers = [CapacityPricer(view, t, self.order, self.copy_of) for t, view in enumerate(self.views)]
-        self.seed()
+        self.initial_columns()
 
     def cover(self) -> Covering:
         """Return the rows of the master."""
@@ -56,7 +55,7 @@ class CapacityGeneration(Generation):
         """Return the cost of a pattern in the minimised master."""
         return -self._filled[pattern].throughput_rps
 
-    def seed(self) -> None:
+    def initial_columns(self) -> None:
         """Add each workload alone, and the filled patterns of a column generation for ``cost`` on the same workloads.
 
         Cheap plans use few GPUs. The saved GPUs serve the workloads that gain the most throughput from shares.

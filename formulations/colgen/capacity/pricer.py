@@ -12,13 +12,11 @@ from enum import Enum
 
 import numpy as np
 
-from formulations.colgen.capacity.options import CapacityMarket
-from formulations.colgen.capacity.regions import CapacityRegion, losses_rps
-from formulations.colgen.capacity.relaxation import empty_relaxed, relax
+from formulations.colgen.capacity.relaxation import CapacityMarket, empty_relaxed, losses_rps, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
-from formulations.colgen.one_growth import one_growth
+from formulations.colgen.interference_boxes import RESIDENTS, Region, one_growth
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_alone, least_shares
 from instances.spare_shares import spend_spare_shares
@@ -111,11 +109,7 @@ class CapacityPricer:
         # More residents than this exceed one GPU even at their least shares alone.
         fitting = int(np.searchsorted(np.cumsum(np.sort(self.least_units())), self.tables.share_units, side="right"))
         self._most_residents = min(fitting, self.tables.most_residents)
-        most_l2, most_power = float(self._merged.l2_pct.max()), float(self._merged.power_w.max())
-        self._regions = [
-            CapacityRegion(np.array([n, 0.0, n * most_l2, 0.0, n * most_power]), np.zeros(2))
-            for n in range(1, self._most_residents + 1)
-        ]
+        self._regions = [Region.whole(self._merged, n, n) for n in range(1, self._most_residents + 1)]
         self.relaxed = empty_relaxed(self.tables, len(order), self._most_residents)
 
     def least_units(self) -> Ints:
@@ -238,12 +232,12 @@ class _Call:
     ) -> None:
         self._pricer, self._market, self._found = pricer, market, found
         self._threshold, self._resolution, self._deadline = threshold, resolution, deadline
-        self.waiting: list[CapacityRegion] = []
-        self.settled: list[CapacityRegion] = []
+        self.waiting: list[Region] = []
+        self.settled: list[Region] = []
         self.filled: dict[Filled, float] = {}
         self.nodes = 0
 
-    def file(self, region: CapacityRegion) -> None:
+    def file(self, region: Region) -> None:
         """Bound a region, value the sets of its relaxation, and queue it unless its bound excludes every gain."""
         if now() >= self._deadline:
             region.bound = np.inf
@@ -255,7 +249,7 @@ class _Call:
             return
         region.losses = losses_rps(self._market, region.box, self._pricer.relaxed, steps - 1)
         heapq.heappush(self.waiting, region)
-        for workloads in self._relaxed_sets(int(region.box[0]), steps):
+        for workloads in self._relaxed_sets(int(region.box[RESIDENTS]), steps):
             if now() < self._deadline:
                 self._keep(self._pricer.fill(workloads))
 
@@ -278,13 +272,13 @@ class _Call:
         for region in cut_short:
             heapq.heappush(self.waiting, region)
 
-    def _relax(self, region: CapacityRegion) -> int:
+    def _relax(self, region: Region) -> int:
         region.bound, steps = relax(self._market, region.box, self._threshold, region.multipliers, self._pricer.relaxed)
         relaxed = self._pricer.relaxed
         spend(steps * len(relaxed.worth) * math.prod(relaxed.table.shape[1:]) / CELLS_PER_NODE)
         return steps
 
-    def _search(self, region: CapacityRegion, node_limit: int) -> bool:
+    def _search(self, region: Region, node_limit: int) -> bool:
         """Search a region; return whether the search was complete."""
         self._relax(region)
         if region.bound <= self._threshold:

@@ -6,14 +6,106 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.boxes import MARGIN
-from formulations.colgen.capacity.options import BoxOptions, CapacityMarket, empty_options, optimistic
-from formulations.colgen.relaxation import best_of_table, step_multipliers
+from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS, step_multipliers
+from formulations.colgen.spatial.relaxation import best_of_table
 from instances.arrays import Floats, Ints
+from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
 ROUNDS = 10
 """Multiplier steps in one relaxation."""
+
+
+class CapacityMarket(NamedTuple):
+    """Pricing problem of ``capacity`` on one GPU type: tables, latency budgets and the charge of each workload.
+
+    Attributes
+    ----------
+    tables
+        Tables of the GPU type, with one growth.
+    model
+        Row of each workload's model, shape (workloads,); identical workloads are adjacent.
+    budget_ms
+        Latency budget, shape (workloads, largest batch + 1); -inf if the batch is infeasible.
+    copy_of
+        The preceding workload if it is identical to this one, else -1, shape (workloads,). A GPU takes identical
+        workloads in order (symmetry breaking).
+    charge
+        Charge for each workload, requests per second, shape (workloads,); negative if the workload's dual rewards it.
+    """
+
+    tables: Tables
+    model: Ints
+    budget_ms: Floats
+    copy_of: Ints
+    charge: Floats
+
+
+class BoxOptions(NamedTuple):
+    """Options (model, share, batch) in one box, indexed ``[model, index of the permitted share, batch]``.
+
+    Attributes
+    ----------
+    time_ms
+        Least GPU time; infinite if the option is infeasible in the box.
+    rate_rps
+        Largest throughput.
+    worth
+        Throughput minus the multiplier charges for the demands.
+    """
+
+    time_ms: Floats
+    rate_rps: Floats
+    worth: Floats
+
+
+def empty_options(tables: Tables) -> BoxOptions:
+    """Return buffers of the right shape."""
+    models, batches = tables.transfer_ms.shape
+    shape = (models, len(tables.permitted), batches)
+    return BoxOptions(np.full(shape, np.inf), np.zeros(shape), np.full(shape, -np.inf))
+
+
+@njit(cache=True)
+def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
+    """Write times and throughputs at the floors of a box: optimistic for every GPU inside it.
+
+    Parameters
+    ----------
+    tables
+        Tables of the GPU type.
+    box
+        Box of a ``Region``, of one number of residents.
+    options
+        Output in ``time_ms`` and ``rate_rps``.
+    """
+    residents = int(box[RESIDENTS])
+    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
+    for m in range(len(tables.kernels)):
+        for j in range(len(tables.permitted)):
+            u = tables.permitted[j]
+            for b in range(1, tables.max_batch[m] + 1):
+                l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+                options.time_ms[m, j, b] = np.inf
+                if l2 <= l2_cap and power <= power_cap and tables.memory_mib[m, b] <= tables.memory_limit_mib:
+                    others_l2 = max(0.0, box[L2] - l2)
+                    time_ms = gpu_time_ms(tables, m, b, u, residents, others_l2, 0.0, max(box[POWER], power))
+                    options.time_ms[m, j, b] = time_ms * (1.0 - MARGIN)
+                    options.rate_rps[m, j, b] = 1000.0 * b / (time_ms * (1.0 - MARGIN) + tables.exposed_ms[m, b])
+
+
+@njit(cache=True)
+def loss_rps(tables: Tables, box: Floats, model: int, batch: int, units: int) -> tuple[float, float]:
+    """Return the throughput by which the floors overrate an option against the L2 ceiling and the power ceiling."""
+    residents, exposed_ms = int(box[RESIDENTS]), tables.exposed_ms[model, batch]
+    l2, power = tables.l2_pct[model, batch, units], tables.power_w[model, batch, units]
+    others_low, others_high = max(0.0, box[L2] - l2), max(0.0, box[L2 + 1] - l2)
+    power_low, power_high = max(box[POWER], power), max(box[POWER + 1], power)
+    best_ms = gpu_time_ms(tables, model, batch, units, residents, others_low, 0.0, power_low)
+    l2_ms = gpu_time_ms(tables, model, batch, units, residents, others_high, 0.0, power_low)
+    power_ms = gpu_time_ms(tables, model, batch, units, residents, others_low, 0.0, power_high)
+    best = 1000.0 * batch / (best_ms + exposed_ms)
+    return best - 1000.0 * batch / (l2_ms + exposed_ms), best - 1000.0 * batch / (power_ms + exposed_ms)
 
 
 class RelaxedCapacityBox(NamedTuple):
@@ -76,7 +168,7 @@ def relax(
     market
         The workloads and their charges.
     box
-        Residents, L2 floor and ceiling, power floor and ceiling; all finite.
+        Box of a ``Region``, of one number of residents.
     threshold
         Value at which the bound is good enough.
     multipliers
@@ -91,9 +183,9 @@ def relax(
     steps : int
         Number of relaxed solutions written.
     """
-    tables, residents = market.tables, int(box[0])
+    tables, residents = market.tables, int(box[RESIDENTS])
     capacity = tables.share_units
-    l2_cap, power_cap = box[2] * (1.0 + MARGIN), box[4] * (1.0 + MARGIN)
+    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     optimistic(tables, box, relaxed.options)
     best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
     step = 0
@@ -182,3 +274,17 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
         for n in range(residents + 1):
             for s in range(capacity + 1):
                 table[w, n, s] = max(take[w, n, s], table[w + 1, n, s])
+
+
+@njit(cache=True)
+def losses_rps(
+    market: CapacityMarket, box: Floats, relaxed: RelaxedCapacityBox, step: int
+) -> tuple[float, float, float]:
+    """Return the error of a step's relaxed solution due to the unknown totals; none is due to the residents."""
+    l2_loss, power_loss = 0.0, 0.0
+    for k in relaxed.chosen[step, : int(box[RESIDENTS])]:
+        model = market.model[k // len(market.tables.permitted)]
+        l2, power = loss_rps(market.tables, box, model, relaxed.batch[k], relaxed.units[k])
+        l2_loss += l2
+        power_loss += power
+    return 0.0, l2_loss, power_loss

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from formulations.colgen.boxes import MARGIN
-from formulations.colgen.capacity.options import CapacityMarket
-from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
+from formulations.colgen.capacity.relaxation import CapacityMarket, RelaxedCapacityBox
+from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS
 from instances.arrays import Floats, Ints
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
@@ -99,9 +98,9 @@ def search(
     nodes : int
         Number of nodes visited.
     """
-    tables, residents = market.tables, int(box[0])
+    tables, residents = market.tables, int(box[RESIDENTS])
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
-    l2_cap, power_cap = box[2] * (1.0 + MARGIN), box[4] * (1.0 + MARGIN)
+    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     needed = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
     so_far = _Partial(
         np.full(residents, -1),
@@ -139,7 +138,7 @@ def search(
             # The next resident is one of the later workloads.
             so_far.place[depth] = (w + 1) * shares * batches - 1
             continue
-        if so_far.l2[residents] < box[1] * (1.0 - MARGIN) or so_far.power[residents] < box[3] * (1.0 - MARGIN):
+        if so_far.l2[residents] < box[L2] * (1.0 - MARGIN) or so_far.power[residents] < box[POWER] * (1.0 - MARGIN):
             continue
         gpu_times_ms(exact, rows, batch, units, residents, times_ms)
         value, charged, slack = 0.0, 0.0, np.inf

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from formulations.colgen.boxes import MARGIN, least_share
+from formulations.colgen.interference_boxes import MARGIN, least_share
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_shares
 from instances.spare_shares import spend_spare_shares

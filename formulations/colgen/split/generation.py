@@ -11,14 +11,12 @@ import numpy as np
 from bench.api import Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.clock import alone, now
-from formulations.colgen.generation import Generation
-from formulations.colgen.master import Covering, Relaxation
-from formulations.colgen.pricer import Pattern, Priced
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.solution import GENERATIONS, Solution
-from formulations.colgen.split.contents import least_fractions
 from formulations.colgen.split.plans import shared_out
 from formulations.colgen.split.pricer import Gpu, SplitPriced, SplitPricer
-from formulations.colgen.split.serving import SplitMarket, market
+from formulations.colgen.split.slots import SplitMarket, least_fractions, market
 from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
@@ -31,7 +29,7 @@ SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
 """Patterns taken from column generation without splitting, its fraction of the time, and pricing calls at its duals."""
 
 
-class SplitGeneration(Generation):
+class SplitGeneration(ColumnGeneration):
     """Base of ``cost`` and ``goodput`` with split workloads."""
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPLIT
@@ -42,7 +40,7 @@ class SplitGeneration(Generation):
         super().__init__(instance, run)
         self.pricers = [SplitPricer(each) for each in self.markets]
         self._whole: list[list[Pattern]] = []
-        self.seed()
+        self.initial_columns()
 
     @cached_property
     def markets(self) -> list[SplitMarket]:
@@ -161,7 +159,7 @@ class SplitGeneration(Generation):
 
     # Beginning --------------------------------------------------------------------------------------------------
 
-    def seed(self) -> None:
+    def initial_columns(self) -> None:
         """Add each class alone on a whole GPU, and the patterns of column generation without splitting.
 
         For the latter, workloads that no GPU serves alone are split into equal parts.
@@ -257,9 +255,9 @@ class SplitCostGeneration(SplitGeneration):
         """Return the cost of a GPU."""
         return float(self.price[pool])
 
-    def seed(self) -> None:
+    def initial_columns(self) -> None:
         """Also add the patterns that gain if each workload pays for the least part of a GPU that it takes."""
-        super().seed()
+        super().initial_columns()
         parts = np.array([least_fractions(each) * price for each, price in zip(self.markets, self.price, strict=True)])
         fair = parts.min(axis=0)
         if np.isfinite(fair).all():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.pricer import Pattern
+from formulations.colgen.restricted_master import Pattern
 from instances import GOODPUT_STEP, Instance, Objective
 from instances.one_gpu import Resident
 from instances.view import View

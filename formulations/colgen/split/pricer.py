@@ -8,10 +8,17 @@ import numpy as np
 from numba import njit
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
-from formulations.colgen.one_growth import one_growth
-from formulations.colgen.split.contents import Contents, empty_contents, improve, settle, worth_of
-from formulations.colgen.split.relaxation import L2, POWER, RESIDENTS, empty_relaxed, relax, trace
-from formulations.colgen.split.serving import SplitMarket, part_served
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, Region, one_growth
+from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
+from formulations.colgen.split.slots import (
+    Contents,
+    SplitMarket,
+    empty_contents,
+    improve,
+    part_served,
+    settle,
+    worth_of,
+)
 from instances.arrays import Floats
 from instances.interference import gpu_time_ms
 
@@ -32,43 +39,6 @@ PROMISING = 0.9
 
 Gpu = tuple[tuple[int, int, int], ...]
 """Content of one GPU: (class, batch, share) of each slot, ascending."""
-
-
-@dataclass(slots=True)
-class SplitRegion:
-    """A box with its best multipliers, and its bound at the weights of the last call.
-
-    Attributes
-    ----------
-    box
-        Least and most residents, floor and ceiling of L2 and of power.
-    multipliers
-        Multipliers of L2 and power.
-    bound
-        Upper bound on the worth of GPUs in the box.
-    losses
-        Error of the relaxed solution due to the unknown residents, L2 and power.
-    """
-
-    box: Floats
-    multipliers: Floats
-    bound: float = math.inf
-    losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-    def __lt__(self, other: "SplitRegion") -> bool:
-        """Order regions by decreasing bound."""
-        return self.bound > other.bound
-
-    def halves(self) -> list["SplitRegion"]:
-        """Return the two halves along the axis of the largest error."""
-        axis = 2 * int(np.argmax(self.losses))
-        middle = (self.box[axis] + self.box[axis + 1]) / 2.0
-        lower, upper = self.box.copy(), self.box.copy()
-        lower[axis + 1] = upper[axis] = middle
-        if axis == RESIDENTS:
-            lower[axis + 1] = math.floor(middle)
-            upper[axis] = lower[axis + 1] + 1.0
-        return [SplitRegion(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +77,8 @@ class SplitPricer:
         self._relaxed = empty_relaxed(market, self.most_residents)
         self._best = empty_contents(self.most_residents)
 
-    def _everything(self) -> SplitRegion:
-        l2_pct, power_w = float(self._merged.l2_pct.max()), float(self._merged.power_w.max())
-        most = float(self.most_residents)
-        return SplitRegion(np.array([1.0, most, 0.0, most * l2_pct, 0.0, most * power_w]), np.zeros(2))
+    def _everything(self) -> Region:
+        return Region.whole(self._merged, 1, self.most_residents)
 
     def price(self, weight: Floats, threshold: float, region_limit: int, deadline: float) -> SplitPriced:
         """Find GPUs worth more than ``threshold``.
@@ -139,19 +107,19 @@ class SplitPricer:
     def _price(
         self,
         market: SplitMarket,
-        regions: list[SplitRegion],
+        regions: list[Region],
         weight: Floats,
         threshold: float,
         region_limit: int,
         deadline: float,
-    ) -> tuple[SplitPriced, list[SplitRegion]]:
+    ) -> tuple[SplitPriced, list[Region]]:
         floors = market._replace(tables=self._merged)
         found: dict[Gpu, float] = {}
-        waiting: list[SplitRegion] = []
-        settled: list[SplitRegion] = []
+        waiting: list[Region] = []
+        settled: list[Region] = []
         visited = 0
 
-        def file(region: SplitRegion) -> None:
+        def file(region: Region) -> None:
             if now() >= deadline:
                 region.bound = math.inf
                 settled.append(region)
@@ -182,7 +150,7 @@ class SplitPricer:
         return SplitPriced(bound, list(found), visited), kept
 
     def _collect(
-        self, market: SplitMarket, weight: Floats, region: SplitRegion, threshold: float, found: dict[Gpu, float]
+        self, market: SplitMarket, weight: Floats, region: Region, threshold: float, found: dict[Gpu, float]
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), market.tables.share_units

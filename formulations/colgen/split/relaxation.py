@@ -10,18 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from formulations.colgen.boxes import MARGIN
-from formulations.colgen.relaxation import step_multipliers
-from formulations.colgen.split.contents import Contents
-from formulations.colgen.split.serving import SplitMarket, part_served
+from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS, step_multipliers
+from formulations.colgen.split.slots import Contents, SplitMarket, part_served
 from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 
 ROUNDS = 10
 """Multiplier steps in one relaxation."""
-
-RESIDENTS, L2, POWER = 0, 2, 4
-"""Positions of the floors in a box; each ceiling follows its floor."""
 
 
 class RelaxedSplitBox(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from formulations.colgen.temporal.places import GpuletPosition, TypeDemand, all_times_ms
+from formulations.colgen.temporal.gpulet_positions import GpuletPosition, TypeDemand, all_times_ms
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
@@ -198,7 +198,7 @@ def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stai
 def most_in_turns(
     tables: Tables,
     asked: TypeDemand,
-    place: GpuletPosition,
+    position: GpuletPosition,
     worth: Floats,
     most_rps: Floats,
     enough: float,
@@ -212,7 +212,7 @@ def most_in_turns(
 
     Parameters
     ----------
-    tables, asked, place, worth, most_rps
+    tables, asked, position, worth, most_rps
         See ``first_look``.
     enough
         Value at or below which turns need not be bounded exactly.
@@ -225,7 +225,7 @@ def most_in_turns(
     float
         The bound, at least ``enough``.
     """
-    times_ms, _ = all_times_ms(tables, asked, place)
+    times_ms, _ = all_times_ms(tables, asked, position)
     for b in range(times_ms.shape[1] - 2, 0, -1):  # a larger batch with less time dominates a smaller one
         times_ms[:, b] = np.minimum(times_ms[:, b], times_ms[:, b + 1])
     shortest_ms, longest_ms = np.inf, 0.0

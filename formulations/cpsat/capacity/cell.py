@@ -14,7 +14,7 @@ and every upper bound is raised by it.
 import numpy as np
 from numba import njit
 
-from formulations.cpsat.capacity.configurations import Configurations
+from formulations.cpsat.capacity.configurations import ClassConfigurations
 from instances.arrays import Flags, Floats, Ints
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
@@ -25,7 +25,7 @@ MARGIN = 1e-11
 
 @njit(cache=True)
 def overestimate(
-    gpu: Tables, configurations: Configurations, members: Ints, low: Ints, high: Ints, chosen: Ints
+    gpu: Tables, configurations: ClassConfigurations, members: Ints, low: Ints, high: Ints, chosen: Ints
 ) -> float:
     """Return an upper bound on the throughput of one GPU within a cell.
 
@@ -34,7 +34,7 @@ def overestimate(
     gpu
         Tables of the GPU type.
     configurations
-        Configurations on the GPU type.
+        ClassConfigurations on the GPU type.
     members
         Class of each resident, ascending, shape (residents,).
     low, high
@@ -66,7 +66,7 @@ def overestimate(
 @njit(cache=True)
 def _filter(
     gpu: Tables,
-    configurations: Configurations,
+    configurations: ClassConfigurations,
     low: Ints,
     high: Ints,
     start: Ints,
@@ -116,7 +116,7 @@ def _filter(
 
 
 @njit(cache=True)
-def _amount(configurations: Configurations, k: int, quantity: int) -> float:
+def _amount(configurations: ClassConfigurations, k: int, quantity: int) -> float:
     """Return L2, DRAM, power, units or memory of a configuration."""
     if quantity < 3:
         return float(configurations.demand[k, quantity])
@@ -135,7 +135,7 @@ def _sum_but(amounts: Floats, left_out: int) -> Floats:
 
 @njit(cache=True)
 def _work_ms(
-    gpu: Tables, configurations: Configurations, k: int, residents: int, l2_pct: float, dram_pct: float
+    gpu: Tables, configurations: ClassConfigurations, k: int, residents: int, l2_pct: float, dram_pct: float
 ) -> tuple[float, bool]:
     """Return the GPU time at full clock beside others with these demands, and whether the growth is clipped at 1."""
     model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
@@ -158,7 +158,7 @@ def _clock(gpu: Tables, power_w: float) -> float:
 
 @njit(cache=True)
 def _slopes(
-    gpu: Tables, configurations: Configurations, k: int, count: int, others_least: Floats, others_most: Floats
+    gpu: Tables, configurations: ClassConfigurations, k: int, count: int, others_least: Floats, others_most: Floats
 ) -> tuple[float, float, float, float]:
     """Return the throughput beside the least demands, and its least loss per percent of L2, of DRAM and per watt."""
     model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
@@ -188,7 +188,7 @@ def _slopes(
 @njit(cache=True)
 def _most(
     gpu: Tables,
-    configurations: Configurations,
+    configurations: ClassConfigurations,
     low: Ints,
     high: Ints,
     start: Ints,
@@ -246,7 +246,7 @@ def _most(
 
 
 @njit(cache=True)
-def throughput_of(gpu: Tables, configurations: Configurations, chosen: Ints) -> tuple[float, float]:
+def throughput_of(gpu: Tables, configurations: ClassConfigurations, chosen: Ints) -> tuple[float, float]:
     """Return the throughput of these configurations on one GPU, and the least slack.
 
     The slack covers shares, memory and times, relative to their limits. The GPU is feasible iff it is not negative.

@@ -1,18 +1,17 @@
-"""Configurations for ``capacity``: every batch and share of every class of identical workloads on one GPU type."""
+"""ClassConfigurations for ``capacity``: every batch and share of every class of identical workloads on one GPU type."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from formulations.rates import Rates
-from formulations.sized_choices import servable_choices
+from formulations.configurations import Rates, servable_configurations
 from instances.arrays import Floats, Ints
 from instances.view import View
 
 
-class Configurations(NamedTuple):
-    """Configurations of all classes, class by class, each class in the order of ``impact``.
+class ClassConfigurations(NamedTuple):
+    """ClassConfigurations of all classes, class by class, each class in the order of ``impact``.
 
     Attributes
     ----------
@@ -42,7 +41,7 @@ class Configurations(NamedTuple):
     impact: Floats
 
 
-def configurations_on(view: View, rates: Sequence[Rates], classes: Sequence[Sequence[int]]) -> Configurations:
+def class_configurations(view: View, rates: Sequence[Rates], classes: Sequence[Sequence[int]]) -> ClassConfigurations:
     """List the configurations that are feasible alone on a GPU.
 
     Parameters
@@ -60,11 +59,10 @@ def configurations_on(view: View, rates: Sequence[Rates], classes: Sequence[Sequ
     columns: list[tuple[Ints | Floats, ...]] = []
     for members in classes:
         w = members[0]
-        choices = servable_choices(view, w, rates[w])
-        impact = choices.demand @ slows
+        own = servable_configurations(view, w, rates[w])
+        impact = own.demand @ slows
         order = np.argsort(impact, kind="stable")
-        choices, model = choices.only(order), np.full(len(choices), view.model[w])
-        budget = view.budget_ms(w, choices.batch, choices.rate_rps)
-        columns.append((model, choices.batch, choices.units, choices.demand, choices.memory_mib, budget, impact[order]))
+        own, model = own.only(order), np.full(len(own), view.model[w])
+        columns.append((model, own.batch, own.units, own.demand, own.memory_mib, own.budget_ms, impact[order]))
     first = np.cumsum([0, *(len(column[0]) for column in columns)], dtype=np.int64)
-    return Configurations(first, *(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+    return ClassConfigurations(first, *(np.concatenate(parts) for parts in zip(*columns, strict=True)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from formulations.cpsat.capacity.cell import MARGIN, overestimate, throughput_of
-from formulations.cpsat.capacity.configurations import Configurations
+from formulations.cpsat.capacity.configurations import ClassConfigurations
 from instances.arrays import Ints
 from instances.tables import Tables
 
@@ -47,7 +47,7 @@ class OneGpu:
     """
 
     gpu: Tables
-    configurations: Configurations
+    configurations: ClassConfigurations
     members: tuple[int, ...]
     value: float = -math.inf
     chosen: tuple[int, ...] = ()
@@ -57,7 +57,7 @@ class OneGpu:
     _pushed: int = 0
 
     @classmethod
-    def of(cls, gpu: Tables, configurations: Configurations, members: Sequence[int]) -> "OneGpu":
+    def of(cls, gpu: Tables, configurations: ClassConfigurations, members: Sequence[int]) -> "OneGpu":
         """Start with the cell of all configurations."""
         search = cls(gpu, configurations, tuple(members))
         first = configurations.first
@@ -133,3 +133,44 @@ class OneGpu:
         middle = (impact[low[i]] + impact[high[i] - 1]) / 2.0
         cut = int(low[i] + np.searchsorted(impact[low[i] : high[i]], middle, side="right"))
         return i, min(max(cut, int(low[i]) + 1), int(high[i]) - 1)
+
+
+GpuSets = dict[tuple[int, ...], OneGpu]
+
+
+def gpu_sets(
+    gpu: Tables, configurations: ClassConfigurations, sizes: Sequence[int], most_sets: int, deadline: float
+) -> GpuSets | None:
+    """List the sets that may fit on a GPU type; return ``None`` if they are too many or take too long.
+
+    Parameters
+    ----------
+    gpu, configurations
+        Tables and configurations of the GPU type.
+    sizes
+        Number of workloads of each class.
+    most_sets
+        Largest number of sets to list.
+    deadline
+        ``time.monotonic()`` value at which the listing gives up.
+    """
+    found: GpuSets = {}
+    grown: list[tuple[int, ...]] = [()]
+    for _ in range(min(gpu.most_residents, sum(sizes))):
+        last, grown = grown, []
+        for members in last:
+            for joining in range(members[-1] if members else 0, len(sizes)):
+                candidate = (*members, joining)
+                if candidate.count(joining) > sizes[joining] or not _parts_fit(candidate, found):
+                    continue
+                if len(found) == most_sets or time.monotonic() >= deadline:
+                    return None
+                search = OneGpu.of(gpu, configurations, candidate)
+                if not search.impossible:
+                    found[candidate] = search
+                    grown.append(candidate)
+    return found
+
+
+def _parts_fit(candidate: tuple[int, ...], found: GpuSets) -> bool:
+    return len(candidate) == 1 or all(candidate[:i] + candidate[i + 1 :] in found for i in range(len(candidate)))

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 
 from bench.api import Run
-from formulations.cpsat.capacity.gpu_sets import GpuSets
-from formulations.cpsat.capacity.one_gpu import OneGpu
-from formulations.cpsat.whole_numbers import EXACT_LIMIT
+from formulations.cpsat.capacity.one_gpu import GpuSets, OneGpu
+from formulations.cpsat.integers import EXACT_LIMIT
 
 SOLVER_ROOM = 1e-3
 """Allowance for the solver's floating-point bound, in steps."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from formulations.cpsat.capacity.configurations import Configurations
+from formulations.cpsat.capacity.configurations import ClassConfigurations
 from instances.arrays import Floats
 from instances.tables import Tables
 
@@ -23,7 +23,7 @@ ROUNDING = 1e-9
 
 
 def share_bound(
-    tables: Sequence[Tables], configurations: Sequence[Configurations], counts: Sequence[int], sizes: Sequence[int]
+    tables: Sequence[Tables], configurations: Sequence[ClassConfigurations], counts: Sequence[int], sizes: Sequence[int]
 ) -> float:
     """Return an upper bound on the throughput of all plans; -inf if some class has no configuration on any type.
 
@@ -71,7 +71,7 @@ def _better(bound: Callable[[Floats], float], price: Floats, t: int, highest: fl
     return min((price, at(high)), key=bound)
 
 
-def _alone_rps(gpu: Tables, offered: Configurations) -> Floats:
+def _alone_rps(gpu: Tables, offered: ClassConfigurations) -> Floats:
     """Return the largest throughput of each class at each share alone on a GPU, shape (classes, units + 1)."""
     values = np.full((len(offered.first) - 1, gpu.share_units + 1), -np.inf)
     at = (offered.model, offered.batch, offered.units)

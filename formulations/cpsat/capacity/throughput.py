@@ -13,20 +13,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from bench.api import Bound, Outcome, Run, Status
-from formulations.cpsat.capacity.configurations import Configurations, configurations_on
-from formulations.cpsat.capacity.gpu_sets import GpuSets, gpu_sets
-from formulations.cpsat.capacity.one_gpu import OneGpu
+from formulations.cpsat.capacity.configurations import ClassConfigurations, class_configurations
+from formulations.cpsat.capacity.one_gpu import GpuSets, OneGpu, gpu_sets
+from formulations.cpsat.capacity.partition import best_partition
 from formulations.cpsat.capacity.share_bound import share_bound
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
-from formulations.problem import TOO_FEW, WHOLE, Group, Problem
-from formulations.start import first_fit, groups_of
+from formulations.problem import TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
 from instances import PlacedGpu, Plan
-from instances.one_gpu import fit_gpu
+from instances.one_gpu import fit_gpu, placed_throughput_rps
 from instances.plan import spatial_gpu
-from instances.spare_shares import throughput_rps
 
 PROVEN_WITHIN = 1e-9
 """Relative difference from the bound within which a plan is optimal."""
@@ -66,14 +62,14 @@ class MostThroughput:
         self.sizes = [len(members) for members in self.classes]
         self.counts = [offer.count for offer in self.problem.offers]
         self.tables = [offer.view.tables for offer in self.problem.offers]
-        self.configurations: list[Configurations] = []
+        self.configurations: list[ClassConfigurations] = []
 
     def outcome(self) -> Outcome:
         """Solve the problem and return the outcome."""
         problem, run = self.problem, self.run
         if reason := problem.unservable():
             return Outcome(Status.INFEASIBLE, reason=reason)
-        self.configurations = [configurations_on(offer.view, problem.rates, self.classes) for offer in problem.offers]
+        self.configurations = [class_configurations(each.view, problem.rates, self.classes) for each in problem.offers]
         self._improve_bound(share_bound(self.tables, self.configurations, self.counts, self.sizes))
         if run.start is not None:
             self._take_groups(groups_of(run.start, problem, problem.rates))
@@ -110,11 +106,8 @@ class MostThroughput:
             view = self.problem.offers[group.offer].view
             gpu = fit_gpu(view, group.residents, spend_spare=True)
             assert gpu is not None, "groups come from the same kernel"
-            model = view.model[[resident.workload for resident in group.residents]]
-            batch = np.array([resident.batch for resident in group.residents], dtype=np.int64)
-            units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
             gpus.append(gpu)
-            value += float(throughput_rps(view.tables, model, batch, units))
+            value += placed_throughput_rps(view, gpu)
         self._take(gpus, value)
 
     def _spread(self, groups: Sequence[Group]) -> list[Group]:
@@ -144,8 +137,6 @@ class MostThroughput:
 
     def _refine(self, sets: Sequence[GpuSets]) -> bool:
         """Alternate between choosing sets and searching them until none improves; return whether no plan exists."""
-        from formulations.cpsat.capacity.partition import best_partition  # imports OR-Tools
-
         deadline = solver_deadline(self.run)
         self.statistics |= {"partitions": 0.0, "cells": 0.0}
         while self.run.remaining_s > 0.0:

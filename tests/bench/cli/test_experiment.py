@@ -10,8 +10,7 @@ from conftest import Call, Called
 
 from bench.cli.app import app
 from bench.cli.commands.run import run as run_command
-from bench.cli.experiment import FILES
-from bench.experiment import WRITTEN, read_experiment
+from bench.cli.experiment import FILES, WRITTEN, read_experiment
 from instances import InputError
 
 EXPERIMENT = """

@@ -7,12 +7,15 @@ import pytest
 from conftest import Call
 
 from bench.ledger.row import Row
-from reports.figure import Figure, Need, NothingToDrawError
+from reports.figure import Figure
+from reports.need import Need, NothingToDrawError
 
 pytestmark = pytest.mark.usefixtures("plugin")
 
+ABOUT = {"title": "title", "paper": "paper", "shows": "shows", "look_for": "look"}
 
-def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
+
+def draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     (folder / "drawn.txt").write_text("\n".join(f"{row.instance} {row.scheduler}" for row in rows))
     return [folder / "drawn.txt"]
 
@@ -20,9 +23,9 @@ def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
 @pytest.fixture
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     needs = (Need("igniter-12", ("igniter",), quick="igniter-3"), Need("igniter-3", ("ffd+",)))
-    figure = Figure("plain", "title", "paper", "shows", "look", "two seconds", needs, draw)
-    monkeypatch.setattr("reports.figures.figure_names", lambda: ["plain"])
-    monkeypatch.setattr("reports.figures.figure", lambda name, where: figure)
+    figure = Figure(**ABOUT, name="plain", cost="two seconds", needs=needs, draws=draw)
+    monkeypatch.setattr("reports.papers.figure_names", lambda: ["plain"])
+    monkeypatch.setattr("reports.papers.figure", lambda name, where: figure)
 
 
 @pytest.mark.usefixtures("one_figure")
@@ -51,13 +54,15 @@ def test_quick_figures_use_smaller_instances(call: Call, tmp_path: Path) -> None
 
 
 def test_a_figure_without_data_says_so_in_one_line(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(rows: Sequence[Row], folder: Path) -> list[Path]:
+    def refuse(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
         raise NothingToDrawError("without", "no measurements to draw")
 
-    about = ("title", "paper", "shows", "look", "nothing", ())
-    known = {"plain": Figure("plain", *about, draw), "without": Figure("without", *about, refuse)}
-    monkeypatch.setattr("reports.figures.figure_names", lambda: list(known))
-    monkeypatch.setattr("reports.figures.figure", lambda name, where: known[name])
+    known = {
+        "plain": Figure(**ABOUT, name="plain", draws=draw),
+        "without": Figure(**ABOUT, name="without", draws=refuse),
+    }
+    monkeypatch.setattr("reports.papers.figure_names", lambda: list(known))
+    monkeypatch.setattr("reports.papers.figure", lambda name, where: known[name])
 
     named = call("figures without plain --out f")
     assert (named.code, named.out) == (1, "f/drawn.txt\n")

@@ -11,7 +11,8 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import retraced, with_all_served
 from instances.suites import suite
-from reports.figure import Figure, Need
+from reports.figure import Figure
+from reports.need import Need
 
 TRIED = Need("igniter-3", ("igniter",), trial=Trial(1.1, error=0.2))
 CLIMB = Need("gpulet-scen4", ("sbp",), climb=True)
@@ -22,13 +23,15 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     """Return the rows that the only figure was given, once it was drawn."""
     kept: list[Row] = []
 
-    def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
+    def draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
         kept[:] = rows
         return [folder / "drawn"]
 
-    figure = Figure("both", "title", "paper", "shows", "look", "seconds", (TRIED, CLIMB), draw)
-    monkeypatch.setattr("reports.figures.figure_names", lambda: ["both"])
-    monkeypatch.setattr("reports.figures.figure", lambda name, where: figure)
+    figure = Figure(
+        name="both", title="title", paper="paper", shows="shows", look_for="look", needs=(TRIED, CLIMB), draws=draw
+    )
+    monkeypatch.setattr("reports.papers.figure_names", lambda: ["both"])
+    monkeypatch.setattr("reports.papers.figure", lambda name, where: figure)
     return kept
 
 
@@ -76,7 +79,7 @@ def test_from_another_ledger_draws_what_is_there_and_runs_nothing(
 def test_from_a_ledger_without_its_runs_a_figure_is_left_out_unless_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("reports.figures.figure_names", lambda: ["exact-gap", "gpulet-fig5", "igniter-fig11"])
+    monkeypatch.setattr("reports.papers.figure_names", lambda: ["exact-gap", "gpulet-fig5", "igniter-fig11"])
     Ledger(tmp_path / "empty.sqlite", create=True).close()
     figures = ["figures", "--from", str(tmp_path / "empty.sqlite"), "--out", str(tmp_path / "out")]
     assert main(figures) == 0

@@ -9,9 +9,9 @@ import pytest
 
 from bench.cli.app import main
 from bench.doctor import examination as doctor
-from bench.doctor import known_bad
+from bench.doctor import solvers
 from bench.doctor.finding import Finding, Level
-from bench.doctor.known_bad import KNOWN_BAD, KnownBad, numbers
+from bench.doctor.solvers import KNOWN_BAD, KnownBad, numbers
 
 Install = Callable[..., None]
 
@@ -21,7 +21,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Pretend that these versions are installed, and nothing else."""
 
     def pretend(**versions: str) -> None:
-        for module in (known_bad, doctor):
+        for module in (solvers, doctor):
             monkeypatch.setattr(module, "distribution_version", versions.get)
 
     return pretend
@@ -235,7 +235,7 @@ def test_runs_refuse_a_solver_that_gives_wrong_answers(
 def test_a_version_that_only_fails_to_load_does_not_keep_others_from_running(install: Install) -> None:
     install(highspy="1.15.0", ortools="9.15.6755")
 
-    known_bad.refuse_wrong_answers()
+    solvers.refuse_wrong_answers()
 
 
 def test_a_list_entry_covers_what_it_says() -> None:

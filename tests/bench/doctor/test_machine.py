@@ -2,12 +2,14 @@
 
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.doctor import machine
 from bench.doctor.finding import Finding, Level
+from bench.replay.gpus import HostGpu
 
 Pretend = Callable[..., None]
 
@@ -113,26 +115,42 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
     return make
 
 
-def test_no_gpu(program: Callable[[str, str], None]) -> None:
+V100 = HostGpu("GPU-1", "V100", "550.1", 16000.0, temperature_c=40.0)
+
+
+def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "host_gpus", list)
     assert levels(machine.gpus()) == [Level.OK]
     assert machine.mps() == []
 
 
-def test_gpus_and_their_modes(program: Callable[[str, str], None]) -> None:
-    program("nvidia-smi", "echo 'V100, 550.1, Default, 40'; echo 'V100, 550.1, Prohibited, 41'")
+def test_gpus_and_their_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "host_gpus", lambda: [V100, replace(V100, compute_mode="prohibited")])
     fine, prohibited = machine.gpus()
-    assert (fine.level, fine.found) == (Level.OK, "V100, driver 550.1, compute mode Default, 40 °C")
+    assert (fine.level, fine.found) == (Level.OK, "V100, driver 550.1, compute mode default, 40 °C")
     assert (prohibited.level, prohibited.advice) == (Level.WARNING, "permit programs on it: nvidia-smi -c DEFAULT")
 
 
-def test_driver_that_fails(program: Callable[[str, str], None]) -> None:
-    program("nvidia-smi", "exit 9")
-    assert levels(machine.gpus()) == [Level.WARNING]
+@pytest.mark.parametrize(
+    ("error", "level", "found"),
+    [
+        (OSError("Driver Not Loaded"), Level.WARNING, "NVML fails: Driver Not Loaded"),
+        (ModuleNotFoundError("pynvml"), Level.OK, 'not checked: nvidia-ml-py of the extra "replay" is not installed'),
+    ],
+)
+def test_driver_that_fails(error: Exception, level: Level, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> list[HostGpu]:
+        raise error
+
+    monkeypatch.setattr(machine, "host_gpus", fail)
+    (finding,) = machine.gpus()
+    assert (finding.level, finding.found) == (level, found)
+    assert machine.mps() == []
 
 
 def test_mps(program: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
-    program("nvidia-smi", "")
+    monkeypatch.setattr(machine, "host_gpus", lambda: [V100])
     assert levels(machine.mps()) == [Level.WARNING]
     program("nvidia-cuda-mps-control", "")
     assert machine.mps()[0].found.startswith("installed")

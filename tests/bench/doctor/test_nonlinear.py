@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from bench.api import Bound, Outcome, Run, Status
-from bench.doctor import nonlinear
+from bench.doctor import solvers
 from bench.doctor.finding import Level
-from bench.doctor.nonlinear import KNOWN_OPTIMA, KnownOptimum, nonlinear_answers
+from bench.doctor.solvers import KNOWN_OPTIMA, KnownOptimum, nonlinear_answers
 from instances import Instance
 
 POWER28 = KNOWN_OPTIMA[0]
@@ -25,7 +25,7 @@ POWER28 = KNOWN_OPTIMA[0]
     ],
 )
 def test_what_is_told_from_an_outcome(outcome: Outcome, answer: str) -> None:
-    assert nonlinear._answer(Says(outcome), POWER28) == answer  # type: ignore[arg-type]
+    assert solvers._answer(Says(outcome), POWER28) == answer  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def test_a_bound_on_requests_served_is_wrong_below_the_optimum() -> None:
     goodput = KNOWN_OPTIMA[2]
     low, high = (Outcome(Status.FEASIBLE, None, Bound(value, False)) for value in (1017.98, 1100.0))
 
-    assert nonlinear._answer(Says(low), goodput) == "wrong, 1017.98 instead of 1023.62"  # type: ignore[arg-type]
-    assert nonlinear._answer(Says(high), goodput) == "not finished in 20 s"  # type: ignore[arg-type]
+    assert solvers._answer(Says(low), goodput) == "wrong, 1017.98 instead of 1023.62"  # type: ignore[arg-type]
+    assert solvers._answer(Says(high), goodput) == "not finished in 20 s"  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
         def answer(scheduler: object, known: KnownOptimum) -> str:
             return printed if scheduler.as_printed else ours  # type: ignore[attr-defined]
 
-        monkeypatch.setattr(nonlinear, "_answer", answer)
+        monkeypatch.setattr(solvers, "_answer", answer)
 
     return pretend
 
@@ -79,6 +79,6 @@ def test_only_the_model_in_use_asks_for_something(
 
 
 def test_without_scip_there_is_nothing_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nonlinear, "distribution_version", lambda _: None)
+    monkeypatch.setattr(solvers, "distribution_version", lambda _: None)
 
     assert nonlinear_answers() == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.api import Run
 from bench.judging.judge import judge
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import IGniter
 from instances import Plan, spatial_gpu
 from instances.generate import generate
 from tests.bench.toys import V100

@@ -11,8 +11,7 @@ import pytest
 
 from bench.cli.app import main
 from bench.ledger.row import Row
-from bench.ledger.row_schema import wrong_inside
-from bench.ledger.sql import DIGEST, REACH, digest, row_from_sql, row_to_sql
+from bench.ledger.sql import DIGEST, REACH, digest, row_from_sql, row_to_sql, wrong_inside
 from bench.ledger.store import Ledger
 from bench.runner.runner import run_tasks
 from instances import InputError

@@ -11,8 +11,7 @@ from bench.online.control import Online, Pace, online_instance
 from bench.online.load import streams, waves
 from bench.online.observation import Seen
 from bench.online.planner import Planner
-from bench.online.policy import OnlinePolicy, PeriodDecision, Static
-from bench.online.reschedule import Reschedule
+from bench.online.policy import OnlinePolicy, PeriodDecision, Reschedule, Static
 from bench.online.result import OnlineRun, PeriodEnd
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.online.control import POLICIES
 from bench.online.observation import Seen
-from bench.online.policies import POLICIES
-from bench.online.policy import PeriodDecision
-from bench.online.reactive import Reactive
-from bench.online.reschedule import Reschedule
-from bench.online.shadow_policy import Shadow
+from bench.online.policy import PeriodDecision, Reschedule
+from bench.online.share_policies import Reactive, Shadow
 from instances import Gpulet, GpuPool, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
 from instances.suites import SUITES
 from tests.instances.reference import TOY

@@ -1,11 +1,18 @@
 """Plans for replays on the CPU, whose tiny models take about a millisecond for a batch."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.replay.serving_plan import ServingPlan
+from bench.selection import find_plan
+
 Slot = tuple[str, int, float]
+
+REPLAY = (sys.executable, "-c", "import sys; from bench.cli import main; sys.exit(main(sys.argv[1:]))", "replay")
+"""The command ``bench replay``."""
 
 MODELS = {"w1": "alexnet", "w2": "resnet50", "w3": "vgg19"}
 SLO_MS = {"w1": 400.0, "w2": 600.0, "w3": 800.0}
@@ -47,3 +54,8 @@ def write_plan(folder: Path, data: object, name: str = "plan.json") -> Path:
     file = folder / name
     file.write_text(json.dumps(data), encoding="utf-8")
     return file
+
+
+def serving_plan_of(folder: Path, data: object) -> ServingPlan:
+    """Return the serving plan of a plan file."""
+    return ServingPlan.of(*find_plan(write_plan(folder, data), None))

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,19 +14,19 @@ import pytest
 
 import bench.replay.serving as serving
 from bench.replay import mps
+from bench.replay import process as processes
 from bench.replay.backends import BACKENDS, Green, Mps, StreamBackend
 from bench.replay.backends import backend as backend_called
-from bench.replay.nets.registry import NETS
-from bench.replay.nvml import GpuState
-from bench.replay.plan_file import read_embedded_plan
+from bench.replay.gpus import GpuState
+from bench.replay.nets import NETS
 from bench.replay.process import Child
 from bench.replay.result import to_json
 from bench.replay.serving import replay
-from bench.replay.serving_plan import Sheet
+from bench.replay.serving_plan import ServingPlan
 from bench.simulation.settings import Settings
 from instances import InputError
 from tests.bench.processes import until
-from tests.bench.replay.serving_plans import gpulet_data, plan_data, write_plan
+from tests.bench.replay.serving_plans import REPLAY, gpulet_data, plan_data, serving_plan_of, write_plan
 
 HERE = Path(__file__).parent
 
@@ -47,22 +46,15 @@ fi
 echo "$said $pipes $CUDA_MPS_LOG_DIRECTORY" >> "$FAKE/asked"
 """
 
-SMI = """#!/bin/sh
-[ -e "$FAKE/gpus" ] || exit 9
-cat "$FAKE/gpus"
-"""
-
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fake(nvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A driver with one GPU; its folder."""
-    folder = tmp_path / "fake"
-    (folder / "default").mkdir(parents=True)
-    for name, script in (("nvidia-cuda-mps-control", CONTROL), ("nvidia-smi", SMI)):
-        (folder / name).write_text(script, encoding="utf-8")
-        (folder / name).chmod(0o755)
-    (folder / "gpus").write_text("GPU-11, Tesla V100, 10000, Disabled, 550.1\n", encoding="utf-8")
-    monkeypatch.setenv("FAKE", str(folder))
+    folder = nvml.parent
+    (folder / "default").mkdir()
+    program = folder / "nvidia-cuda-mps-control"
+    program.write_text(CONTROL, encoding="utf-8")
+    program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
@@ -77,12 +69,13 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def quick_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "site").mkdir()
     shutil.copy(HERE / "quick_device.py", tmp_path / "site" / "sitecustomize.py")
+    shutil.copy(HERE / "fake_pynvml.py", tmp_path / "site" / "pynvml.py")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
 
 
 @pytest.fixture
-def sheet(tmp_path: Path) -> Callable[..., Sheet]:
-    return lambda *arguments: Sheet.of(*read_embedded_plan(write_plan(tmp_path, plan_data(*arguments))))
+def serving_plan(tmp_path: Path) -> Callable[..., ServingPlan]:
+    return lambda *arguments: serving_plan_of(tmp_path, plan_data(*arguments))
 
 
 class SteadyGpu:
@@ -105,7 +98,7 @@ def asked(fake: Path) -> list[list[str]]:
 
 
 def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
-    fake: Path, quick_device: None, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+    fake: Path, quick_device: None, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[str, dict[str, str], dict[str, Any]]] = []
     ended: list[list[list[str]]] = []
@@ -120,12 +113,12 @@ def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
             ended.append(asked(fake))
             return code
 
-    monkeypatch.setattr(serving, "Child", Recorded)
-    monkeypatch.setattr(serving, "Nvml", SteadyGpu)
-    course = replay([sheet(("w1", "w2"))], Mps(), Settings(seconds=1.5, warmup_s=0.1))
+    monkeypatch.setattr(processes, "Child", Recorded)
+    monkeypatch.setattr(serving, "GpuSensor", SteadyGpu)
+    recording = replay([serving_plan(("w1", "w2"))], Mps(), Settings(seconds=1.5, warmup_s=0.1))
 
-    assert not course.failures
-    (gpu,) = to_json(course)["gpus"]
+    assert not recording.failures
+    (gpu,) = to_json(recording)["gpus"]
     assert gpu["samples"] > 0
     assert (gpu["power_w"], gpu["frequency_mhz"], gpu["utilisation_pct"]) == (70.0, 1500.0, None)
     start, quit_ = asked(fake)
@@ -196,7 +189,7 @@ def test_the_daemon_is_ended_when_the_replay_is_killed(
     number: signal.Signals, fake: Path, quick_device: None, tmp_path: Path
 ) -> None:
     file = write_plan(tmp_path, plan_data(("w1",)))
-    command = [sys.executable, "-m", "bench.replay", str(file), "--backend", "mps", "--seconds", "60"]
+    command = [*REPLAY, str(file), "--backend", "mps", "--seconds", "60"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     with process.stderr:
@@ -211,54 +204,54 @@ def test_the_daemon_is_ended_when_the_replay_is_killed(
 
 @pytest.mark.parametrize("kind", [Green, StreamBackend])
 def test_executors_of_a_gpu_are_threads_of_one_process(
-    kind: Any, fake: Path, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+    kind: Any, fake: Path, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.replay.backends.has_green_contexts", lambda: True)
-    served = sheet(("w1", "w2"))
+    served = serving_plan(("w1", "w2"))
     backend = kind()
     backend.check([served])
 
-    (crew,) = backend.crews(served)
+    (spec,) = backend.worker_specs(served)
 
-    assert crew.executors == (0, 1)
-    assert crew.environment == {"CUDA_VISIBLE_DEVICES": "GPU-11"}
+    assert spec.executors == (0, 1)
+    assert spec.environment == {"CUDA_VISIBLE_DEVICES": "GPU-11"}
 
 
 @pytest.mark.parametrize("name", ["mps", "green", "stream"])
 @pytest.mark.parametrize(
     ("gpus", "problem"),
     [
-        (None, "finds no NVIDIA GPU (nvidia-smi lists none); use --backend cpu or sim"),
-        ("GPU-1, T, 9000, Enabled, 5\n", "GPU 0 is in MIG mode; a replay needs a whole GPU"),
-        ("GPU-1, T, 700, [N/A], 5\n", "GPU 0 has 700 MiB of free memory; the plan needs 749 MiB"),
+        (None, "finds no NVIDIA GPU (NVML lists none); use --backend cpu or sim"),
+        ("GPU-1, T, 9000, Enabled\n", "GPU 0 is in MIG mode; a replay needs a whole GPU"),
+        ("GPU-1, T, 700, Disabled\n", "GPU 0 has 700 MiB of free memory; the plan needs 749 MiB"),
     ],
 )
 def test_what_the_host_lacks_is_said_first(
-    name: str, gpus: str | None, problem: str, fake: Path, sheet: Callable[..., Sheet]
+    name: str, gpus: str | None, problem: str, fake: Path, serving_plan: Callable[..., ServingPlan]
 ) -> None:
     (fake / "gpus").unlink()
     if gpus is not None:
         (fake / "gpus").write_text(gpus, encoding="utf-8")
 
     with pytest.raises(InputError) as refused:
-        replay([sheet(("w1",))], backend_called(name), Settings(seconds=1.0))
+        replay([serving_plan(("w1",))], backend_called(name), Settings(seconds=1.0))
 
     assert str(refused.value).startswith(f"--backend {name}: {problem}")
     assert asked(fake) == []
 
 
 def test_a_model_that_nobody_built_is_refused_before_anything_starts(
-    fake: Path, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+    fake: Path, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(NETS, "alexnet")
 
     with pytest.raises(InputError, match='--backend stream: unknown model "alexnet"'):
-        StreamBackend().check([sheet(("w1",))])
+        StreamBackend().check([serving_plan(("w1",))])
 
 
-def test_two_plans_at_once_need_memory_for_both(fake: Path, sheet: Callable[..., Sheet]) -> None:
-    (fake / "gpus").write_text("GPU-1, T, 1400, Disabled, 5\n", encoding="utf-8")
-    one = sheet(("w1",))
+def test_two_plans_at_once_need_memory_for_both(fake: Path, serving_plan: Callable[..., ServingPlan]) -> None:
+    (fake / "gpus").write_text("GPU-1, T, 1400, Disabled\n", encoding="utf-8")
+    one = serving_plan(("w1",))
     StreamBackend().check([one])
 
     with pytest.raises(InputError, match=r"GPU 0 has 1,400 MiB of free memory; the plan needs 1,498 MiB"):
@@ -266,23 +259,23 @@ def test_two_plans_at_once_need_memory_for_both(fake: Path, sheet: Callable[...,
 
 
 def test_a_plan_for_more_gpus_than_there_are_is_refused(
-    fake: Path, tmp_path: Path, sheet: Callable[..., Sheet]
+    fake: Path, tmp_path: Path, serving_plan: Callable[..., ServingPlan]
 ) -> None:
     data = plan_data(("w1",))
     data["gpus"] *= 2
 
     with pytest.raises(InputError, match="the plan uses 2 GPUs; this host has 1"):
-        Green().check([Sheet.of(*read_embedded_plan(write_plan(tmp_path, data)))])
+        Green().check([serving_plan_of(tmp_path, data)])
 
 
 def test_without_the_control_program_mps_says_what_helps(
-    fake: Path, sheet: Callable[..., Sheet], monkeypatch: pytest.MonkeyPatch
+    fake: Path, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fake / "nvidia-cuda-mps-control").unlink()
     monkeypatch.setenv("PATH", f"{fake}:/usr/bin:/bin")
 
     with pytest.raises(InputError, match=r"needs nvidia-cuda-mps-control, .* on the path.*use --backend green"):
-        Mps().check([sheet(("w1",), [gpulet_data(("w1", 1, 10.0))])])
+        Mps().check([serving_plan(("w1",), [gpulet_data(("w1", 1, 10.0))])])
 
 
 def test_backends_are_known_by_name() -> None:

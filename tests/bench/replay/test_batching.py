@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.plan_simulation import Interference, Settings, simulate
-from bench.replay.batching import SlotQueue, Turns
+from bench.replay.batching import ExecutorQueues, SlotQueue
 from bench.simulation.arrivals import Stream, parse_arrivals
 from bench.simulation.layout import sites
 from instances import Gpulet, Instance, PlacedGpu, Plan, Slot
@@ -16,7 +16,7 @@ from instances.queueing import batch_latencies_ms
 
 
 def serve(
-    turns: Turns,
+    turns: ExecutorQueues,
     arrivals_ms: Sequence[np.ndarray],
     service_ms: Callable[[int, int], float],
     delay_ms: Callable[[int, int], float] = lambda *_: 0.0,
@@ -28,7 +28,7 @@ def serve(
     while True:
         while come < len(events) and events[come][0] <= now_ms:
             due_ms, place, number = events[come]
-            turns.lines[place].waiting.append((number, due_ms))
+            turns.queues[place].waiting.append((number, due_ms))
             come += 1
         ready_ms, place = turns.next()
         if ready_ms > now_ms:
@@ -58,7 +58,7 @@ def test_a_slot_alone_serves_like_the_queue_that_everyone_shares(
     expected_ms = np.empty_like(arrivals_ms)
     batch_latencies_ms(arrivals_ms, batch, service_ms, timeout_ms, expected_ms)
 
-    turns = Turns([SlotQueue(batch, timeout_ms, 100.0, service_ms, service_ms)], dropping=False)
+    turns = ExecutorQueues([SlotQueue(batch, timeout_ms, 100.0, service_ms, service_ms)], dropping=False)
     (latencies,), drops = serve(turns, [arrivals_ms], lambda *_: service_ms)
 
     assert drops == 0
@@ -70,7 +70,7 @@ class _Promised(SlotQueue):
 
     table_ms: np.ndarray
 
-    def promised_ms(self, size: int) -> float:
+    def expected_ms(self, size: int) -> float:
         return float(self.table_ms[size])
 
 
@@ -99,7 +99,7 @@ def test_slots_that_take_turns_drop_and_serve_as_in_the_simulator(
     busy_ms = site.times["gpu_ms"] + site.times["tail_ms"]
     delay_ms = site.times["delay_ms"]
     latencies, _ = serve(
-        Turns(lines, dropping=True),
+        ExecutorQueues(lines, dropping=True),
         streams,
         lambda place, size: float(busy_ms[place, size]),
         lambda place, size: float(delay_ms[place, size]),
@@ -117,13 +117,13 @@ def test_a_hopeless_request_makes_room_for_one_that_has_come_since() -> None:
     line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 7.0), (2, 7.5)])
 
-    assert Turns([line], dropping=True).take(0, 8.0) == ([1, 2], [0])
+    assert ExecutorQueues([line], dropping=True).take(0, 8.0) == ([1, 2], [0])
 
 
 def test_those_left_after_a_drop_may_wait_for_company() -> None:
     line = SlotQueue(batch=2, timeout_ms=4.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 7.0)])
-    turns = Turns([line], dropping=True)
+    turns = ExecutorQueues([line], dropping=True)
 
     assert turns.take(0, 8.0) == ([], [0])
     assert turns.next() == (11.0, 0)
@@ -133,11 +133,11 @@ def test_nobody_is_dropped_unless_asked_for() -> None:
     line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=1.0, one_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 1.0)])
 
-    assert Turns([line], dropping=False).take(0, 90.0) == ([0, 1], [])
+    assert ExecutorQueues([line], dropping=False).take(0, 90.0) == ([0, 1], [])
 
 
 def test_times_between_one_and_a_full_batch_lie_on_a_line() -> None:
     line = SlotQueue(batch=5, timeout_ms=0.0, slo_ms=1.0, one_ms=2.0, full_ms=10.0)
 
-    assert [line.promised_ms(size) for size in (1, 3, 5)] == [2.0, 6.0, 10.0]
-    assert SlotQueue(1, 0.0, 1.0, 3.0, 3.0).promised_ms(1) == 3.0
+    assert [line.expected_ms(size) for size in (1, 3, 5)] == [2.0, 6.0, 10.0]
+    assert SlotQueue(1, 0.0, 1.0, 3.0, 3.0).expected_ms(1) == 3.0

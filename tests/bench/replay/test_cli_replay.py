@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.cli.app import main
+from bench.cli.commands.replay import remarks
 from bench.ledger.store import Ledger
 from bench.plan_simulation import Settings, simulate
-from bench.replay.command import remarks
 from bench.simulation.layout import sites
 from instances.files import plan_to_json, read_plan
 from tests.bench.replay.serving_plans import gpulet_data, plan_data, write_plan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.replay.generator import Route, send
-from bench.replay.requests import DROPPED, NO_SLOT, REQUEST, SharedRequests
+from bench.replay.recording import DROPPED, NO_SLOT, REQUEST, SharedRequests
 from bench.replay.result import invalid, lateness
 from bench.simulation.routing import next_slot, routing_of
 
@@ -88,7 +88,7 @@ def test_after_a_switch_requests_go_to_the_second_plan() -> None:
     def deliver(request: int, slot: int) -> None:
         delivered.append((request, slot))
         if request == 2:
-            shared.sheet = 1
+            shared.plan = 1
 
     clock = Clock(0.0)
     send(shared, [[Route([(0, 1.0)])], [Route([(1, 1.0)])]], deliver, left.append, clock, clock.sleep)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.replay.green import Multiprocessors, Resource, multiprocessors
-from bench.replay.host import has_green_contexts
+from bench.replay.green import Multiprocessors, Resource, has_green_contexts, multiprocessors
 
 
 class FakeDriver:

@@ -1,13 +1,13 @@
 """The nets: as large as published, with the shapes that the catalogue's bytes stand for."""
 
 import sys
-from importlib import import_module, invalidate_caches
 from pathlib import Path
 
 import pytest
 import torch
 
-from bench.replay.nets import build, example_input, input_shape, net_names, settle
+from bench.replay.nets import input_shape, net_names
+from bench.replay.nets.building import build, example_input, settle
 from instances import InputError
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.memory import request_bytes
@@ -104,18 +104,57 @@ def test_an_unknown_name_is_told_with_the_nearest(ask) -> None:  # type: ignore[
         ask("?")
 
 
-def test_torchvision_comes_first_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "torchvision").mkdir()
-    (tmp_path / "torchvision" / "__init__.py").touch()
-    (tmp_path / "torchvision" / "models.py").write_text(
-        "from torch import nn\nclass Theirs(nn.Linear): ...\ndef resnet18(): return Theirs(1, 1)\n"
-    )
+OWN = """
+import torch
+from torch import nn
+
+def pictures(): return nn.Sequential(nn.Conv2d(3, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+class Words(nn.Embedding):
+    input_shape = (7,)
+    def __init__(self): super().__init__(11, 4)
+    @staticmethod
+    def example_input(batch): return torch.randint(0, 11, (batch, 7))
+
+def number(): return 3
+constant = 3
+"""
+
+
+@pytest.fixture
+def own_nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nets_of_mine.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
-    invalidate_caches()
-    monkeypatch.setitem(sys.modules, "torchvision", None)  # undone with the rest, whatever the import leaves
-    monkeypatch.delitem(sys.modules, "torchvision")
+    monkeypatch.delitem(sys.modules, "nets_of_mine", raising=False)
 
-    theirs = import_module("torchvision.models")
 
-    assert isinstance(build("resnet18"), theirs.Theirs)
-    monkeypatch.delitem(sys.modules, "torchvision.models")
+def test_a_net_of_ones_own_is_built_by_its_module_and_callable(own_nets: None) -> None:
+    assert input_shape("nets_of_mine:pictures") == (3, 224, 224)
+    requests = example_input("nets_of_mine:pictures", 2)
+    net = build("nets_of_mine:pictures")
+    assert net(requests).shape == (2, 5)
+    assert not net.training
+
+    assert input_shape("nets_of_mine:Words") == (7,)
+    words = example_input("nets_of_mine:Words", 3, half=True)
+    assert (words.shape, words.dtype) == ((3, 7), torch.int64)
+    assert build("nets_of_mine:Words", half=True)(words).dtype == torch.float16
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("no_such_module:net", "cannot be loaded: No module named 'no_such_module'; expected MODULE:CALLABLE"),
+        ("nets_of_mine:net", "cannot be loaded: module 'nets_of_mine' has no attribute 'net'"),
+        ("nets_of_mine:", "cannot be loaded"),
+        (":net", "cannot be loaded"),
+        ("nets_of_mine:constant", "is a int; expected a callable that returns a net"),
+        ("nets_of_mine:number", "returned a int; expected a torch.nn.Module"),
+    ],
+)
+def test_a_net_of_ones_own_that_cannot_be_built_is_one_line(name: str, problem: str, own_nets: None) -> None:
+    with pytest.raises(InputError) as refused:
+        build(name, where="--models")
+
+    assert str(refused.value).startswith(f'--models: "{name}" {problem}')
+    assert "\n" not in str(refused.value)

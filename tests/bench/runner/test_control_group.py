@@ -7,11 +7,11 @@ import pytest
 from conftest import TaskFactory
 
 from bench.ledger.row import Termination
-from bench.runner import control_group as groups
 from bench.runner import runner as runner
-from bench.runner.control_group import ControlGroup, control_group, in_control_group
+from bench.runner import worker_limits as groups
 from bench.runner.record import RunRecord
 from bench.runner.runner import run_tasks
+from bench.runner.worker_limits import ControlGroup, control_group, in_control_group
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from bench.runner.runner import run_tasks
 from instances import GpuPool, Instance, ScenarioSet
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.performance import performance_model_names
-from instances.prepared import prepared
 from instances.tables import gpu_tables
+from instances.view import prepared
 
 SHARED = [gpu_type(name) for name in gpu_type_names() if gpu_type(name).mig is None]
 OWN = replace(gpu_type("v100"), name="own", price_per_hour=2.0)

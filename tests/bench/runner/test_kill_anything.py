@@ -16,7 +16,7 @@ from processes import alive, survivors
 
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
-from bench.runner.process_tree import _descendants
+from bench.runner.watchdog import _descendants
 
 SCRIPT = Path(__file__).parents[1] / "killable_bench.py"
 

@@ -274,15 +274,15 @@ def test_key_changes_with_everything_that_can_change_the_row(
 def test_key_follows_the_schedulers_code(
     make_task: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench import code_version
+    from bench import provenance
 
     package = tmp_path / "plugin"
     (package / "__pycache__").mkdir(parents=True)
     monkeypatch.syspath_prepend(tmp_path)
 
     def version() -> str:
-        code_version._package_hash.cache_clear()
-        return code_version.sources_hash(["plugin", "plugin"])
+        provenance._package_hash.cache_clear()
+        return provenance.sources_hash(["plugin", "plugin"])
 
     (package / "__init__.py").write_text("width = 1")
     first = version()
@@ -304,9 +304,9 @@ def test_impossible_limits_are_refused(make_task: TaskFactory, terms: dict[str, 
 
 def late(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
     record = RunRecord(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
-    record.take({"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 1.0})
-    record.take({"type": "report", "t_s": 1.4, "plan": {"first": 1}, "bound": None, "peak_memory_mb": 2.0})
-    record.take({"peak_memory_mb": 3.0, **message})
+    record.take({"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 1.0}, 101.0)
+    record.take({"type": "report", "t_s": 1.4, "plan": {"first": 1}, "bound": None, "peak_memory_mb": 2.0}, 101.4)
+    record.take({"peak_memory_mb": 3.0, **message}, 101.6)
     return record
 
 

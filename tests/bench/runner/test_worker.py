@@ -10,7 +10,7 @@ from conftest import TaskFactory
 from processes import sessions, survivors, until
 
 from bench.ledger.row import Row, Termination
-from bench.runner import process_tree
+from bench.runner import watchdog
 from bench.runner.runner import run_tasks
 from bench.runner.worker import main
 from bench.runner.worker_process import Worker, start_forkserver, start_warden
@@ -248,12 +248,12 @@ def test_nothing_printed_reaches_our_output(make_task: TaskFactory, capfd: pytes
 
 def test_child_that_starts_while_the_others_are_listed_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     leader = subprocess.Popen(["sh", "-c", "sleep 1000 & setsid sleep 1000 & wait"], start_new_session=True)
-    look = process_tree._descendants
+    look = watchdog._descendants
     assert until(lambda: any(sessions([child]) for child in look(leader.pid)))
     early, late = sorted(look(leader.pid), key=lambda child: len(sessions([child])))
     looks = iter([{early}, {early, late}])
-    monkeypatch.setattr(process_tree, "_descendants", lambda _: next(looks, {early, late}))
-    process_tree.kill_tree(leader.pid)
+    monkeypatch.setattr(watchdog, "_descendants", lambda _: next(looks, {early, late}))
+    watchdog.kill_tree(leader.pid)
     assert leader.wait(10) == -signal.SIGKILL
     assert survivors([early, late]) == []
 

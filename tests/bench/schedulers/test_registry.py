@@ -33,7 +33,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_built_ins_are_listed_with_what_they_came_with() -> None:
     found = entries()
     assert found["igniter"] == Entry(
-        "igniter", "heuristics.igniter:IGniter", "gpushare-bench", found["igniter"].version
+        "igniter", "heuristics.igniter.igniter:IGniter", "gpushare-bench", found["igniter"].version
     )
     assert list(found) == sorted(found)
 

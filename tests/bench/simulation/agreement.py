@@ -9,10 +9,9 @@ import pytest
 
 from bench.plan_simulation import Interference, Served, Settings, Simulated
 from bench.simulation.arrivals import Stream
-from bench.simulation.binning import bin_of
 from bench.simulation.driver import Simulation
-from bench.simulation.histogram import BINS
-from bench.simulation.lateness import ROUNDING_MS
+from bench.simulation.histogram import BINS, bin_of
+from bench.simulation.serving_rules import ROUNDING_MS
 from instances import Instance, Plan
 from tests.bench.simulation.reference import World
 

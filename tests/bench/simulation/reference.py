@@ -10,14 +10,14 @@ from typing import Any
 
 import simpy
 
-from bench.simulation.lateness import ROUNDING_MS
+from bench.simulation.serving_rules import ROUNDING_MS
 from instances import Application, Gpulet, GpuType, Instance, PlacedGpu, Plan, SloRule, Slot
 from instances.tables import gpu_tables
 from tests.instances import reference as one_gpu
 
 Steps = Generator[simpy.Event, Any, None]
 Demand = tuple[float, float, float]
-"""What a batch shows its neighbours: L2 and DRAM in percent, power in watts."""
+"""Demands of a batch as its neighbours see them: L2 and DRAM in percent, power in watts."""
 
 
 # --- Performance models ---

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.simulation.binning import bin_of
-from bench.simulation.histogram import BINS, KEPT_BITS, compact, counts_of, edges_ms, quantile_ms
+from bench.simulation.histogram import BINS, KEPT_BITS, bin_of, compact, counts_of, edges_ms, quantile_ms
 
 LEAST_MS, MOST_MS = float(edges_ms(0, 0)[0]), float(edges_ms(BINS - 1, BINS - 1)[-1])
 

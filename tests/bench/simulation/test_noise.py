@@ -7,7 +7,7 @@ import pytest
 
 from bench.plan_simulation import Interference, Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
-from bench.simulation.noise import noise_factor
+from bench.simulation.contention import noise_factor
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from tests.instances.reference import TOY
 

@@ -15,10 +15,10 @@ from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound
-from formulations.colgen.branching import Branch, Tree
-from formulations.colgen.generation import Generation
-from formulations.colgen.pricer import Pricer
-from formulations.colgen.spatial import CostGeneration
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.spatial.branching import Branch, Tree
+from formulations.colgen.spatial.generation import CostGeneration
+from formulations.colgen.spatial.pricer import Pricer
 from instances import GpuPool, Instance, Objective, Plan
 from instances.catalogue import gpu_type
 from instances.generate import generate
@@ -36,7 +36,7 @@ def warm() -> None:
 
 @pytest.fixture
 def without_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Generation, "complete_below", lambda self, worst: False)
+    monkeypatch.setattr(ColumnGeneration, "complete_below", lambda self, worst: False)
 
 
 def small(seed: int, size: int, *pools: GpuPool) -> Instance:
@@ -79,13 +79,13 @@ def test_branching_closes_what_enumeration_leaves_open(
     size: int, seed: int, factor: float, price: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
-    enumerate_all = Generation.complete_below
+    enumerate_all = ColumnGeneration.complete_below
 
-    def complete_below(self: Generation, worst: float) -> bool:
+    def complete_below(self: ColumnGeneration, worst: float) -> bool:
         ended.append(enumerate_all(self, worst))
         return ended[-1]
 
-    monkeypatch.setattr(Generation, "complete_below", complete_below)
+    monkeypatch.setattr(ColumnGeneration, "complete_below", complete_below)
     slow = exhaustive.slower(V100, "slow", factor, price)
     instance = small(seed, size, GpuPool(V100), GpuPool(slow))
 

@@ -15,7 +15,7 @@ from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort
-from formulations.colgen.generation import identical_workloads
+from formulations.colgen.column_generation import identical_workloads
 from formulations.colgen.scheduler import ColGen
 from instances import GpuPool, Instance, Objective, Workload
 from instances.catalogue import gpu_type

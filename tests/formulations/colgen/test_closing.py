@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.generation import identical_workloads
-from formulations.colgen.pricer import Pricer
-from formulations.rates import rates_of
+from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.spatial.pricer import Pricer
+from formulations.configurations import rates_of
 from instances import GpuPool, Instance, Objective
 from instances.catalogue import gpu_type
 from instances.generate import generate

@@ -3,7 +3,8 @@ import time
 import pytest
 
 from bench.api import Run, Status
-from formulations.colgen import ColGen, boxes
+from formulations.colgen import ColGen
+from formulations.colgen.spatial import boxes
 from instances import Objective, PlanClass
 from instances.generate import generate
 

@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from formulations.colgen.master import Covering, Master
-from formulations.colgen.pricer import Pattern
+from formulations.colgen.restricted_master import Covering, Pattern, RestrictedMaster
 
 
 def test_a_pattern_found_again_at_a_lower_cost_costs_less() -> None:
     cover = Covering(np.zeros(1, dtype=np.int64), np.ones(1), np.full(1, math.inf), np.full(1, math.inf), 100.0)
-    master = Master(cover, threads=1)
+    master = RestrictedMaster(cover, threads=1)
     alone = Pattern(0, ((0, 1, 10.0),))
 
     assert master.add(alone, 5.0, np.ones(1))

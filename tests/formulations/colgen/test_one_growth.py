@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.boxes import reachable_takes
-from formulations.colgen.choices import Choices, all_choices
-from formulations.colgen.one_growth import one_growth
+from formulations.colgen.interference_boxes import one_growth
+from formulations.colgen.spatial.boxes import reachable_takes
+from formulations.colgen.spatial.choices import Choices, all_choices
+from formulations.configurations import rates_of
 from formulations.cpsat import CpSat
-from formulations.rates import rates_of
-from heuristics.local_search import LocalSearch
-from heuristics.random_fit import RandomFit
+from heuristics.baselines.local_search import LocalSearch
+from heuristics.baselines.random_fit import RandomFit
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.interference import gpu_time_ms

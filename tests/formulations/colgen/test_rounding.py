@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from bench.api import Run
-from formulations.colgen import rounding
-from formulations.colgen.rounding import _apart, dive
-from formulations.colgen.spatial import CostGeneration
+from formulations.colgen import solution
+from formulations.colgen.solution import _apart, dive
+from formulations.colgen.spatial.generation import CostGeneration
 from instances import Objective
 from instances.generate import generate
 
@@ -32,7 +32,7 @@ def test_columns_fixed_together_hold_nobody_alike() -> None:
         ]
         assert len(chosen) <= most
         assert sum(map(len, classes)) == len(set().union(*classes))
-        assert part[chosen[0]] == part.max() if chosen else part.max() < 1.0 - rounding.SURE
+        assert part[chosen[0]] == part.max() if chosen else part.max() < 1.0 - solution.SURE
         assert list(part[chosen]) == sorted(part[chosen], reverse=True)
 
 

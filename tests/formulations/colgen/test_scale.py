@@ -8,7 +8,7 @@ import pytest
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.rates import SCALE_STEP
+from formulations.configurations import SCALE_STEP
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate

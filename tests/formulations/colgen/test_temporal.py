@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from bench.api import Outcome, Run, Scheduler, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.temporal.contents import TemporalPricer
+from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.turns import CYCLE_STEP, SLOTS
-from heuristics.elastic_partitioning import ElasticPartitioning
-from heuristics.gpu_scaling import GpuScaling
-from heuristics.greedy_best_fit import GreedyBestFit
-from heuristics.guided_self_tuning import GuidedSelfTuning
-from heuristics.ideal import Ideal
-from heuristics.local_search import LocalSearch
-from heuristics.sbp import SquishyBinPacking
+from heuristics.baselines.local_search import LocalSearch
+from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
+from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
+from heuristics.gpulet.gpu_scaling import GpuScaling
+from heuristics.gpulet.ideal import Ideal
+from heuristics.gpulet.sbp import SquishyBinPacking
 from instances import Gpulet, GpuPool, GpuType, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot, Workload
 from instances.arrays import Floats
 from instances.catalogue import gpu_type

@@ -8,16 +8,15 @@ from random import Random
 import numpy as np
 import pytest
 
+from formulations.configurations import configurations_on, rates_of
 from formulations.cpsat.conflicts import find_conflicts
-from formulations.cpsat.whole_numbers import (
+from formulations.cpsat.integers import (
     DEMAND_RESOLUTION,
     EXACT_LIMIT,
+    IntegerConfigurations,
     Weights,
-    WholeChoices,
     memory_limit,
 )
-from formulations.rates import rates_of
-from formulations.sized_choices import choices_on
 from instances import GpuPool, GpuType, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
 from instances.view import View
@@ -34,9 +33,11 @@ def draw(seed: int, gpu: GpuType, workloads: int = 5) -> View:
     return View.of(Instance("drawn", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(gpu),), asked), gpu)
 
 
-def whole_choices(view: View) -> list[WholeChoices]:
+def whole_choices(view: View) -> list[IntegerConfigurations]:
     count = len(view.instance.workloads)
-    return [WholeChoices.of(c) for c in choices_on(view, [rates_of(view.instance, w) for w in range(count)])]
+    return [
+        IntegerConfigurations.of(c) for c in configurations_on(view, [rates_of(view.instance, w) for w in range(count)])
+    ]
 
 
 @pytest.mark.parametrize("gpu", [COARSE, TIGHT], ids=lambda gpu: gpu.name)
@@ -81,13 +82,13 @@ def test_a_limit_leaves_out_larger_sets_and_says_so() -> None:
 def test_rounding_keeps_what_is_feasible(seed: int) -> None:
     view = draw(seed, COARSE)
     random = np.random.default_rng(seed)
-    for choices in choices_on(view, [rates_of(view.instance, w) for w in range(5)]):
-        whole = WholeChoices.of(choices)
+    for choices in configurations_on(view, [rates_of(view.instance, w) for w in range(5)]):
+        whole = IntegerConfigurations.of(choices)
         for _ in range(50):
             sums = np.array([random.integers(2, 6), *random.uniform(0.0, (40.0, 1e-9, 300.0))])
-            in_whole_numbers = np.array([sums[0], *np.floor(sums[1:] * DEMAND_RESOLUTION)]).astype(np.int64)
+            in_integers = np.array([sums[0], *np.floor(sums[1:] * DEMAND_RESOLUTION)]).astype(np.int64)
             holds = np.all(choices.conditions[:, :, :4] @ sums <= choices.conditions[:, :, 4], axis=1)
-            still = np.all(whole.conditions[:, :, :4] @ in_whole_numbers <= whole.conditions[:, :, 4], axis=1)
+            still = np.all(whole.conditions[:, :, :4] @ in_integers <= whole.conditions[:, :, 4], axis=1)
             assert np.all(still[holds])
             # and by a hair's breadth only
             well_below = choices.conditions[:, :, :4] @ sums <= choices.conditions[:, :, 4] * (1 - 1e-3) - 1e-3

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.api import Status
-from formulations.rates import SCALE_STEP
+from formulations.configurations import SCALE_STEP
 from instances import GpuPool, Objective, SloRule, Workload
 from tests.formulations import exhaustive
 from tests.formulations.cpsat.tiny import (
@@ -82,10 +82,10 @@ def test_scale_needs_a_bounded_pool() -> None:
 
 
 def test_a_scale_that_is_not_decided_counts_neither_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    from formulations.cpsat import solving
+    from formulations.cpsat import scale
 
     without_shortcuts(monkeypatch)
-    monkeypatch.setattr(solving, "solve", lambda *_, **__: False)
+    monkeypatch.setattr(scale, "solve", lambda *_, **__: False)
     instance = draw(3, Objective.SCALE)
     optimum = exhaustive.largest_scale(instance, SCALE_STEP)
     assert optimum is not None

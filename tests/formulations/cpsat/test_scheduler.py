@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from bench.api import Bound, Status
+from formulations.configurations import SCALE_STEP
 from formulations.cpsat import CpSat
-from formulations.rates import SCALE_STEP
 from instances import GpuPool, GpuType, Objective, Workload
 from instances.suites import suite
 from tests.formulations import exhaustive
@@ -91,7 +91,7 @@ def test_the_most_goodput(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40, 52))
-def test_groups_that_fit_in_whole_numbers_only_are_forbidden(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_that_fit_in_integers_only_are_forbidden(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortcuts(monkeypatch)
     round_coarsely(monkeypatch)
     instance, reports = draw(seed, Objective.COST), Reports()
@@ -106,7 +106,7 @@ def test_groups_that_fit_in_whole_numbers_only_are_forbidden(seed: int, monkeypa
 
 
 @pytest.mark.parametrize("seed", range(20, 24))
-def test_lower_rates_are_tried_where_higher_ones_fit_in_whole_numbers_only(
+def test_lower_rates_are_tried_where_higher_ones_fit_in_integers_only(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     round_coarsely(monkeypatch)
@@ -312,7 +312,7 @@ def prices(first: float, second: float) -> tuple[GpuType, GpuType]:
     return replace(COARSE, price_per_hour=first), replace(COARSE, name="second", price_per_hour=second)
 
 
-def test_prices_too_fine_for_whole_numbers_keep_the_bound_below() -> None:
+def test_prices_too_fine_for_integers_keep_the_bound_below() -> None:
     workloads = exhaustive.draw_workloads(Random(5), COARSE, 4, (0.2, 0.6))
     first, second = prices(1 / 3, 0.1 + 1 / 7)
     instance = instance_of(workloads, GpuPool(first, 2), GpuPool(second, 1))

@@ -9,7 +9,7 @@ import pytest
 
 from bench.api import Bound, Outcome, Run
 from bench.judging.judge import judge
-from formulations.cpsat import CpSat, assignment, scale, scheduler, whole_numbers
+from formulations.cpsat import CpSat, assignment, integers, scale, search
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from tests.formulations import exhaustive
@@ -94,13 +94,13 @@ def check_reports(reports: Reports, instance: Instance, optimum: float) -> None:
 
 def without_shortcuts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave everything to the solver: no plan to start from, no bound known."""
-    monkeypatch.setattr(scheduler, "first_fit", lambda *_: [])
+    monkeypatch.setattr(search, "first_fit", lambda *_: [])
     monkeypatch.setattr(scale, "first_fit", lambda *_: [])
-    monkeypatch.setattr(scheduler, "_volume_bound", lambda *_: 0)
+    monkeypatch.setattr(search, "_volume_bound", lambda *_: 0)
 
 
 def round_coarsely(monkeypatch: pytest.MonkeyPatch) -> None:
     """So coarse that many groups fit in whole numbers only."""
-    monkeypatch.setattr(whole_numbers, "CONDITION_RESOLUTION", 200)
-    monkeypatch.setattr(whole_numbers, "DEMAND_RESOLUTION", 1)
+    monkeypatch.setattr(integers, "CONDITION_RESOLUTION", 200)
+    monkeypatch.setattr(integers, "DEMAND_RESOLUTION", 1)
     monkeypatch.setattr(assignment, "SUM_RESOLUTION", np.ones(4, dtype=np.int64))

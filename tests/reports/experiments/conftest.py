@@ -11,13 +11,13 @@ from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, with_all_served
 from bench.scenarios import pack
-from heuristics.first_fit import FfdPlusPlus
-from heuristics.mediator import Mediator
+from heuristics.igniter.igniter import FfdPlusPlus
+from heuristics.mediator.mediator import Mediator
 from instances import Instance, Objective
 from instances.files import plan_to_json
 from instances.suites import SCENARIO_SUITES
-from reports.experiments.runs import instances_named
-from reports.figure import Need
+from reports.need import Need
+from reports.runs import instances_named
 
 BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
     "status": "optimal",
@@ -47,13 +47,17 @@ BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
 
 @dataclass
 class HandMade:
-    """Stands for a ledger: answers the one question that the document asks."""
+    """Rows in place of a ledger, for the queries of the document."""
 
     kept: list[Row] = field(default_factory=list)
 
-    def rows(self, scheduler: str) -> list[Row]:
-        """Return the rows of a scheduler."""
-        return [row for row in self.kept if row.scheduler == scheduler]
+    def rows(self, scheduler: str | None = None, **_: object) -> list[Row]:
+        """Return the rows of a scheduler, or all."""
+        return [row for row in self.kept if scheduler in (None, row.scheduler)]
+
+    def contradicted(self) -> list[str]:
+        """Return no instance: the values of these rows are made up and refute no claim."""
+        return []
 
     @property
     def ledger(self) -> Ledger:

@@ -8,8 +8,8 @@ import pytest
 from bench.cli.app import main
 from bench.ledger.store import Ledger
 from reports.experiments import Document
-from reports.experiments.runs import NotAtHandError, Runs
-from reports.figure import Need
+from reports.need import Need
+from reports.runs import NotAtHandError, Runs
 
 FIRST, SECOND = (Need("igniter-3", (name,)) for name in ("igniter", "ffd+"))
 
@@ -28,7 +28,7 @@ def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
             text += f"{missing}\n"
         return Document(text, {}, runs.missing)
 
-    monkeypatch.setattr("bench.cli.document.render", render)
+    monkeypatch.setattr("bench.cli.commands.report.render", render)
 
 
 def report(folder: Path, options: Sequence[str]) -> int:

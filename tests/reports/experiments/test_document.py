@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ from bench.max_rate import STEP
 from bench.plan_simulation import Settings
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports import experiments
-from reports.experiments import FIRST_LINE, SECTIONS, Document, render
-from reports.experiments.claim import NOT_AT_HAND, Claim
-from reports.figure import Need
-from reports.figures.robustness import ERRORS
+from reports.claim import NOT_AT_HAND, Claim
+from reports.experiments import FIRST_LINE, Document, render
+from reports.experiments.sections import SECTIONS
 from reports.measured import VARIABLE
+from reports.need import Need
+from reports.papers.robustness import ERRORS
 
 COMMITTED = Path(__file__).parents[3] / "EXPERIMENTS.md"
 TEMPLATES = sorted(Path(experiments.__file__).with_name("templates").iterdir())
@@ -55,15 +55,14 @@ def full(hand_made: Any, rows_for: Callable[[Need], list[Row]], empty: Document)
 
 
 def claims() -> list[Claim]:
-    modules = [import_module(f"reports.experiments.{name}") for name in SECTIONS]
-    tables = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
-    return [one for table in tables for one in table if isinstance(one, Claim)]
+    tables = [table for section in SECTIONS for table in section.tables.values() if isinstance(table, tuple)]
+    return [one for table in tables for one in table]
 
 
 def test_an_empty_ledger_has_every_section_and_no_run(empty: Document) -> None:
     lines = empty.text.splitlines()
     assert lines[0] == FIRST_LINE
-    assert [line for line in lines if line.startswith("## ")] == [f"## {title}" for title in SECTIONS.values()]
+    assert [line for line in lines if line.startswith("## ")] == [f"## {section.title}" for section in SECTIONS]
     assert "No runs." in empty.text
     told = [line for line in lines if line.startswith("- no runs: `bench ")]
     assert told

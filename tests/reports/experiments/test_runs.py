@@ -9,8 +9,8 @@ import pytest
 from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
-from reports.experiments.runs import NotAtHandError, Runs, merged
-from reports.figure import Need
+from reports.need import Need
+from reports.runs import NotAtHandError, Runs, merged
 
 NEED = Need("igniter-3", ("igniter",), parameters=("igniter.spend_spare=true",))
 CLIMB = Need("gpulet-scen4", ("sbp",))

@@ -11,9 +11,8 @@ from bench.judging.judge import judge
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Row, columns
 from bench.simulation.arrivals import Arrivals
-from heuristics.elastic_partitioning import ElasticPartitioning
-from heuristics.first_fit import FfdPlus, FfdPlusPlus
-from heuristics.igniter import IGniter
+from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
+from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
 from instances import Instance
 from instances.files import plan_to_json
 from instances.suites import suite

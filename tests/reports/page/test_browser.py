@@ -10,7 +10,7 @@ import pytest
 
 from bench.cli import main
 from bench.ledger.store import Ledger
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import IGniter
 from instances.files import plan_from_json, plan_to_json
 from reports.placement import pieces
 from tests.reports.page.browser import CHROMIUM, Browser

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from heuristics.igniter import IGniter
+from heuristics.igniter.igniter import IGniter
 from reports.page.runs import COLUMNS, command
 from tests.reports.page.runs_made_here import BOUND, TWELVE, case_of, replay_of, row_of, run_of
 

@@ -3,9 +3,9 @@
 import pytest
 
 from bench.schedulers.registry import entries
+from reports.charts.palette import lightness, scheduler_look
 from reports.page.instance_page import InstancePage
 from reports.page.styles import page_look
-from reports.palette import lightness, scheduler_look
 
 
 @pytest.mark.parametrize("name", [*sorted(entries()), "somebody-elses", "cpsat@igniter"])

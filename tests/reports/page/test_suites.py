@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from instances.suites import suite
-from reports.page.suites import OWN, suites_of
+from reports.page.instance_results import OWN, suites_of
 from tests.reports.page.runs_made_here import TWELVE
 
 

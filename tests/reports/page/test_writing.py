@@ -10,8 +10,8 @@ from multiprocessing.context import ForkProcess
 import pytest
 
 from instances import InputError
-from reports.page import writing
-from reports.page.writing import written
+from reports.page import files
+from reports.page.files import written
 
 # Python 3.12 and later warn where other tests have left threads; the processes that are forked here use none of theirs.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 @pytest.fixture(params=[1, 2, 3])
 def cores(request, monkeypatch):
-    monkeypatch.setattr(writing, "usable_cores", lambda: request.param)
+    monkeypatch.setattr(files, "usable_cores", lambda: request.param)
     return request.param
 
 
@@ -35,7 +35,7 @@ def test_every_file_has_its_text_on_any_number_of_cores(cores):
 
 
 def test_two_processes_write_at_once(monkeypatch):
-    monkeypatch.setattr(writing, "usable_cores", lambda: 2)
+    monkeypatch.setattr(files, "usable_cores", lambda: 2)
     both = multiprocessing.get_context("fork").Barrier(2)
 
     def met():
@@ -63,7 +63,7 @@ def test_what_a_writer_refuses_is_said_here(cores):
 
 
 def test_where_a_process_is_killed_this_one_writes_what_is_left(monkeypatch):
-    monkeypatch.setattr(writing, "usable_cores", lambda: 2)
+    monkeypatch.setattr(files, "usable_cores", lambda: 2)
     here = os.getpid()
 
     def alive():
@@ -79,13 +79,13 @@ def test_where_no_process_can_begin_this_one_writes_all(monkeypatch):
     def none_left(_process):
         raise BlockingIOError("Resource temporarily unavailable")
 
-    monkeypatch.setattr(writing, "usable_cores", lambda: 3)
+    monkeypatch.setattr(files, "usable_cores", lambda: 3)
     monkeypatch.setattr(ForkProcess, "start", none_left)
     assert written({f"{n}.html": partial(text, n) for n in range(120)}) == {f"{n}.html": text(n) for n in range(120)}
 
 
 def test_no_process_is_left_when_this_one_is_interrupted(monkeypatch):
-    monkeypatch.setattr(writing, "usable_cores", lambda: 2)
+    monkeypatch.setattr(files, "usable_cores", lambda: 2)
     here = os.getpid()
 
     def long():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.statistics.best_known import achieved, best_known, gap_to_best, mean_gap
+from reports.statistics.gaps import achieved, best_known, gap_to_best, mean_gap
 
 POSITIVE = st.floats(0.01, 1e6)
 

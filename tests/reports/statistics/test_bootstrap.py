@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.statistics.bootstrap import mean_interval
+from reports.statistics.inference import mean_interval
 
 
 def test_of_normal_samples_it_is_near_students():

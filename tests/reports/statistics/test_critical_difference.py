@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.stats import friedmanchisquare
 
-from reports.statistics.critical_difference import rank_schedulers
+from reports.statistics.inference import rank_schedulers
 
 DEMSAR_RANKS = [
     *[(4, 3, 2, 1), (1, 2, 3, 4), (4, 1, 2, 3), (4, 1, 3, 2), (4, 2, 3, 1), (1, 2.5, 4, 2.5), (3, 2, 4, 1)],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.statistics.holm import holm
+from reports.statistics.inference import holm
 
 P_VALUES = st.lists(st.floats(0.0, 1.0), max_size=12)
 

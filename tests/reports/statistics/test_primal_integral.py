@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.statistics.primal_integral import gap_at, gap_over_time, primal_integral
+from reports.statistics.gaps import gap_at, gap_over_time, primal_integral
 
 
 def point(t_s, value, feasible=True):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from reports.statistics.student_t import half_width
+from reports.statistics.inference import half_width
 
 
 def test_the_quantile_of_the_tables():

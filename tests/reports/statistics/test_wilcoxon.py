@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
-from reports.statistics.wilcoxon import signed_ranks
+from reports.statistics.inference import signed_ranks
 
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 """Darwin's crossed minus self-fertilised maize plants, in eighths of an inch (Fisher, The Design of Experiments)."""

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from bench.cli.commands.profile.light_profile import catalogued, fitted
 from bench.cli.files import refuse_input, write_text
-from bench.cli.terminal import emit, show
-from bench.cli.views.tables import table
+from bench.cli.terminal import emit
+from bench.cli.views.tables import show, table
 from instances import GpuType, InputError
 from instances.catalogue import gpu_type, gpu_type_names, gpu_type_to_toml
 from instances.files import read_json

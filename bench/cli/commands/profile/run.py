@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.terminal import say
-from bench.replay.light_profile.machine import Setup
+from bench.replay.light_profile.machine import RigSettings
 from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
 from bench.replay.light_profile.run import ProfileOrder, carry_out
 from bench.replay.light_profile.writing import CatalogueFacts
@@ -63,12 +63,11 @@ def run(
     """Measure models on a GPU of this host, alone and co-located, for `bench profile fit`.
 
     The command writes solo.csv, pairs.csv, copies.csv, profile.json and gpu.json. Use --half and --graphs if you
-    replay plans with these options. Clocks, power limits and modes of the GPU are not changed. After Ctrl-C, the same
-    command continues from the measurements so far. On a host that has only PyTorch, use
-    `python -m bench.replay.light_profile` with the same options.
+    replay plans with these options. A model of your own is MODULE:CALLABLE. Clocks, power limits and modes of the GPU
+    are not changed. After Ctrl-C, the same command continues from the measurements so far.
     """
-    setup = Setup(device.value, gpu, partition.value, half, graphs)
+    settings = RigSettings(device.value, gpu, partition.value, half, graphs)
     grid = Grid.quick() if quick else Grid.full()
     return carry_out(
-        setup, ProfileOrder(output, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
+        settings, ProfileOrder(output, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
     )

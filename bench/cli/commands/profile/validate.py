@@ -7,16 +7,17 @@ import typer
 
 from bench.cli.commands.profile.error_tables import rows_of, size, summary_table, worst_table
 from bench.cli.options import Format, FormatOption
-from bench.cli.terminal import print_json, show
+from bench.cli.terminal import print_json
+from bench.cli.views.tables import show
 from instances import GpuType
 from instances.catalogue import gpu_type
 from instances.errors import unknown_name
 from instances.files import read_gpu_type
 from instances.measurements import read_pairs
 from instances.performance import performance_model, validation
-from instances.performance.prediction import check_known
-from instances.performance.validation import Errors
-from reports.scatter import draw_scatter
+from instances.performance.profile_fit import HELD_OUT, validate_held_out
+from instances.performance.validation import Errors, check_known
+from reports.charts.predictions import draw_scatter
 
 EXAMPLES = (
     "bench profile validate pairs.csv --gpu v100 --model igniter",
@@ -51,14 +52,14 @@ def validate(
     Errors are relative to the measured latencies.
     """
     performance_model(model_name, "--model")
-    if hold_out is not None and hold_out not in validation.HELD_OUT:
-        raise unknown_name("--hold-out", "part to hold out", hold_out, list(validation.HELD_OUT))
+    if hold_out is not None and hold_out not in HELD_OUT:
+        raise unknown_name("--hold-out", "part to hold out", hold_out, list(HELD_OUT))
     gpu, samples = find_gpu(gpu_name), read_pairs(pairs_file)
     check_known(gpu, [at for sample in samples for at in (sample.own, sample.other)], str(pairs_file))
     errors = (
         validation.validate(gpu, model_name, samples)
         if hold_out is None
-        else validation.validate_held_out(gpu, model_name, samples, hold_out)
+        else validate_held_out(gpu, model_name, samples, hold_out)
     )
     if plot is not None:
         draw_scatter(plot, f"{model_name} on {gpu.name}", errors)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from bench.cli.app import main
+from bench.replay.light_profile.journal import Device, ModelFacts, Reading, Times
 from bench.replay.light_profile.points import CHAINED, KERNEL_CHAIN, Grid, Point, Tenant
-from bench.replay.light_profile.rig import Device, MeasuringError, ModelFacts, Reading, Times
 from bench.replay.light_profile.run import ProfileOrder
 from bench.replay.light_profile.writing import CatalogueFacts
+from bench.replay.process import ChildError
 from instances import GpuType
 from instances.catalogue import gpu_type_from_toml
 from tests.instances import reference
@@ -77,7 +78,7 @@ class FakeRig:
         if self.stop_after is not None and len(self.measured) >= self.stop_after:
             raise KeyboardInterrupt
         if self.fails in point:
-            raise MeasuringError("OutOfMemoryError: CUDA out of memory")
+            raise ChildError("OutOfMemoryError: CUDA out of memory")
         self.measured.append(point)
         return self._reading(point)
 

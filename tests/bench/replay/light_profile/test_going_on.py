@@ -1,17 +1,14 @@
 """Tests of resuming a profile: measurements are kept, and errors are one line."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.cli.app import main
-from bench.replay.light_profile.journal import JOURNAL, Journal
+from bench.replay.light_profile.journal import JOURNAL, Journal, ModelFacts
 from bench.replay.light_profile.points import Grid, Tenant
-from bench.replay.light_profile.rig import MeasuringError, ModelFacts
 from bench.replay.light_profile.run import profile
+from bench.replay.process import ChildError
 from instances import InputError
 from instances.measurements import read_solo
 from tests.bench.replay.light_profile.fake_rig import MODELS, FakeRig, order
@@ -55,7 +52,7 @@ def test_a_model_of_which_nothing_is_known_is_told(
     tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def facts(rig: FakeRig, model: str) -> ModelFacts:
-        raise MeasuringError(f"no {model}")
+        raise ChildError(f"no {model}")
 
     monkeypatch.setattr(FakeRig, "facts", facts)
 
@@ -102,7 +99,7 @@ WRONG = [
     ("--seconds 0", "--seconds: 0; expected 0.05 to 600"),
     ("--price-per-hour -1", "--price-per-hour: -1; expected a finite number greater than 0"),
     ("--device cpu --partition mps", "--partition mps: needs a GPU; leave it out with --device cpu"),
-    ("--gpu 0", "--gpu 0: finds no NVIDIA GPU (nvidia-smi lists none); expected a host with its driver"),
+    ("--gpu 0", "--gpu 0: finds no NVIDIA GPU (NVML lists none); expected a host with its driver"),
     ("--gpu -1", "--gpu: "),
     ("-o taken/folder", "-o taken/folder: cannot be created: "),
 ]
@@ -139,20 +136,3 @@ def test_a_wrong_gpu_file_is_refused(
     assert main(["profile", "fit", str(tmp_path)]) == 2
 
     assert f"gpu.json: {expected}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ("--gpu 0", "--gpu 0: finds no NVIDIA GPU"),
-        ("--gpu one", "python -m bench.replay.light_profile: argument --gpu: invalid int value: 'one'; see "),
-        ("--bogus", "python -m bench.replay.light_profile: unrecognized arguments: --bogus; see "),
-    ],
-)
-def test_it_runs_as_a_module(options: str, problem: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.replay.light_profile", "-o", str(tmp_path), *options.split()]
-    environment = {**os.environ, "PATH": "nowhere"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"error: {problem}" in done.stderr

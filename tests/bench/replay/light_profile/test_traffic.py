@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.replay.light_profile import traffic
+from bench.replay.light_profile import demand
 
 PRINTED = """==PROF== Connected to process 7
 "ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
@@ -20,10 +20,10 @@ PRINTED = """==PROF== Connected to process 7
 
 
 def test_traffic_is_summed_over_kernels() -> None:
-    assert traffic.traffic_of(PRINTED) == pytest.approx((50.0 * 2.0 + 20.0 * 0.5, 30.0 * 2.0 + 10.0 * 0.5))
+    assert demand.traffic_of(PRINTED) == pytest.approx((50.0 * 2.0 + 20.0 * 0.5, 30.0 * 2.0 + 10.0 * 0.5))
     uncounted = PRINTED + '"2","7","copy","gpu__time_duration.sum","us","n/a"\n==PROF== Disconnected from process 7\n'
-    assert traffic.traffic_of(uncounted) == traffic.traffic_of(PRINTED)
-    assert traffic.traffic_of("==ERROR== ERR_NVGPUCTRPERM\n") is None
+    assert demand.traffic_of(uncounted) == demand.traffic_of(PRINTED)
+    assert demand.traffic_of("==ERROR== ERR_NVGPUCTRPERM\n") is None
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_whoever_may_not_count_gets_none(
 ) -> None:
     (tmp_path / "printed").write_text(PRINTED)
     if script:
-        program = tmp_path / traffic.NCU
+        program = tmp_path / demand.NCU
         program.write_text(f"#!/bin/sh\n{script.replace('printed', str(tmp_path / 'printed'))}\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
 
-    assert traffic.counted_traffic("lenet", 1, False, os.environ) == expected
+    assert demand.counted_traffic("lenet", 1, False, os.environ) == expected

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,17 +12,21 @@ from typing import Any
 import pytest
 
 from bench.replay import mps
-from bench.replay.host import HostGpu
+from bench.replay import process as processes
+from bench.replay.gpus import HostGpu
 from bench.replay.light_profile import machine as machines
-from bench.replay.light_profile.journal import JOURNAL, Journal
-from bench.replay.light_profile.machine import WORKER, Machine, Setup
+from bench.replay.light_profile.journal import JOURNAL, Device, Journal, ModelFacts
+from bench.replay.light_profile.machine import WORKER, HostRig, RigSettings
 from bench.replay.light_profile.points import Grid, Tenant
-from bench.replay.light_profile.rig import Device, MeasuringError, ModelFacts
 from bench.replay.light_profile.run import carry_out
+from bench.replay.process import ChildError
 from instances import InputError
 from instances.measurements import read_solo
 from tests.bench.processes import survivors
 from tests.bench.replay.light_profile.fake_rig import fitted, order
+from tests.bench.replay.serving_plans import REPLAY
+
+PROFILE = (*REPLAY[:-1], "profile", "run")
 
 
 @pytest.fixture
@@ -81,11 +84,11 @@ class FakeChild:
 @pytest.fixture
 def gpu_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
     """A host with one GPU and, if wanted, a control daemon that logs what it is told."""
-    monkeypatch.setattr(machines, "Child", FakeChild)
-    monkeypatch.setattr(machines, "host_gpus", lambda: [HostGpu("GPU-1", "Fake", 8e4, False, "580")])
+    monkeypatch.setattr(processes, "Child", FakeChild)
+    monkeypatch.setattr(machines, "required_gpus", lambda where, remedy: [HostGpu("GPU-1", "Fake", "580", 8e4)])
     monkeypatch.setattr(machines, "WARM_UP_S", 0.0)
     monkeypatch.setattr(machines, "IDLE_S", 0.0)
-    monkeypatch.setattr(machines.Nvml, "open", lambda index: None)
+    monkeypatch.setattr(machines.GpuSensor, "open", lambda index: None)
     monkeypatch.delenv(mps.PIPES, raising=False)
     FakeChild.started.clear()
     log = tmp_path / "mps.log"
@@ -111,7 +114,7 @@ def test_every_tenant_is_a_client_of_mps_with_its_share(gpu_host: Callable[..., 
     log = gpu_host(answers=True)
     a, b = Tenant("vgg19", 16, 20.0), Tenant("alexnet", 16, 80.0)
 
-    with Machine(Setup()) as machine:
+    with HostRig(RigSettings()) as machine:
         assert machine.device.partition == "mps"
         (whole,) = (child for child in FakeChild.started if not child.ended)
         assert mps.PIPES not in whole.environment  # no client: tools see little of clients
@@ -144,8 +147,8 @@ def test_every_tenant_is_a_client_of_mps_with_its_share(gpu_host: Callable[..., 
 def test_workers_end_after_a_point_that_failed(gpu_host: Callable[..., Path], model: str, problem: str) -> None:
     gpu_host(answers=True)
 
-    with Machine(Setup()) as machine:
-        with pytest.raises(MeasuringError, match=problem):
+    with HostRig(RigSettings()) as machine:
+        with pytest.raises(ChildError, match=problem):
             machine.measure((Tenant("alexnet", 1, 50.0), Tenant(model, 1, 50.0)), 0.01)
         assert all(child.ended for child in FakeChild.started)
         assert len(machine.measure((Tenant("alexnet", 1, 50.0),), 0.01).times) == 1
@@ -157,7 +160,7 @@ def test_green_contexts_share_one_process_where_mps_does_not_start(
     gpu_host(answers=False)
     monkeypatch.setattr(machines, "has_green_contexts", lambda: True)
 
-    with Machine(Setup()) as machine:
+    with HostRig(RigSettings()) as machine:
         assert machine.device.partition == "green"
         machine.measure((Tenant("vgg19", 16, 20.0), Tenant("alexnet", 16, 80.0)), 0.01)
         (worker,) = (child for child in FakeChild.started if not child.ended)
@@ -165,16 +168,16 @@ def test_green_contexts_share_one_process_where_mps_does_not_start(
     assert worker.order["device"] == "green"
     assert worker.asked[0] == {"tenants": [("vgg19", 16, 20.0), ("alexnet", 16, 80.0)]}
     with pytest.raises(InputError, match=r"--partition mps: MPS does not work on this host: .*cannot start"):
-        Machine(Setup(partition="mps")).__enter__()
+        HostRig(RigSettings(partition="mps")).__enter__()
     monkeypatch.setattr(machines, "has_green_contexts", lambda: False)
     with pytest.raises(InputError, match=r"--partition auto: MPS does not work on this host: .*cannot start"):
-        Machine(Setup()).__enter__()
+        HostRig(RigSettings()).__enter__()
     with pytest.raises(InputError, match=r"--partition green: needs a driver with green contexts \(555 or later\)"):
-        Machine(Setup(partition="green")).__enter__()
+        HostRig(RigSettings(partition="green")).__enter__()
 
 
 def test_two_tenants_run_on_the_cpu_at_the_same_time() -> None:
-    with Machine(Setup(device="cpu")) as machine:
+    with HostRig(RigSettings(device="cpu")) as machine:
         reading = machine.measure((Tenant("tiny-cnn", 1, 10.0), Tenant("lenet", 4, 50.0)), 0.05)
         processes = [child.process for _, child in machine._workers]
         assert len(processes) == 2
@@ -185,7 +188,7 @@ def test_two_tenants_run_on_the_cpu_at_the_same_time() -> None:
 
 
 def test_sigterm_keeps_what_was_measured_and_leaves_no_worker(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.replay.light_profile", "--device", "cpu", "--models", "tiny-cnn", "--quick"]
+    command = [*PROFILE, "--device", "cpu", "--models", "tiny-cnn", "--quick"]
     command += ["--seconds", "0.05"]
     with subprocess.Popen([*command, "-o", str(tmp_path)], stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
@@ -218,9 +221,8 @@ def test_a_cpu_is_profiled_and_fitted_from_end_to_end(tmp_path: Path, capsys: py
     light = (10.0, 20.0, 50.0)  # of two cores never more than one, whose threads would fight
     grid = Grid((1, 4, 8), light, (1, 4, 8), light, (4,), ((20.0, 20.0),))
 
-    assert (
-        carry_out(Setup(device="cpu"), order(tmp_path, grid, models=("lenet",), seconds=0.05), lambda line: None) == 0
-    )
+    wanted = order(tmp_path, grid, models=("lenet",), seconds=0.05)
+    assert carry_out(RigSettings(device="cpu"), wanted, lambda line: None) == 0
 
     gpu = fitted(tmp_path, capsys)
     assert json.loads((tmp_path / "gpu.json").read_text())["device"] == "cpu"

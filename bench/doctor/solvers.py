@@ -1,0 +1,234 @@
+"""Faults of installed solvers: releases that are known to be bad, and answers to a nonlinear problem."""
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.api import Outcome, Run, Scheduler, Status
+from bench.doctor.finding import Finding, Level
+from bench.judging.judge import judge
+from bench.provenance import distribution_version
+from bench.schedulers.registry import entries, load
+from instances import GpuPool, Instance, Objective, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.errors import InputError
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBad:
+    """Releases of a distribution that must not be used.
+
+    Attributes
+    ----------
+    distribution
+        Name in package indexes.
+    first, before
+        First bad release, and the release that fixes it, if there is one.
+    trouble
+        Description of the fault.
+    install
+        Requirement to install instead.
+    beside
+        Other distribution that the fault depends on, or an empty text.
+    wrong_answers
+        Whether results are wrong. Otherwise runs fail, and their rows say so.
+    """
+
+    distribution: str
+    first: Version
+    before: Version | None
+    trouble: str
+    install: str
+    beside: str = ""
+    wrong_answers: bool = False
+
+    def covers(self, version: str) -> bool:
+        """Return whether ``version`` is one of these releases."""
+        release = numbers(version)
+        return self.first <= release and (self.before is None or release < self.before)
+
+
+KNOWN_BAD = (
+    KnownBad(
+        "highspy",
+        (1, 14),
+        (1, 14, 1),
+        "reports wrong optima of mixed-integer programs (presolve)",
+        "highspy==1.13.1",
+        wrong_answers=True,
+    ),
+    KnownBad(
+        "highspy",
+        (1, 15),
+        None,
+        "cannot be loaded together with ortools: both contain a libhighs.so.1",
+        "highspy==1.13.1",
+        beside="ortools",
+    ),
+)
+
+
+def numbers(version: str) -> Version:
+    """Return the release numbers of a version without trailing zeros: ``(1, 14)`` for ``1.14.0rc1``."""
+    release = re.match(r"\d+(\.\d+)*", version)
+    parts = [int(part) for part in release.group().split(".")] if release else []
+    while parts and parts[-1] == 0:
+        parts.pop()
+    return tuple(parts)
+
+
+def installed_known_bad() -> list[tuple[KnownBad, str]]:
+    """Return the bad releases that are installed, with their versions."""
+    found = []
+    for bad in KNOWN_BAD:
+        version = distribution_version(bad.distribution)
+        alone = bad.beside and distribution_version(bad.beside) is None
+        if version is not None and not alone and bad.covers(version):
+            found.append((bad, version))
+    return found
+
+
+def refuse_wrong_answers() -> None:
+    """Refuse to fill a ledger while a solver with wrong results is installed.
+
+    The judge checks every plan but cannot check bounds, and one wrong bound makes the gaps of all schedulers wrong.
+
+    Raises
+    ------
+    InputError
+        If such a solver is installed; the message names the solver and its replacement.
+    """
+    for bad, version in installed_known_bad():
+        if bad.wrong_answers:
+            raise InputError(
+                f"{bad.distribution} {version}", f'{bad.trouble}; install another version: pip install "{bad.install}"'
+            )
+
+
+LIMIT_S = 20.0
+"""Time limit per instance; an idle core takes one or two seconds."""
+
+AGREEMENT = 1e-6
+"""Relative difference up to which two values are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOptimum:
+    """A small instance on V100s with an optimum known from exact methods without a floating-point relaxation.
+
+    Attributes
+    ----------
+    name, objective, gpus
+        Name, objective and number of GPUs of the instance; ``None`` for an unlimited pool.
+    workloads
+        DNN model, SLO (ms) and rate (requests per second) of each workload.
+    optimum
+        Optimum in dollars per hour or requests per second.
+    """
+
+    name: str
+    objective: Objective
+    gpus: int | None
+    workloads: tuple[tuple[str, float, float], ...]
+    optimum: float
+
+    def instance(self) -> Instance:
+        """Return the instance."""
+        asked = tuple(Workload(f"w{number}", *each) for number, each in enumerate(self.workloads, 1))
+        pools = (GpuPool(gpu_type("v100"), self.gpus),)
+        return Instance(self.name, self.objective, SloRule.HALF_SLO, "igniter", pools, asked)
+
+
+KNOWN_OPTIMA = (
+    KnownOptimum(
+        "power28",
+        Objective.COST,
+        None,
+        (
+            ("resnet50", 26.446, 688.8564829174222),
+            ("resnet50", 31.761, 172.85111628181966),
+            ("ssd", 37.36, 42.434395485561524),
+            ("vgg19", 66.693, 62.92017245280703),
+            ("ssd", 26.588, 161.5160926784428),
+            ("ssd", 39.651, 94.77494611956085),
+        ),
+        6.12,
+    ),
+    KnownOptimum(
+        "power24",
+        Objective.COST,
+        None,
+        (
+            ("ssd", 40.826, 91.03429555959376),
+            ("vgg19", 57.633, 374.5908035592189),
+            ("vgg19", 21.986, 122.81624875209377),
+            ("vgg19", 35.093, 189.6103100528438),
+            ("vgg19", 28.125, 141.58665298771876),
+        ),
+        6.12,
+    ),
+    KnownOptimum(
+        "good4",
+        Objective.GOODPUT,
+        1,
+        (
+            ("vgg19", 41.633, 272.316),
+            ("vgg19", 14.514, 159.454),
+            ("alexnet", 9.802, 635.031),
+            ("ssd", 28.291, 56.688),
+        ),
+        1023.624,
+    ),
+)
+"""Instances for which SCIP 10.0 reports a worse plan as optimal if it gets the equations as printed."""
+
+
+def nonlinear_answers() -> list[Finding]:
+    """Solve instances with known optima by ``minlp``, with its own equations and with the equations as printed."""
+    if distribution_version("pyscipopt") is None:
+        return []  # ``installed_versions`` reports it
+    minlp: Callable[..., Scheduler] = load(entries()["minlp"].target)
+    ours = {known.name: _answer(minlp(), known) for known in KNOWN_OPTIMA}
+    printed = {known.name: _answer(minlp(as_printed=True), known) for known in KNOWN_OPTIMA}
+    advice = ""
+    if any(answer.startswith("wrong") for answer in ours.values()):
+        advice = 'pip install "gpushare-bench" in a fresh environment; until then minlp misses better plans'
+    elif any(answer != "right" for answer in ours.values()):
+        advice = "try again: the first run compiles kernels, and other programs take time, too"
+    return [
+        Finding("minlp", Level.WARNING if advice else Level.OK, _listed(ours), advice),
+        Finding("minlp.as_printed", Level.OK, _listed(printed)),
+    ]
+
+
+def _listed(answers: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {answer}" for name, answer in answers.items())
+
+
+def _answer(scheduler: Scheduler, known: KnownOptimum) -> str:
+    """Compare the outcome of a scheduler with the optimum of an instance."""
+    instance = known.instance()
+    outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + LIMIT_S))
+    if outcome.status is Status.OPTIMAL:
+        value = _value(outcome, instance)
+        return "right" if math.isclose(value, known.optimum, rel_tol=AGREEMENT) else _wrong(value, known)
+    if outcome.bound is not None:
+        beyond = outcome.bound.value - known.optimum
+        if (beyond if instance.objective.minimised else -beyond) > AGREEMENT * known.optimum:
+            return _wrong(outcome.bound.value, known)
+    if outcome.status is Status.INFEASIBLE:
+        return f"wrong, no plan instead of {known.optimum:g}"
+    return f"not finished in {LIMIT_S:g} s"
+
+
+def _value(outcome: Outcome, instance: Instance) -> float:
+    value = judge(outcome.plan, instance).value if outcome.plan is not None else None
+    return math.nan if value is None else value
+
+
+def _wrong(value: float, known: KnownOptimum) -> str:
+    return f"wrong, {value:g} instead of {known.optimum:g}"

@@ -1,0 +1,171 @@
+"""Policies that change the shares of gpulets: iGniter's shadow processes and GSLICE's reactive tuning."""
+
+import math
+from dataclasses import replace
+from typing import ClassVar
+
+from bench.online.observation import Seen
+from bench.online.policy import PeriodDecision
+from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
+from instances.tables import gpu_tables
+from instances.view import View
+
+
+class Shares:
+    """Permitted shares of the GPUs of an instance.
+
+    Parameters
+    ----------
+    instance
+        Instance whose GPUs are not partitioned by MIG.
+    policy
+        Policy that changes the shares, for error messages.
+    """
+
+    def __init__(self, instance: Instance, policy: str) -> None:
+        if instance.partition is Partition.MIG:
+            raise InputError(
+                f'policy "{policy}"', f"changes shares, which the MIG instances of {instance.name} do not permit"
+            )
+        tables = {pool.type.name: gpu_tables(pool.type, instance.performance_model) for pool in instance.gpus}
+        self._units = {name: each.share_units for name, each in tables.items()}
+        self._permitted = {name: [int(units) for units in each.permitted] for name, each in tables.items()}
+
+    def whole(self, gpu_type: str) -> int:
+        """Return the units of a whole GPU."""
+        return self._units[gpu_type]
+
+    def free(self, gpu: PlacedGpu) -> int:
+        """Return the unallocated units."""
+        return max(0, self._units[gpu.type] - gpu.share_units)
+
+    def grown(self, gpulet: Gpulet, gpu: PlacedGpu, extra_units: int) -> Gpulet:
+        """Return the gpulet with up to ``extra_units`` more units of its GPU, limited by the free units."""
+        most = gpulet.share_units + min(extra_units, self.free(gpu))
+        return self._with(gpulet, [units for units in self._permitted[gpu.type] if gpulet.share_units <= units <= most])
+
+    def shrunk(self, gpulet: Gpulet, gpu: PlacedGpu, fewer_units: int) -> Gpulet:
+        """Return the gpulet with up to ``fewer_units`` fewer units of its GPU."""
+        least = gpulet.share_units - fewer_units
+        choices = [units for units in self._permitted[gpu.type] if least <= units <= gpulet.share_units]
+        return self._with(gpulet, choices[:1])
+
+    def _with(self, gpulet: Gpulet, choices: list[int]) -> Gpulet:
+        return replace(gpulet, share_units=choices[-1]) if choices else gpulet
+
+
+def with_gpulet(plan: Plan, position: int, number: int, gpulet: Gpulet) -> Plan:
+    """Return ``plan`` with gpulet ``number`` of GPU ``position`` replaced."""
+    gpu = plan.gpus[position]
+    changed = replace(gpu, gpulets=(*gpu.gpulets[:number], gpulet, *gpu.gpulets[number + 1 :]))
+    return replace(plan, gpus=(*plan.gpus[:position], changed, *plan.gpus[position + 1 :]))
+
+
+EXTRA_PCT = 10.0
+"""Additional share of a shadow process, in percent of a GPU: the largest prediction error in the paper (Sec. 5.2)."""
+
+
+class Shadow:
+    """Policy that moves a workload that violates its SLO to its shadow process, which has a larger share.
+
+    The policy computes no new plan. A workload has one shadow process, so it moves at most once. The paper checks the
+    P99 latency of one second and checks again after half a second; here one check decides. If two workloads on one GPU
+    need the free share, one of them moves, and the shadow of the other gets the rest.
+
+    Parameters
+    ----------
+    instance
+        The served instance.
+    """
+
+    period_s: ClassVar[float] = 1.0
+
+    def __init__(self, instance: Instance) -> None:
+        self._index, self._shares = instance.workload_index, Shares(instance, "shadow")
+        self._moved: set[str] = set()
+
+    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
+        """Move workloads whose P99 latency in the period exceeds the SLO, at most one per GPU."""
+        changed = plan
+        for position, gpu in enumerate(plan.gpus):
+            for number, gpulet in enumerate(gpu.gpulets):
+                ids = {slot.workload for slot in gpulet.slots}
+                if any(seen.violating[self._index[name]] for name in ids - self._moved):
+                    larger = self._shares.grown(gpulet, gpu, self._extra_units(gpu))
+                    if larger != gpulet:
+                        changed = with_gpulet(changed, position, number, larger)
+                        self._moved |= ids
+                        break
+        return PeriodDecision(None if changed == plan else changed)
+
+    def standby(self, plan: Plan) -> Plan:
+        """Return the plan of the shadow processes of all workloads that have not moved."""
+        return replace(plan, gpus=tuple(self._shadows(gpu) for gpu in plan.gpus))
+
+    def _shadows(self, gpu: PlacedGpu) -> PlacedGpu:
+        waiting = [gpulet for gpulet in gpu.gpulets if not self._moved.issuperset(s.workload for s in gpulet.slots)]
+        larger = (self._shares.grown(gpulet, gpu, self._extra_units(gpu)) for gpulet in waiting)
+        return replace(gpu, gpulets=tuple(larger))
+
+    def _extra_units(self, gpu: PlacedGpu) -> int:
+        return round(EXTRA_PCT / 100.0 * self._shares.whole(gpu.type))
+
+
+BAND = 0.1
+"""Deviation from the target, as a part of it, within which a workload changes nothing (iGniter, Sec. 5.3)."""
+
+STEP_PCT = 10.0
+"""Largest change of a share at a time, in percent of a GPU; a choice of this bench, as the papers give no bound."""
+
+
+class Reactive:
+    """Policy that tunes the batch and share of each workload from its own measurements, without a performance model.
+
+    The target time of a batch is half the SLO. The batch size changes as if its time were proportional to it, by at
+    most a factor of two. The share grows if the workload violates its SLO or its batches are slower than the target.
+    It shrinks if neither holds and the batches are faster than the target by more than the band. A gpulet with several
+    slots or without served requests does not change. The number of GPUs does not change.
+
+    Parameters
+    ----------
+    instance
+        The served instance.
+    """
+
+    period_s: ClassVar[float] = 20.0
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance, self._shares = instance, Shares(instance, "reactive")
+        self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+
+    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
+        """Tune the gpulets one after the other."""
+        changed = plan
+        for position, gpu in enumerate(plan.gpus):
+            for number, gpulet in enumerate(gpu.gpulets):
+                if len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None:
+                    changed = with_gpulet(changed, position, number, self._tuned(changed, position, gpulet, seen))
+        return PeriodDecision(None if changed == plan else changed)
+
+    def standby(self, plan: Plan) -> None:
+        """Return no standby plan."""
+
+    def _tuned(self, plan: Plan, position: int, gpulet: Gpulet, seen: Seen) -> Gpulet:
+        gpu, (slot,) = plan.gpus[position], gpulet.slots
+        w = self._instance.workload_index[slot.workload]
+        if seen.served[w] == 0:
+            return gpulet
+        view = self._views[gpu.type]
+        target_ms = view.slo_ms[w] / 2.0
+        batch_ms = float(seen.service_ms[w] / seen.served[w])
+        slack = (target_ms - batch_ms) / target_ms
+        batch = slot.batch
+        if not 0.0 <= slack <= BAND:
+            most = min(2 * batch, int(view.tables.max_batch[view.model[w]]))
+            batch = min(max(math.floor(batch * target_ms / batch_ms), math.ceil(batch / 2)), most)
+        step = round(STEP_PCT / 100.0 * self._shares.whole(gpu.type))
+        if slack < 0.0 or seen.violating[w]:
+            gpulet = self._shares.grown(gpulet, gpu, step)
+        elif slack > BAND:
+            gpulet = self._shares.shrunk(gpulet, gpu, step)
+        return replace(gpulet, slots=(replace(slot, batch=batch),))

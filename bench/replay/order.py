@@ -1,0 +1,162 @@
+"""Order of a replay: its measurements, the predictions beside them, and its row in the ledger."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bench.api import Status
+from bench.evaluation import Trial
+from bench.ledger.row import Row, Termination
+from bench.plan_simulation import no_simulation, simulate
+from bench.provenance import load_average
+from bench.replay.backends import backend
+from bench.replay.result import NOTHING_REPLAYED, to_json
+from bench.replay.serving import ReplayOptions, replay
+from bench.replay.serving_plan import ServingPlan
+from bench.runner.record import RunRecord
+from bench.runner.scoring import Start, score
+from bench.simulation.layout import sites
+from bench.simulation.settings import Settings
+from bench.task import Stage, Task
+from instances import InputError, Instance, Plan
+from instances.files import plan_to_json
+
+SCHEDULER = "replay"
+"""Name in the scheduler's place: a plan file does not name the scheduler of its plan."""
+
+PREDICTED = ("p50_ms", "p90_ms", "p99_ms", "goodput_rps", "violation_rate", "drop_rate")
+"""Figures of a workload that the simulator predicts."""
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOrder:
+    """Order of a replay: one or two plans with their instances, the backend and the settings."""
+
+    plans: Sequence[tuple[Plan, Instance]]
+    backend: str
+    settings: Settings
+    options: ReplayOptions = field(default_factory=ReplayOptions)
+
+
+def measured(order: ReplayOrder, say: Callable[[str], None]) -> Values:
+    """Replay and return the measurements as JSON values; those of a single plan have predictions beside them.
+
+    Raises
+    ------
+    InputError, ReplayFailedError
+        See ``bench.replay.serving.replay``.
+    """
+    plans = [ServingPlan.of(plan, instance) for plan, instance in order.plans]
+    recording = replay(plans, backend(order.backend), order.settings, order.options, say)
+    values = _head(order) | to_json(recording)
+    if len(order.plans) == 1:
+        _predict(values, *order.plans[0], order.settings)
+    return values
+
+
+def simulated(order: ReplayOrder) -> Values:
+    """Simulate: a replay without hardware.
+
+    Raises
+    ------
+    InputError
+        If the order has a second plan.
+    """
+    if len(order.plans) > 1:
+        raise InputError("--then", "is not available with --backend sim; `bench online` simulates changes of the plan")
+    return _head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
+
+
+def _head(order: ReplayOrder) -> Values:
+    """Return the fields that identify a replay."""
+    return {
+        "instance": order.plans[0][1].name,
+        "source": "replay",
+        "backend": order.backend,
+        "arrivals": order.settings.arrivals.label,
+        "seed": order.settings.seed,
+        "half": order.options.half,
+        "graphs": order.options.graphs,
+    }
+
+
+def _predict(values: Values, plan: Plan, instance: Instance, settings: Settings) -> None:
+    """Add the predictions to ``workloads`` and ``slots``; the simulation has the same requests as the replay."""
+    if no_simulation(plan, instance) is not None:
+        return
+    found = simulate(plan, instance, settings)
+    for workload, simulated_workload in zip(values["workloads"], found.workloads, strict=True):
+        workload["predicted"] = {name: getattr(simulated_workload, name) for name in PREDICTED}
+    gpu_ms = _gpu_ms(plan, instance)
+    for slot in values["slots"]:
+        slot["predicted_gpu_ms"] = gpu_ms[slot["gpu"], slot["gpulet"], slot["workload"]]
+
+
+def _gpu_ms(plan: Plan, instance: Instance) -> dict[tuple[int, int, str], float]:
+    """Return the GPU time of a full batch with all neighbours active, by GPU, gpulet and workload."""
+    found = {}
+    groups = iter(sites(plan, instance, instance))
+    for pool in instance.gpus:
+        gpus = [(g, gpu) for g, gpu in enumerate(plan.gpus) if gpu.type == pool.type.name and gpu.gpulets]
+        if not gpus:
+            continue
+        site = next(groups)
+        slots = [(g, k, slot) for g, gpu in gpus for k, gpulet in enumerate(gpu.gpulets) for slot in gpulet.slots]
+        for row, (g, k, slot) in enumerate(slots):
+            found[g, k, slot.workload] = float(site.times[row, slot.batch]["gpu_ms"])
+    return found
+
+
+def row_of_replay(order: ReplayOrder, values: Values) -> Row:
+    """Return the row of a replay: the judged plan, with the measurements in place of a simulation.
+
+    Each replay is a run of its own: the start time is part of the key.
+
+    Parameters
+    ----------
+    order
+        The order of the replay.
+    values
+        The measurements as JSON values.
+    """
+    plan, instance = order.plans[0]
+    settings, options = order.settings, order.options
+    at = datetime.now(UTC) - timedelta(seconds=values["wall_s"])
+    parameters = {
+        "backend": order.backend,
+        "plan": plan_to_json(plan),
+        "arrivals": settings.arrivals.identity,
+        "seconds": settings.seconds,
+        "warmup_s": settings.warmup_s,
+        "dropping": settings.dropping,
+        "half": options.half,
+        "graphs": options.graphs,
+        "then": [plan_to_json(second) for second, _ in order.plans[1:]],
+        "switch_at_s": options.switch_at_s,
+        "started_at": at.isoformat(),
+    }
+    task = Task(
+        instance,
+        (Stage(SCHEDULER, "bench.replay.serving:replay", parameters=parameters),),
+        seed=settings.seed,
+        time_limit_s=settings.warmup_s + settings.seconds,
+        source="replay",
+        trial=Trial(seconds=settings.seconds),
+    )
+    record = RunRecord(task, grace_s=0.0, wall_s=values["wall_s"], plan=plan_to_json(plan))
+    failures = "; ".join(failure["reason"] for failure in values["failures"])
+    ended = Termination.CRASHED if failures else Termination.FINISHED
+    record.end(ended, failures or values["invalid_reason"] or "", Status.FEASIBLE)
+    steps = score(record, Start(at.isoformat(timespec="milliseconds"), load_average()))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            row: Row = done.value
+            break
+    names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
+    figures = {f"sim_{name}": values[name] for name in names}
+    return replace(row, **figures, simulation=values)

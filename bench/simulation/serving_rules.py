@@ -1,0 +1,73 @@
+"""Rules of serving, in a simulation and in a replay: offered rates, dispatch of partial batches, late requests."""
+
+from instances import Instance, Objective, Plan
+from instances.budget import SloRule
+from instances.compiled import inlined
+
+
+def offered_rps(plan: Plan, instance: Instance) -> dict[str, float]:
+    """Return the offered rate of each workload, by id.
+
+    Under ``cost`` and ``capacity``, all arriving requests are sent. Under ``goodput``, the planned rates are sent and
+    further requests are rejected. Under ``scale``, every rate is multiplied by the scale that the plan reaches. A
+    request of an application visits all stages, so all stages get the smallest offered rate among them.
+    """
+    planned: dict[str, float] = {workload.id: 0.0 for workload in instance.workloads}
+    for _, _, slot in plan.slots():
+        planned[slot.workload] += slot.rate_rps
+    if instance.objective is Objective.GOODPUT:
+        offered = {w.id: min(w.rate_rps, planned[w.id]) for w in instance.workloads}
+    else:
+        reached = 1.0
+        if instance.objective is Objective.SCALE:
+            reached = min((planned[w.id] / w.rate_rps for w in instance.workloads), default=0.0)
+        offered = {w.id: w.rate_rps * reached for w in instance.workloads}
+    for application in instance.applications:
+        offered |= dict.fromkeys(application.stages, min(offered[stage] for stage in application.stages))
+    return offered
+
+
+def dispatch_timeout_ms(
+    rule: SloRule, slo_ms: float, batch: int, rate_rps: float, cycle_ms: float | None, promised_ms: float
+) -> float:
+    """Return the time after which a partial batch is ready.
+
+    The SLO rules ``half-slo`` and ``p99`` give half the SLO. The others give the time in which the planned rate fills
+    the batch, as in the duty cycle of Nexus: ``min(1000 b / r, SLO - t_inf)``. In both cases the timeout leaves enough
+    time for a full batch. With a duty cycle, a batch may wait for the other slots first: ``SLO - D``.
+
+    Parameters
+    ----------
+    rule, slo_ms
+        SLO rule of the instance, SLO of the workload.
+    batch, rate_rps
+        Batch and planned rate of the slot.
+    cycle_ms
+        Duty cycle of its gpulet, if it has one.
+    promised_ms
+        Time of a full batch, including the instance's latency buffer.
+    """
+    if cycle_ms is not None:
+        return max(0.0, slo_ms - cycle_ms)
+    half = rule in (SloRule.HALF_SLO, SloRule.P99)
+    patience_ms = slo_ms / 2.0 if half else 1000.0 * batch / rate_rps
+    return max(0.0, min(patience_ms, slo_ms - promised_ms))
+
+
+ROUNDING_MS = 1e-6
+"""Tolerance of an SLO: latencies are differences of sums of floats and have rounding errors."""
+
+
+@inlined
+def would_be_late(latency_ms: float, slo_ms: float) -> bool:
+    """Return whether a predicted latency exceeds the SLO.
+
+    The tolerance is half that of ``is_late``, so that a request that passes this check is not late by rounding alone.
+    """
+    return latency_ms > slo_ms + 0.5 * ROUNDING_MS
+
+
+@inlined
+def is_late(latency_ms: float, slo_ms: float) -> bool:
+    """Return whether a latency exceeds its SLO."""
+    return latency_ms > slo_ms + ROUNDING_MS

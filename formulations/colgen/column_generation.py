@@ -1,0 +1,365 @@
+"""Column generation: the linear relaxation over all patterns, with a certified bound after every iteration."""
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.api import Run
+from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation, RestrictedMaster
+from instances import Instance, PlacedGpu, Plan, PlanClass
+from instances.arrays import Floats, Ints
+from instances.one_gpu import Resident, fit_gpu
+from instances.view import View
+
+COVER_ROOM = 1e-10
+"""Relative tolerance for the rounding of sums of fractions of workloads."""
+
+CLOSING_ROOM = 1e-6
+"""Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
+
+
+@dataclass(slots=True)
+class Smoothing:
+    """Smoothing of the duals towards the stability centre, the duals of the best bound (Wentges).
+
+    Far from the end of column generation the master's own duals oscillate.
+
+    Attributes
+    ----------
+    initial
+        Weight of the centre after ``restore``.
+    least
+        Weight below which the centre no longer counts.
+    weight
+        Weight of the centre's duals against the master's own.
+    """
+
+    initial: float
+    least: float = 0.2
+    weight: float = 0.0
+    stability_centre: Relaxation | None = None
+
+    def restore(self) -> None:
+        """Set the weight to its initial value."""
+        self.weight = self.initial
+
+    def weaken(self) -> None:
+        """Halve the weight."""
+        self.weight = self.weight / 2.0 if self.weight > self.least else 0.0
+
+    def smoothed(self, relaxation: Relaxation) -> Relaxation:
+        """Return a solution of the master with smoothed duals."""
+        centre, weight = self.stability_centre, self.weight
+        if centre is None or weight == 0.0:
+            return relaxation
+        return replace(
+            relaxation,
+            workload_dual=weight * centre.workload_dual + (1.0 - weight) * relaxation.workload_dual,
+            pool_dual=weight * centre.pool_dual + (1.0 - weight) * relaxation.pool_dual,
+        )
+
+
+@dataclass(slots=True)
+class GenerationCounts:
+    """Counts for the statistics of a run."""
+
+    iterations: int = 0
+    nodes: int = 0
+
+
+class ColumnGeneration:
+    """Restricted master and pricing problems of one instance; one subclass per objective.
+
+    Parameters
+    ----------
+    instance
+        The instance to solve.
+    run
+        Limits of the run.
+    """
+
+    plan_class: ClassVar[PlanClass] = PlanClass.SPATIAL
+    """Class of the plans that the bound covers."""
+
+    first_tolerance, last_tolerance = 0.02, 1e-6
+    """Fraction of a GPU's worth by which a pattern must gain; halved whenever pricing finds no such pattern."""
+
+    diving_tolerance: float | None = 1e-3
+    """Tolerance of pricing between two steps of diving; ``None`` to dive among the known patterns only."""
+
+    smoothing_weight = 0.7
+    """Initial weight of the stability centre's duals against the master's own."""
+
+    first_node_limit = 2_000
+    last_node_limit = 200_000_000
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        self.instance = instance
+        self.run = run
+        self.views = [View.of(instance, pool.type) for pool in instance.gpus]
+        self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
+        self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
+        self.order, self.copy_of, self.class_of = identical_workloads(instance)
+        self.copies = np.bincount(self.class_of).astype(np.float64)
+        self.asked = self.cover()
+        self.master = RestrictedMaster(self.asked, run.threads)
+        self.relaxation: Relaxation | None = None
+        self.smoothing = Smoothing(self.smoothing_weight)
+        self.bound = self.trivial_bound
+        self.tally = GenerationCounts()
+
+    # Parts that depend on the objective ------------------------------------------------------------------------
+
+    @property
+    def trivial_bound(self) -> float:
+        """Bound before the first iteration."""
+        raise NotImplementedError
+
+    def cover(self) -> Covering:
+        """Return the rows of the master."""
+        raise NotImplementedError
+
+    def cost_of(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        raise NotImplementedError
+
+    def initial_columns(self) -> None:
+        """Add the initial patterns to the master."""
+        raise NotImplementedError
+
+    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
+        """Solve the pricing problem of every GPU type: find patterns that gain more than the tolerance."""
+        raise NotImplementedError
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
+        raise NotImplementedError
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Return the worth above which a pattern gains: price of its GPU, minus the pool's dual, plus the tolerance."""
+        raise NotImplementedError
+
+    def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
+        """Return every pattern of a pool with a reduced cost of at most ``slack``; ``None`` if some are missing."""
+        raise NotImplementedError
+
+    # Parts that all objectives share ---------------------------------------------------------------------------
+
+    @property
+    def minimised(self) -> bool:
+        """Whether the instance's own objective is minimised; the master's always is."""
+        return self.instance.objective.minimised
+
+    def add(self, patterns: list[Pattern]) -> int:
+        """Add patterns to the master; return how many were new or became much cheaper."""
+        return sum(self.master.add(p, self.cost_of(p), self.amounts(p)) for p in patterns)
+
+    def amounts(self, pattern: Pattern) -> Floats:
+        """Return the number of workloads of each class that a pattern covers, shape (classes,)."""
+        held = np.bincount([self.class_of[w] for w, _, _ in pattern.members], minlength=len(self.copies))
+        return held.astype(np.float64)
+
+    def obstacle(self) -> str:
+        """Return a one-line reason why no plan exists, judged from the initial patterns; empty if a plan may exist."""
+        return ""
+
+    def solve(self, finished: Callable[[], bool]) -> None:
+        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough.
+
+        Pricing uses smoothed duals. If it finds no pattern that gains at the master's own duals, the smoothing is
+        weakened.
+        """
+        tolerance, node_limit, smoothing = self.first_tolerance, self.first_node_limit, self.smoothing
+        smoothing.restore()
+        while self.run.remaining_s > 0.0:
+            self.relaxation = self.master.relax()
+            duals = smoothing.smoothed(self.relaxation)
+            priced = self.price_at(duals, tolerance, node_limit)
+            self.tally.iterations += 1
+            self.tally.nodes += sum(p.nodes for p in priced)
+            new = sum(self.add(p.patterns) for p in priced)
+            best_worth = np.array([p.bound for p in priced])
+            if np.isfinite(best_worth).all():
+                self._improve_bound(duals, best_worth)
+            if finished():
+                return
+            if new and (smoothing.weight == 0.0 or any(self._gains(p, self.relaxation) for p in priced)):
+                smoothing.restore()
+                continue
+            if smoothing.weight > 0.0:
+                smoothing.weaken()
+                continue
+            cut_short = any(p.bound > self.threshold(t, duals, tolerance) * (1.0 + 1e-12) for t, p in enumerate(priced))
+            if cut_short and node_limit < self.last_node_limit:
+                node_limit *= 10
+            elif tolerance > self.last_tolerance:
+                tolerance /= 2.0
+            else:
+                return
+
+    def starts(self) -> list[list[Pattern]]:
+        """Return initial solutions as lists of known patterns: the given start plan, if it is usable."""
+        if self.run.start is None:
+            return []
+        patterns = [self._pattern_of(gpu) for gpu in self.run.start.gpus if gpu.gpulets]
+        known = [pattern for pattern in patterns if pattern is not None]
+        self.add(known)
+        return [known] if len(known) == len(patterns) and self.complete(known) else []
+
+    def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
+        """Return the content of a placed GPU as a pattern, or ``None`` if it is infeasible or not of the plan class."""
+        index = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
+        where = self.instance.workload_index
+        if gpu.type not in index or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
+            return None
+        slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
+        if any(slot.workload not in where for slot in slots):
+            return None
+        members = tuple(sorted((where[slot.workload], slot.batch, slot.rate_rps) for slot in slots))
+        view = self.views[index[gpu.type]]
+        if any(b > view.tables.max_batch[view.model[w]] for w, b, _ in members):
+            return None
+        return self.pattern_if_feasible(index[gpu.type], members)
+
+    def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
+        """Return the pattern of these members, or ``None`` if they do not fit on one GPU or violate the objective."""
+        residents = [Resident(*member) for member in members]
+        return Pattern(pool, members) if fit_gpu(self.views[pool], residents) is not None else None
+
+    def placed(self, pattern: Pattern, residents: list[Resident]) -> PlacedGpu | None:
+        """Return a GPU with the remaining residents of a pattern."""
+        return fit_gpu(self.views[pattern.pool], residents)
+
+    def dual_value(self, relaxation: Relaxation) -> float:
+        """Return the value of the master's dual at a solution's duals: the relaxation's, rounded safely.
+
+        A coverage dual above the cost of an artificial column counts as that cost.
+        """
+        workload = np.minimum(relaxation.workload_dual, self.asked.artificial_cost)
+        limited = np.isfinite(self.count)
+        terms = [*(workload * self.copies), *(relaxation.pool_dual[limited] * self.count[limited])]
+        return min(relaxation.value, math.fsum(terms))
+
+    def complete(self, patterns: list[Pattern]) -> bool:
+        """Return whether these patterns form a plan: every class covered as required, within the pools."""
+        covered = np.sum([self.amounts(p) for p in patterns], axis=0) if patterns else np.zeros_like(self.copies)
+        used = np.bincount([p.pool for p in patterns], minlength=len(self.count)).astype(np.float64)
+        least = self.asked.least * (1.0 - COVER_ROOM)
+        return bool(np.all(covered >= least) and np.all(covered <= self.asked.most) and np.all(used <= self.count))
+
+    def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
+        """Turn a solution of the master into a plan.
+
+        Parameters
+        ----------
+        counts
+            Number of GPUs by pattern.
+
+        Returns
+        -------
+        tuple or None
+            The value in the master, and the plan; ``None`` if the solution is infeasible because of the solver's
+            rounding.
+        """
+        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
+        if not self.complete(patterns):
+            return None
+        value = math.fsum(self.master.costs[c] * n for c, n in counts.items())
+        return value, plan_of(self.instance.name, self.class_of, patterns, self.placed)
+
+    def _gains(self, priced: Priced, relaxation: Relaxation) -> bool:
+        return any(self.reduced_cost(pattern, relaxation) < -1e-9 for pattern in priced.patterns)
+
+    def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
+        """Return the reduced cost: the pattern's cost minus the duals of its workloads and its pool."""
+        paid = float(relaxation.workload_dual @ self.amounts(pattern))
+        return self.cost_of(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
+
+    def _improve_bound(self, duals: Relaxation, best_worth: Floats) -> None:
+        found = float(self.dual_bound(duals, best_worth))
+        if (found > self.bound) if self.minimised else (found < self.bound):
+            self.bound, self.smoothing.stability_centre = found, duals
+
+    def complete_below(self, worst: float) -> bool:
+        """Add every pattern that a plan of master cost at most ``worst`` can hold; return whether all were found.
+
+        A plan costs the relaxation's value plus the reduced costs of its patterns. If none is negative, each is at most
+        the difference between the plan's cost and the relaxation's value.
+        """
+        gains = True
+        while gains:
+            gains = False
+            relaxation = self.relaxation = self.master.relax()
+            room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
+            slack = max(0.0, worst - self.dual_value(relaxation)) + room
+            for pool in range(len(self.views)):
+                found = self.patterns_within(slack, pool, relaxation)
+                if found is None:
+                    return False
+                changed = [pattern for pattern in found if self.add([pattern])]
+                # A plan has at most one pattern per workload: smaller reduced costs sum to at most the tolerance.
+                gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in changed)
+        return True
+
+
+def identical_workloads(instance: Instance) -> tuple[Ints, Ints, Ints]:
+    """Group workloads of equal model, SLO and rate.
+
+    Returns
+    -------
+    order
+        Positions in the instance with identical workloads adjacent, shape (workloads,).
+    copy_of
+        For each place in ``order`` the preceding place if its workload is identical, else -1.
+    class_of
+        Class of each workload, by position in the instance.
+    """
+    keys = [(w.model, w.slo_ms, w.rate_rps) for w in instance.workloads]
+    classes = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    class_of = np.array([classes[key] for key in keys], dtype=np.int64)
+    order = np.argsort(class_of, kind="stable").astype(np.int64)
+    copy_of = np.full(len(order), -1, dtype=np.int64)
+    same = class_of[order][1:] == class_of[order][:-1]
+    copy_of[1:][same] = np.flatnonzero(same)
+    return order, copy_of, class_of
+
+
+def plan_of(
+    instance: str,
+    class_of: NDArray[np.int64],
+    patterns: Iterable[Pattern],
+    placed: Callable[[Pattern, list[Resident]], PlacedGpu | None],
+) -> Plan:
+    """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once.
+
+    Parameters
+    ----------
+    instance
+        Name of the instance.
+    class_of
+        Class of identical workloads that each workload belongs to, shape (workloads,).
+    patterns
+        Patterns of the solution; a member stands for any workload of its class.
+    placed
+        Function that makes a GPU from a pattern and its remaining residents.
+    """
+    waiting: dict[int, deque[int]] = defaultdict(deque)
+    for workload, group in enumerate(class_of):
+        waiting[int(group)].append(workload)
+    gpus = []
+    for pattern in patterns:
+        residents = [
+            Resident(waiting[int(class_of[w])].popleft(), batch, rate)
+            for w, batch, rate in pattern.members
+            if waiting[int(class_of[w])]
+        ]
+        if residents:
+            gpu = placed(pattern, residents)
+            assert gpu is not None, "a pattern stays feasible when residents leave it"
+            gpus.append(gpu)
+    return Plan(instance, tuple(gpus))

@@ -1,0 +1,181 @@
+"""Boxes of total interference on one GPU, shared by the pricing problems of all plan classes.
+
+A box fixes the number of residents N, or a range of it, and ranges of the totals C (L2) and P (power). Least demands
+inside a box bound the worth of its GPUs. Lagrange multipliers charge for the ceilings of the box.
+
+The boxes have one axis for L2 and DRAM. Beside others a batch takes ``1 + a_l2 C + a_dram D`` times as long. With
+weights ``v + w = 1`` and ``a = min(a_l2 / v, a_dram / w)`` the factor is at least ``1 + a (v C + w D)``. The two are
+equal if every model's growths have the ratio v : w. This is the case if one pair of growths was fitted for a whole GPU
+type. In all modules on boxes, "L2" means this sum.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances.arrays import Floats
+from instances.interference import gpu_time_ms
+from instances.tables import Tables
+
+MARGIN = 1e-9
+"""Relative tolerance of every relaxed test, towards a valid bound."""
+
+SAME_RATIO = 1e-12
+"""Relative difference of growths that is attributed to rounding."""
+
+L2_SCALE, POWER_SCALE = 10.0, 50.0
+"""Percent and watts that have equal weight in a multiplier step."""
+
+
+RESIDENTS, L2, POWER = 0, 2, 4
+"""Positions of the floors in the box of a region; each ceiling follows its floor."""
+
+
+@dataclass(slots=True)
+class Region:
+    """A box that may be halved, with its best multipliers, and its bound in the last pricing call.
+
+    Attributes
+    ----------
+    box
+        Least and most residents, floor and ceiling of L2 and of power, shape (6,).
+    multipliers
+        Multipliers of L2 and power.
+    bound
+        Upper bound on the worth of GPUs in the box.
+    losses
+        Error of the relaxed solution due to the unknown residents, L2 and power.
+    """
+
+    box: Floats
+    multipliers: Floats
+    bound: float = math.inf
+    losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    @classmethod
+    def whole(cls, tables: Tables, least: int, most: int) -> "Region":
+        """Return the region of all GPUs with ``least`` to ``most`` residents; ``tables`` have one growth."""
+        l2_pct, power_w = float(tables.l2_pct.max()), float(tables.power_w.max())
+        return cls(np.array([least, most, 0.0, most * l2_pct, 0.0, most * power_w], dtype=np.float64), np.zeros(2))
+
+    def __lt__(self, other: "Region") -> bool:
+        """Order regions by decreasing bound."""
+        return self.bound > other.bound
+
+    def halves(self) -> list["Region"]:
+        """Return the two halves along the axis of the largest error."""
+        axis = 2 * int(np.argmax(self.losses))
+        middle = (self.box[axis] + self.box[axis + 1]) / 2.0
+        lower, upper = self.box.copy(), self.box.copy()
+        lower[axis + 1] = upper[axis] = middle
+        if axis == RESIDENTS:
+            lower[axis + 1] = math.floor(middle)
+            upper[axis] = lower[axis + 1] + 1.0
+        return [Region(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
+
+
+class OneGrowth(NamedTuple):
+    """Tables with all contention in the L2 columns.
+
+    Attributes
+    ----------
+    tables
+        ``l2_pct`` is the weighted sum, ``alpha_l2`` the growth in it, and the growth in DRAM is zero. Times are at most
+        those of the original tables.
+    exact
+        Whether the times of each model equal the original ones up to rounding, shape (models,).
+    """
+
+    tables: Tables
+    exact: NDArray[np.bool_]
+
+
+def one_growth(tables: Tables) -> OneGrowth:
+    """Weight L2 and DRAM such that the models' total growth is largest.
+
+    Parameters
+    ----------
+    tables
+        Tables of a GPU type without negative growths.
+    """
+    both = tables.alpha_l2 + tables.alpha_dram
+    dram_weights = np.unique(np.append(tables.alpha_dram[both > 0.0] / both[both > 0.0], 0.0))
+    loads = tables.l2_pct.max(axis=(1, 2)).mean(), tables.dram_pct.max(axis=(1, 2)).mean()
+    growth = [_growths(tables, w).sum() * ((1.0 - w) * loads[0] + w * loads[1]) for w in dram_weights]
+    weight = float(dram_weights[int(np.argmax(growth))])
+    alpha = _growths(tables, weight)
+    left_out = both - alpha
+    if weight == 0.0:
+        return OneGrowth(tables._replace(alpha_dram=np.zeros_like(alpha)), tables.alpha_dram == 0.0)
+    summed = (1.0 - weight) * tables.l2_pct + weight * tables.dram_pct
+    merged = tables._replace(l2_pct=summed, alpha_l2=alpha, alpha_dram=np.zeros_like(alpha))
+    return OneGrowth(merged, left_out <= SAME_RATIO * both)
+
+
+def _growths(tables: Tables, dram_weight: float) -> Floats:
+    """Return the largest growth in the weighted sum that is valid for each model, shape (models,)."""
+    if dram_weight == 0.0:
+        return tables.alpha_l2
+    of_dram = tables.alpha_dram / dram_weight
+    return of_dram if dram_weight == 1.0 else np.minimum(tables.alpha_l2 / (1.0 - dram_weight), of_dram)
+
+
+@njit(cache=True)
+def least_share(
+    tables: Tables,
+    model: int,
+    batch: int,
+    start_units: int,
+    limit_ms: float,
+    residents: int,
+    l2_floor: float,
+    power_floor: float,
+) -> int:
+    """Return the least share from ``start_units`` up that meets ``limit_ms`` with at least the floors on the whole GPU.
+
+    If the time falls with the share (the floor includes the workload's own L2 demand and power), bisection finds it.
+    Otherwise each share is tried.
+    """
+    low = int(np.searchsorted(tables.permitted, start_units))
+    high = len(tables.permitted)
+    while low < high:
+        middle = (low + high) // 2 if tables.falling else low
+        u = tables.permitted[middle]
+        others_l2 = max(0.0, l2_floor - tables.l2_pct[model, batch, u])
+        if gpu_time_ms(tables, model, batch, u, residents, others_l2, 0.0, power_floor) <= limit_ms:
+            high = middle
+        else:
+            low = middle + 1
+    return tables.permitted[low] if low < len(tables.permitted) else tables.share_units + 1
+
+
+@njit(cache=True)
+def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
+    """Take a Polyak step towards a threshold; return whether there was one to take.
+
+    Parameters
+    ----------
+    multipliers
+        Multipliers of L2 and power, shape (2,); overwritten.
+    over_l2_pct, over_power_w
+        Excess of the relaxed solution over the ceilings; negative below them. If the solution satisfies the ceilings,
+        and the multipliers of slack ceilings are zero, no multipliers give a better bound.
+    distance
+        Distance from the threshold to the bound.
+    """
+    over_l2, over_power = over_l2_pct / L2_SCALE, over_power_w / POWER_SCALE
+    if multipliers[0] == 0.0:
+        over_l2 = max(over_l2, 0.0)
+    if multipliers[1] == 0.0:
+        over_power = max(over_power, 0.0)
+    norm = over_l2 * over_l2 + over_power * over_power
+    if norm < 1e-18:
+        return False
+    length = distance / norm
+    multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
+    multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
+    return True

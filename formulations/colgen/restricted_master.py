@@ -1,0 +1,295 @@
+"""Patterns, and the restricted master: the number of GPUs of each known pattern."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, whole_limits
+from formulations.highs import new_highs, reset_threads
+from instances.arrays import Floats
+
+MUCH = 1e-6
+"""Relative decrease of a pattern's cost above which the relaxation is solved again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Content of one GPU.
+
+    Attributes
+    ----------
+    pool
+        Index of the GPU type in the instance's pool.
+    members
+        (Workload position in the instance, batch, rate in requests per second), in the order of the positions.
+    """
+
+    pool: int
+    members: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Result of one pricing call.
+
+    Attributes
+    ----------
+    bound
+        Upper bound on the worth of every pattern; infinite if boxes were skipped.
+    patterns
+        Patterns found that are worth more than the threshold.
+    nodes
+        Number of nodes visited.
+    cut_short
+        Whether a limit stopped the search of some box.
+    """
+
+    bound: float
+    patterns: list[Pattern]
+    nodes: int
+    cut_short: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """Solution of the linear relaxation of the restricted master.
+
+    Attributes
+    ----------
+    value
+        Value of the minimised objective.
+    workload_dual
+        Dual of each coverage row, shape (classes,).
+    pool_dual
+        Dual of each pool row, shape (GPU types,). It is at most 0, and 0 for types without a limit, unless ``restrict``
+        demands some GPUs of the type.
+    weight
+        Weight of each column, in the order of addition.
+    """
+
+    value: float
+    workload_dual: Floats
+    pool_dual: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """Rows of the master: demands for coverage and the size of the pools.
+
+    Attributes
+    ----------
+    class_of
+        Class of identical workloads that each workload belongs to, shape (workloads,).
+    least, most
+        Least and largest number of patterns that hold each class, shape (classes,).
+    pool_count
+        GPUs of each type, ``inf`` without a limit, shape (GPU types,).
+    artificial_cost
+        Cost of leaving a workload uncovered; far above any real cost.
+    surplus_cost
+        Cost of covering a class once more than ``most``, shape (classes,); ``None`` forbids it.
+    """
+
+    class_of: NDArray[np.int64]
+    least: Floats
+    most: Floats
+    pool_count: Floats
+    artificial_cost: float
+    surplus_cost: Floats | None = None
+
+
+class LinearMaster:
+    """Linear program over contents of GPUs: rows are coverage demands and pools of GPUs; a minimisation.
+
+    Parameters
+    ----------
+    least, most
+        Least and largest coverage of each row, shape (coverage rows,).
+    pool_count
+        GPUs of each type, ``inf`` without a limit, shape (GPU types,).
+    threads
+        Threads of the solver.
+    """
+
+    def __init__(self, least: Floats, most: Floats, pool_count: Floats, threads: int) -> None:
+        reset_threads()
+        self._solver = new_highs(threads, solver="simplex")
+        self._coverage_rows = len(least)
+        for low, high in [*zip(least, most, strict=True), *((-np.inf, count) for count in pool_count)]:
+            self._solver.addRow(float(low), float(high), 0, np.array([], dtype=np.int32), np.array([]))
+
+    def add_column(self, cost: float, amounts: Floats, pool: int | None = None) -> None:
+        """Add a column: its cost, its amount in each coverage row, and the pool of its GPU."""
+        rows = np.flatnonzero(amounts)
+        index, value = rows.astype(np.int32), amounts[rows].astype(np.float64)
+        if pool is not None:
+            index, value = np.append(index, np.int32(self._coverage_rows + pool)), np.append(value, 1.0)
+        self._solver.addCol(float(cost), 0.0, np.inf, len(index), index, value)
+
+    def relax(self) -> Relaxation:
+        """Solve the linear program, warm-started from the last basis."""
+        if self._solver.run() == highspy.HighsStatus.kError:
+            raise RuntimeError("HiGHS cannot solve the restricted master")
+        solution = self._solver.getSolution()
+        dual = np.array(solution.row_dual)
+        return Relaxation(
+            float(self._solver.getInfo().objective_function_value),
+            dual[: self._coverage_rows],
+            dual[self._coverage_rows :],
+            np.array(solution.col_value),
+        )
+
+
+class RestrictedMaster(LinearMaster):
+    """Restricted master over patterns; its rows are classes of workloads and pools of GPUs."""
+
+    def __init__(self, cover: Covering, threads: int) -> None:
+        super().__init__(cover.least, cover.most, cover.pool_count, threads)
+        self._cover = cover
+        self._pool_least = np.zeros(len(cover.pool_count))
+        self.patterns: list[Pattern] = []
+        self.costs: list[float] = []
+        self._amounts: list[Floats] = []
+        self._known: dict[Pattern, int] = {}
+        # An artificial column for each class that must be covered keeps every restricted master feasible.
+        required = np.flatnonzero(cover.least > 0.0)
+        for row in required:
+            index = np.array([row], dtype=np.int32)
+            self._solver.addCol(cover.artificial_cost, 0.0, float(cover.least[row]), 1, index, np.ones(1))
+        self._artificial = self._first = len(required)
+        if cover.surplus_cost is not None:
+            for group, cost in enumerate(cover.surplus_cost):
+                index = np.array([group], dtype=np.int32)
+                self._solver.addCol(float(cost), 0.0, np.inf, 1, index, -np.ones(1))
+            self._first += len(cover.surplus_cost)
+
+    @staticmethod
+    def _count_work(solver: Any) -> None:
+        """Count the simplex iterations of the last solve as work."""
+        entries = solver.getNumRow() + solver.getNumCol()
+        iterations = max(0, int(solver.getInfo().simplex_iteration_count))
+        spend(RELAXATION_NODES + iterations * entries / ENTRIES_PER_NODE)
+
+    def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
+        """Add a pattern, or lower the cost of a known one; return whether it was new or became much cheaper.
+
+        Parameters
+        ----------
+        pattern, cost
+            The pattern and its cost.
+        amounts
+            Number of workloads of each class that it covers, shape (classes,).
+        """
+        known = self._known.get(pattern)
+        if known is not None:
+            before = self.costs[known]
+            if cost < before:
+                self.costs[known] = cost
+                self._solver.changeColCost(self._first + known, cost)
+            return cost < before - MUCH * abs(before)
+        self._known[pattern] = len(self.patterns)
+        self.patterns.append(pattern)
+        self.costs.append(cost)
+        self._amounts.append(amounts)
+        self.add_column(cost, amounts, pattern.pool)
+        return True
+
+    def counts(self, patterns: Iterable[Pattern]) -> dict[int, int]:
+        """Return the number of occurrences of each pattern by index; all patterns must have been added."""
+        return dict(Counter(self._known[pattern] for pattern in patterns))
+
+    def relax(self) -> Relaxation:
+        """Solve the linear relaxation, warm-started from the last basis."""
+        relaxation = super().relax()
+        self._count_work(self._solver)
+        # Duals with an infeasible sign stem from rounding and would make a bound invalid.
+        workload_dual, pool_dual = relaxation.workload_dual, relaxation.pool_dual
+        workload_dual = np.where(np.isinf(self._cover.most), np.maximum(workload_dual, 0.0), workload_dual)
+        workload_dual = np.where(np.isinf(self._cover.least), np.minimum(workload_dual, 0.0), workload_dual)
+        return Relaxation(
+            relaxation.value,
+            workload_dual,
+            np.where(self._pool_least > 0.0, pool_dual, np.minimum(pool_dual, 0.0)),
+            relaxation.weight[self._first :],
+        )
+
+    def complete(self) -> bool:
+        """Return whether the last relaxation covers every workload."""
+        return bool(np.all(np.array(self._solver.getSolution().col_value)[: self._artificial] < 1e-6))
+
+    def restrict(self, banned: Iterable[int], pool_least: Floats, pool_most: Floats) -> None:
+        """Forbid the ``banned`` patterns and bound the number of GPUs of each type (branching)."""
+        columns = np.arange(self._first, self._first + len(self.patterns), dtype=np.int32)
+        most = np.full(len(columns), np.inf)
+        most[list(banned)] = 0.0
+        self._solver.changeColsBounds(len(columns), columns, np.zeros(len(columns)), most)
+        self._pool_least = pool_least
+        for pool, (least, count) in enumerate(zip(pool_least, pool_most, strict=True)):
+            least_row = float(least) if least > 0.0 else -np.inf
+            self._solver.changeRowBounds(len(self._cover.least) + pool, least_row, float(count))
+
+    def fix(self, column: int, count: float) -> None:
+        """Demand at least ``count`` GPUs of a pattern (diving)."""
+        self._solver.changeColBounds(self._first + column, count, np.inf)
+
+    def release(self, column: int) -> None:
+        """Undo ``fix``."""
+        self._solver.changeColBounds(self._first + column, 0.0, np.inf)
+
+    def integer(
+        self, time_limit_s: float, threads: int, seed: int, start: dict[int, float] | None, stop_at: float
+    ) -> tuple[dict[int, int] | None, bool]:
+        """Solve the restricted master with integer numbers of GPUs.
+
+        Parameters
+        ----------
+        time_limit_s, threads, seed
+            Options of the solver.
+        start
+            A known solution: number of GPUs by pattern.
+        stop_at
+            A value that is known to be optimal; the solver stops there.
+
+        Returns
+        -------
+        counts : dict or None
+            GPUs of each pattern used, or ``None`` if no solution covers every required workload.
+        proven : bool
+            Whether the solution is optimal for the known patterns, or they cannot cover every required workload.
+        """
+        solver = new_highs(
+            threads,
+            random_seed=seed,
+            mip_rel_gap=0.0,
+            **whole_limits(time_limit_s),
+            objective_target=float(stop_at),
+        )
+        solver.passModel(self._solver.getModel())
+        columns, patterns = solver.getNumCol(), len(self.patterns)
+        index = np.arange(columns, dtype=np.int32)
+        whole = np.full(patterns, highspy.HighsVarType.kInteger)
+        solver.changeColsIntegrality(patterns, index[self._first :], whole)
+        nothing = np.zeros(self._artificial)
+        solver.changeColsBounds(self._artificial, index[: self._artificial], nothing, nothing)
+        if start:
+            value = np.zeros(columns)
+            for column, count in start.items():
+                value[self._first + column] = count
+            if self._cover.surplus_cost is not None:
+                covered = sum((count * self._amounts[column] for column, count in start.items()), start=0.0)
+                value[self._artificial : self._first] = np.maximum(0.0, covered - self._cover.most)
+            solver.setSolution(columns, index, value)
+        solver.run()
+        self._count_work(solver)
+        status = solver.getModelStatus()
+        proven = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
+        if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return None, proven
+        counts = np.round(solver.getSolution().col_value).astype(int)
+        return {int(c): int(counts[self._first + c]) for c in np.flatnonzero(counts[self._first :])}, proven

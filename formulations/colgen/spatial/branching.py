@@ -1,0 +1,228 @@
+"""Branch and price for ``cost``.
+
+A branch first fixes bounds on the number of GPUs of a type. The next rule is Ryan and Foster's: two workloads share a
+GPU or not. The last rule is whether a workload is on GPUs of a type or not.
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from formulations.colgen.bounds import cost_bound
+from formulations.colgen.restricted_master import Pattern, Priced, Relaxation
+from formulations.colgen.spatial.choices import Choices
+from formulations.colgen.spatial.generation import CostGeneration
+from formulations.colgen.spatial.pricer import Pricer
+from instances.arrays import Floats, Ints
+
+WHOLE = 1e-6
+"""Distance from an integer below which a sum of weights counts as an integer."""
+
+FIRST_TOLERANCE, LAST_TOLERANCE, FINER = 0.01, 1e-6, 0.01
+FIRST_NODES, LAST_NODES = 20_000, 20_000_000
+PATTERNS_PER_CALL, PATTERNS_PER_BOX = 200, 5
+
+MATE_BONUS = 1e-9
+"""Bonus per workload that admits workloads of zero dual into patterns: a partner with a dual needs them there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Node of the branch-and-bound tree: conditions that its plans share.
+
+    Attributes
+    ----------
+    bound
+        Lower bound on the cost of its plans.
+    least, most
+        Least and largest number of GPUs of each type, shape (GPU types,).
+    barred
+        Pairs of a class with one workload and a GPU type that must not hold it.
+    apart, together
+        Pairs of classes with one workload each that must not, or must, share a GPU.
+    """
+
+    bound: float
+    least: Floats
+    most: Floats
+    barred: tuple[tuple[int, int], ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()
+    together: tuple[tuple[int, int], ...] = ()
+
+    def __lt__(self, other: "Branch") -> bool:
+        """Order branches by bound."""
+        return self.bound < other.bound
+
+    def allows(self, pool: int, classes: set[int]) -> bool:
+        """Return whether the branch permits a GPU of the type with exactly these classes."""
+        return not (
+            any(a in classes and pool == t for a, t in self.barred)
+            or any(a in classes and b in classes for a, b in self.apart)
+            or any((a in classes) != (b in classes) for a, b in self.together)
+        )
+
+    def choices(self, pricer: Pricer, class_of: Ints) -> Choices:
+        """Return a pricer's choices with pairs apart or together; ``class_of`` is by position in the instance."""
+        place = {int(class_of[w]): at for at, w in enumerate(pricer.workloads.tolist())}
+        apart = pricer.choices.apart.copy()
+        for a, b in self.apart:
+            apart[place[a], place[b]] = apart[place[b], place[a]] = True
+        group = np.arange(len(pricer.workloads))
+        for a, b in self.together:
+            group[group == group[place[a]]] = group[place[b]]
+        before, after = pricer.choices.mate_before.copy(), pricer.choices.mate_after.copy()
+        for each in np.unique(group):
+            mates = np.flatnonzero(group == each)
+            before[mates[1:]], after[mates[:-1]] = mates[:-1], mates[1:]
+        return pricer.choices._replace(apart=apart, mate_before=before, mate_after=after)
+
+
+class Tree:
+    """Branch-and-bound tree: the open branches, explored best first.
+
+    Parameters
+    ----------
+    generation
+        Column generation with its linear relaxation solved.
+    enough
+        Function that returns whether a bound proves that a branch holds no plan of interest.
+    """
+
+    def __init__(self, generation: CostGeneration, enough: Callable[[float], bool]) -> None:
+        self._generation, self._enough = generation, enough
+        count = generation.count
+        self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy())]
+        self.explored = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether some open branch may hold a plan of interest."""
+        return bool(self._open) and not self._enough(self.bound)
+
+    @property
+    def bound(self) -> float:
+        """Lower bound on the cost of plans of interest; infinite if none can exist."""
+        return self._open[0].bound if self._open else math.inf
+
+    def step(self) -> bool:
+        """Explore the best branch; return ``False`` if the time ran out or no branching rule applies."""
+        branch = heapq.heappop(self._open)
+        self.explored += 1
+        bound, relaxation = self._solve(branch)
+        if self._enough(bound):
+            return True
+        branch = replace(branch, bound=bound)
+        children = [] if relaxation is None else self._children(branch, relaxation)
+        for child in children or [branch]:
+            heapq.heappush(self._open, child)
+        return bool(children)
+
+    def _solve(self, branch: Branch) -> tuple[float, Relaxation | None]:
+        """Solve the relaxation of a branch until its bound suffices; it is ``None`` if the time ran out before."""
+        generation = self._generation
+        master, bound = generation.master, branch.bound
+        banned = [
+            c for c, pattern in enumerate(master.patterns) if not branch.allows(pattern.pool, self._classes(pattern))
+        ]
+        master.restrict(banned, branch.least, branch.most)
+        restricted = [branch.choices(pricer, generation.class_of) for pricer in generation.pricers]
+        tolerance, node_limit = FIRST_TOLERANCE, FIRST_NODES
+        solved: Relaxation | None = None
+        while generation.run.remaining_s > 0.0 and solved is None:
+            relaxation = master.relax()
+            priced = [
+                self._price(branch, pricer, choices, relaxation, tolerance, node_limit)
+                for pricer, choices in zip(generation.pricers, restricted, strict=True)
+            ]
+            generation.tally.nodes += sum(p.nodes for p in priced)
+            bound = max(bound, self._bound(branch, relaxation, np.array([p.bound for p in priced])))
+            if self._enough(bound):
+                break
+            if generation.add([pattern for p in priced for pattern in p.patterns]):
+                continue
+            if any(p.cut_short for p in priced) and node_limit < LAST_NODES:
+                node_limit *= 10
+            elif tolerance > LAST_TOLERANCE:
+                tolerance *= FINER
+            else:
+                solved = relaxation
+        master.restrict([], np.zeros(len(generation.count)), generation.count)
+        return bound, solved
+
+    def _price(
+        self,
+        branch: Branch,
+        pricer: Pricer,
+        choices: Choices,
+        relaxation: Relaxation,
+        tolerance: float,
+        node_limit: int,
+    ) -> Priced:
+        workload_dual = relaxation.workload_dual.copy()
+        workload_dual[[a for a, t in branch.barred if t == pricer.pool]] = -np.inf
+        dual = workload_dual[self._generation.class_of[pricer.workloads[choices.workload]]]
+        threshold = self._generation.threshold(pricer.pool, relaxation, tolerance)
+        return pricer.price(
+            dual,
+            max(0.0, threshold),
+            node_limit,
+            PATTERNS_PER_BOX,
+            PATTERNS_PER_CALL,
+            self._generation.run.deadline,
+            bonus=MATE_BONUS,
+            choices=choices,
+        )
+
+    def _bound(self, branch: Branch, relaxation: Relaxation, worth: Floats) -> float:
+        generation = self._generation
+        if not np.isfinite(worth).all():
+            return 0.0
+        dual = relaxation.workload_dual
+        return float(cost_bound(dual, generation.copies, worth, generation.price, branch.most, branch.least))
+
+    def _children(self, branch: Branch, relaxation: Relaxation) -> list[Branch]:
+        """Return the two children at a fractional part of the relaxation; none if no branching rule applies."""
+        patterns, weight = self._generation.master.patterns, relaxation.weight
+        used = np.zeros(len(branch.least))
+        seats: dict[tuple[int, int], float] = defaultdict(float)
+        pairs: dict[tuple[int, int], float] = defaultdict(float)
+        for column in np.flatnonzero(weight > WHOLE).tolist():
+            pool = patterns[column].pool
+            used[pool] += weight[column]
+            alone = sorted(c for c in self._classes(patterns[column]) if self._generation.copies[c] == 1.0)
+            for a in alone:
+                seats[a, pool] += weight[column]
+            for pair in combinations(alone, 2):
+                pairs[pair] += weight[column]
+        broken = np.abs(used - np.round(used))
+        pool = int(np.argmax(broken))
+        if broken[pool] > WHOLE:
+            fewer, more = branch.most.copy(), branch.least.copy()
+            fewer[pool], more[pool] = math.floor(used[pool]), math.ceil(used[pool])
+            return [replace(branch, most=fewer), replace(branch, least=more)]
+        torn = _most_broken(pairs)
+        if torn is not None:
+            return [replace(branch, apart=(*branch.apart, torn)), replace(branch, together=(*branch.together, torn))]
+        seat = _most_broken(seats)
+        if seat is not None:
+            a, pool = seat
+            others = [(a, t) for t in range(len(used)) if t != pool]
+            return [
+                replace(branch, barred=(*branch.barred, seat)),
+                replace(branch, barred=(*branch.barred, *others)),
+            ]
+        return []
+
+    def _classes(self, pattern: Pattern) -> set[int]:
+        return {int(self._generation.class_of[w]) for w, _, _ in pattern.members}
+
+
+def _most_broken(sums: dict[tuple[int, int], float]) -> tuple[int, int] | None:
+    """Return the key of the sum nearest to one half, or ``None`` if all sums are integers."""
+    key = min(sums, key=lambda k: abs(sums[k] - 0.5), default=None)
+    return key if key is not None and WHOLE < sums[key] < 1.0 - WHOLE else None

@@ -1,0 +1,210 @@
+"""Rates and batches at which each workload can be served on one GPU type, after dominance."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.configurations import Rates
+from instances.arrays import Floats, Ints
+from instances.least_shares import least_share_alone
+from instances.tables import Tables
+from instances.view import View
+
+
+class Choices(NamedTuple):
+    """Choices of the workloads on one GPU type: a choice is a rate, its options are the undominated batches.
+
+    A choice has no share: the share follows from the other residents of the GPU.
+
+    Attributes
+    ----------
+    first
+        Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
+    workload, model, rate_rps
+        Workload, DNN model and rate of each choice.
+    option
+        Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
+    batch, budget_ms, lower_units
+        Batch of each option, its latency budget and its least share alone.
+    copy_of
+        The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
+        workloads in order (symmetry breaking).
+    apart
+        Whether branching forbids two workloads on one GPU, shape (workloads, workloads).
+    mate_before, mate_after
+        Partners that branching forces onto the same GPU: the nearest one before (else -1) and after (else the number of
+        workloads), shape (workloads,).
+    """
+
+    first: Ints
+    workload: Ints
+    model: Ints
+    rate_rps: Floats
+    option: Ints
+    batch: Ints
+    budget_ms: Floats
+    lower_units: Ints
+    copy_of: Ints
+    apart: NDArray[np.bool_]
+    mate_before: Ints
+    mate_after: Ints
+
+
+@njit(cache=True)
+def dominates(
+    tables: Tables,
+    model: int,
+    batch: int,
+    budget_ms: float,
+    other_batch: int,
+    other_budget_ms: float,
+    memory_binds: bool,
+) -> bool:
+    """Return whether ``batch`` dominates ``other_batch``: a GPU stays feasible when it replaces the other.
+
+    For every share at which the other batch can run alone, some share must exist that is no larger. At that share,
+    ``batch`` demands no more L2, DRAM and power (and memory, if memory can bind) and meets its budget wherever the
+    other does. The last part holds if the budget is no smaller and the active time, alone and beside others, is no
+    larger relative to the budget. Then every term of the time test divided by the budget is no larger.
+    """
+    if budget_ms < other_budget_ms:
+        return False
+    if memory_binds and tables.memory_mib[model, batch] > tables.memory_mib[model, other_batch]:
+        return False
+    if tables.active_ms[model, batch, tables.share_units] == np.inf:
+        return False
+    theirs = least_share_alone(tables, model, other_batch, other_budget_ms)
+    while theirs <= tables.share_units:
+        ours = tables.next_share[0]
+        covered = False
+        while ours <= theirs and not covered:
+            covered = (
+                tables.active_ms[model, batch, ours] * other_budget_ms
+                <= tables.active_ms[model, other_batch, theirs] * budget_ms
+                and tables.active_ms[model, batch, ours] * tables.company[model, batch, ours] * other_budget_ms
+                <= tables.active_ms[model, other_batch, theirs] * tables.company[model, other_batch, theirs] * budget_ms
+                and tables.l2_pct[model, batch, ours] <= tables.l2_pct[model, other_batch, theirs]
+                and tables.dram_pct[model, batch, ours] <= tables.dram_pct[model, other_batch, theirs]
+                and tables.power_w[model, batch, ours] <= tables.power_w[model, other_batch, theirs]
+            )
+            ours = tables.next_share[ours]
+        if not covered:
+            return False
+        theirs = tables.next_share[theirs]
+    return True
+
+
+@njit(cache=True)
+def _drop_dominated(tables: Tables, model: int, budget_ms: Floats, memory_binds: bool, keep: NDArray[np.bool_]) -> None:
+    """Unmark the batches (by index, 0 unused) that another marked batch dominates."""
+    top = len(budget_ms) - 1
+    for b in range(1, top + 1):
+        if not keep[b]:
+            continue
+        for other in range(1, top + 1):
+            if (
+                other != b
+                and keep[other]
+                and dominates(tables, model, b, budget_ms[b], other, budget_ms[other], memory_binds)
+            ):
+                keep[other] = False
+
+
+class _BatchTable(NamedTuple):
+    """Batches of one workload, each at the rate with the largest budget among rates of one step; indexed by batch."""
+
+    position: int
+    model: int
+    rate_rps: Floats
+    budget_ms: Floats
+    lower_units: Ints
+    possible: NDArray[np.bool_]
+
+
+def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _BatchTable:
+    model = int(view.model[workload])
+    top = int(view.tables.max_batch[model])
+    budgets = view.budget_ms(workload, np.arange(1, top + 1)[:, None], rates_rps[None, :])
+    rate = rates_rps[np.append(0, budgets.argmax(axis=1))]
+    budget = np.append(-np.inf, budgets.max(axis=1))
+    lower = np.array(
+        [view.tables.share_units + 1]
+        + [least_share_alone(view.tables, model, b, float(budget[b])) for b in range(1, top + 1)],
+        dtype=np.int64,
+    )
+    return _BatchTable(position, model, rate, budget, lower, (budget > 0.0) & (lower <= view.tables.share_units))
+
+
+def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
+    """Return whether some set of workloads may fit by shares but not by memory (fractional knapsack)."""
+    memory: dict[int, float] = {}
+    units: dict[int, int] = {}
+    for s in served:
+        if s.possible.any():
+            batches = np.flatnonzero(s.possible)
+            memory[s.position] = max(memory.get(s.position, 0.0), float(view.tables.memory_mib[s.model, batches].max()))
+            units[s.position] = min(units.get(s.position, 10**9), int(s.lower_units[batches].min()))
+    left, total = float(view.tables.share_units), 0.0
+    for position in sorted(memory, key=lambda p: -memory[p] / units[p]):
+        part = min(1.0, left / units[position])
+        total += part * memory[position]
+        left -= part * units[position]
+        if left <= 0.0:
+            break
+    return total > view.tables.memory_limit_mib
+
+
+def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rates]) -> Choices:
+    """List the choices of ``workloads``: their rates, and the undominated batches for each.
+
+    Among rates of the same step, a batch is listed only at the rate with the largest budget.
+
+    Parameters
+    ----------
+    view
+        The instance as seen from one GPU type.
+    workloads
+        Positions in the instance, in the order in which patterns list them.
+    copy_of
+        See ``Choices``.
+    rates
+        Rates that each workload may be planned for, in the order of the instance.
+    """
+    served = [
+        _served(view, position, w, rates[w].rate_rps[rates[w].step == step])
+        for position, w in enumerate(workloads.tolist())
+        for step in np.unique(rates[w].step)[::-1]
+    ]
+    memory_binds = _memory_can_bind(view, served)
+    choices: list[tuple[int, int, float]] = []
+    options: list[tuple[int, float, int]] = []
+    first = np.zeros(len(workloads) + 1, dtype=np.int64)
+    option = [0]
+    for s in served:
+        keep = s.possible.copy()
+        _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, keep)
+        for rate in np.unique(s.rate_rps[keep]).tolist():
+            batches = np.flatnonzero(keep & (s.rate_rps == rate))
+            options += [(int(b), float(s.budget_ms[b]), int(s.lower_units[b])) for b in batches]
+            choices.append((s.position, s.model, rate))
+            option.append(len(options))
+        first[s.position + 1] = len(choices)
+    workload, model, rate_rps = zip(*choices, strict=True) if choices else ((), (), ())
+    batch, budget, lower = zip(*options, strict=True) if options else ((), (), ())
+    return Choices(
+        first,
+        np.array(workload, dtype=np.int64),
+        np.array(model, dtype=np.int64),
+        np.array(rate_rps, dtype=np.float64),
+        np.array(option, dtype=np.int64),
+        np.array(batch, dtype=np.int64),
+        np.array(budget, dtype=np.float64),
+        np.array(lower, dtype=np.int64),
+        copy_of,
+        np.zeros((len(workloads), len(workloads)), dtype=np.bool_),
+        np.full(len(workloads), -1, dtype=np.int64),
+        np.full(len(workloads), len(workloads), dtype=np.int64),
+    )

@@ -1,0 +1,236 @@
+"""Column generation for ``cost`` and ``goodput``: patterns at least shares, priced exactly."""
+
+import math
+
+import numpy as np
+
+from bench.api import Run
+from formulations.colgen.bounds import cost_bound, most_served, value_bound
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
+from formulations.colgen.spatial.pricer import Pricer
+from formulations.configurations import Rates, rates_at, rates_of
+from instances import GOODPUT_STEP, Instance
+from instances.arrays import Floats
+from instances.one_gpu import Resident, fit_gpu
+
+PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
+"""Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
+
+SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
+CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
+
+
+class _SpatialGeneration(ColumnGeneration):
+    """Base of ``cost`` and ``goodput``: exact pricing over (workload, rate) choices at least shares."""
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        super().__init__(instance, run)
+        rates = self.rates()
+        self.pricers = [
+            Pricer(view, t, self.order, self.copy_of, rates, run.deadline) for t, view in enumerate(self.views)
+        ]
+        self.initial_columns()
+
+    def rates(self) -> list[Rates]:
+        """Return the rates that each workload may be planned for."""
+        return [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
+
+    def initial_columns(self) -> None:
+        """Add one pattern for each choice alone."""
+        for pricer in self.pricers:
+            alone = [self._alone(pricer, k) for k in range(len(pricer.choices.workload))]
+            self.add([pattern for pattern in alone if pattern is not None])
+
+    def _alone(self, pricer: Pricer, choice: int) -> Pattern | None:
+        """Return a choice alone at a feasible batch; its least share ignores its own power, so batches are tested."""
+        choices = pricer.choices
+        w, rate = int(pricer.workloads[choices.workload[choice]]), float(choices.rate_rps[choice])
+        for option in range(choices.option[choice], choices.option[choice + 1]):
+            member = (w, int(choices.batch[option]), rate)
+            if fit_gpu(self.views[pricer.pool], [Resident(*member)]) is not None:
+                return Pattern(pricer.pool, (member,))
+        return None
+
+    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
+        """Solve the pricing problem of every GPU type."""
+        return [
+            pricer.price(
+                self._profit(pricer, relaxation.workload_dual),
+                self.threshold(pricer.pool, relaxation, tolerance),
+                node_limit,
+                PATTERNS_PER_BOX,
+                max(PATTERNS_PER_CALL, len(self.copies)),
+                self.run.deadline,
+            )
+            for pricer in self.pricers
+        ]
+
+    def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
+        """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some are missing."""
+        pricer = self.pricers[pool]
+        profit = self._profit(pricer, relaxation.workload_dual)
+        # No pattern has a negative reduced cost, so a resident with profit below -slack is in none of these patterns.
+        profit = np.where(profit < -slack, -np.inf, profit)
+        threshold, limit = self.threshold(pool, relaxation, 0.0) - slack, CLOSING_PATTERNS
+        priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit, self.run.deadline, bonus=2.0 * slack)
+        self.tally.nodes += priced.nodes
+        missing = len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short
+        return None if missing else priced.patterns
+
+    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        raise NotImplementedError
+
+    def _dual_of_choice(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        return workload_dual[self.class_of[pricer.workloads[pricer.choices.workload]]]
+
+
+class CostGeneration(_SpatialGeneration):
+    """Column generation for ``cost``: cover every workload at its full rate with the cheapest GPUs."""
+
+    trivial_bound = 0.0
+
+    def cover(self) -> Covering:
+        """Return the rows of the master."""
+        free = np.full_like(self.copies, np.inf)
+        return Covering(self.class_of, self.copies, free, self.count, artificial_cost=10.0 * float(self.price.max()))
+
+    def cost_of(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        return float(self.price[pattern.pool])
+
+    def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
+        """Return the pattern of these members if they fit at their full rates."""
+        if any(rate < self.views[pool].rate_rps[w] for w, _, rate in members):
+            return None
+        return super().pattern_if_feasible(pool, members)
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Return the worth above which a pattern gains."""
+        return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
+
+    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        return self._dual_of_choice(pricer, workload_dual)
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        """Return the bound from the duals and the best worth."""
+        return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
+
+    def initial_columns(self) -> None:
+        """Add GPUs filled by first fit, and patterns that gain if each workload pays for its least share."""
+        super().initial_columns()
+        shares = [self._least_fraction(pricer) for pricer in self.pricers]
+        self._filled = [self._first_fit(p, share) for p, share in zip(self.pricers, shares, strict=True)]
+        for patterns in self._filled:
+            self.add(patterns)
+        fair = np.full(len(self.copies), np.inf)
+        for pricer, share in zip(self.pricers, shares, strict=True):
+            np.minimum.at(fair, self.class_of[pricer.workloads], share * float(self.price[pricer.pool]) / SEED_FILL)
+        if np.isfinite(fair).all():
+            duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
+            # A threshold close to the best worth, which proves a bound, leaves few patterns; a lower one leaves plenty.
+            for margin in (SEED_MARGIN, 0.0):
+                priced = [self._seed_prices(pricer, fair, margin) for pricer in self.pricers]
+                for each in priced:
+                    self.add(each.patterns)
+                best_worth = np.array([each.bound for each in priced])
+                if np.isfinite(best_worth).all():
+                    self._improve_bound(duals, best_worth)
+
+    def starts(self) -> list[list[Pattern]]:
+        """Return initial solutions: first fit on each GPU type alone, and the given start plan."""
+        return [*(p for p in self._filled if self.complete(p)), *super().starts()]
+
+    def _seed_prices(self, pricer: Pricer, fair: Floats, margin: float) -> Priced:
+        threshold = float(self.price[pricer.pool]) * (1.0 + margin)
+        limit = max(SEED_PATTERNS, 2 * len(fair))
+        return pricer.price(
+            self._profit(pricer, fair), threshold, self.first_node_limit, limit, limit, self.run.deadline
+        )
+
+    def _least_fraction(self, pricer: Pricer) -> Floats:
+        """Return each workload's least share alone as a fraction of the GPU, in pattern order; inf if infeasible."""
+        fraction = np.full(len(pricer.workloads), np.inf)
+        for k, w in enumerate(pricer.choices.workload):
+            options = slice(pricer.choices.option[k], pricer.choices.option[k + 1])
+            least = float(pricer.choices.lower_units[options].min()) / pricer.tables.share_units
+            fraction[w] = min(fraction[w], least)
+        return fraction
+
+    def _first_fit(self, pricer: Pricer, fraction: Floats) -> list[Pattern]:
+        """Fill GPUs by first fit with the workloads in order of decreasing least share."""
+        view, choices = self.views[pricer.pool], pricer.choices
+        gpus: list[tuple[list[tuple[int, int, float]], float]] = []
+        for place in np.argsort(-fraction, kind="stable").tolist():
+            if not np.isfinite(fraction[place]):
+                continue
+            options = range(choices.option[choices.first[place]], choices.option[choices.first[place + 1]])
+            least = min(options, key=lambda o: int(choices.lower_units[o]))
+            choice = np.searchsorted(choices.option, least, side="right") - 1
+            member = (int(pricer.workloads[place]), int(choices.batch[least]), float(choices.rate_rps[choice]))
+            for g, (members, used) in enumerate(gpus):
+                if used + fraction[place] <= 1.0:
+                    placed = fit_gpu(view, [Resident(*m) for m in (*members, member)])
+                    if placed is not None:
+                        members.append(member)
+                        gpus[g] = (members, placed.share_units / pricer.tables.share_units)
+                        break
+            else:
+                if fit_gpu(view, [Resident(*member)]) is not None:
+                    gpus.append(([member], float(fraction[place])))
+        return [Pattern(pricer.pool, tuple(sorted(members))) for members, _ in gpus]
+
+    def obstacle(self) -> str:
+        """Name the first workload that no GPU type serves at its full rate."""
+        served = {pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1}
+        classes = {int(self.class_of[w]) for w in served}
+        for w, asked in enumerate(self.instance.workloads):
+            if int(self.class_of[w]) not in classes:
+                rate = f"{asked.model} at {asked.rate_rps:g} req/s"
+                return f"{asked.id}: no GPU of the pool alone serves {rate}, and plans of this class split no workload"
+        return ""
+
+
+class FitGeneration(CostGeneration):
+    """Column generation that checks whether the pool serves every workload at its rate or a higher, easier one."""
+
+    def rates(self) -> list[Rates]:
+        """Return the rates that each workload may be planned for."""
+        return rates_at(self.instance, 1.0)
+
+
+class GoodputGeneration(_SpatialGeneration):
+    """Column generation for ``goodput``: serve the most requests; a workload may be served in part or not at all."""
+
+    @property
+    def trivial_bound(self) -> float:
+        """Bound before the first iteration: the sum of all rates."""
+        return most_served(self.instance)
+
+    def cover(self) -> Covering:
+        """Return the rows of the master."""
+        free = np.full_like(self.copies, -np.inf)
+        return Covering(self.class_of, free, self.copies, self.count, artificial_cost=0.0)
+
+    def cost_of(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        return -math.fsum(rate for _, _, rate in pattern.members)
+
+    def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
+        """Return the pattern of these members if they fit and each rate is one of the steps."""
+        steps = [rate / (GOODPUT_STEP * self.views[pool].rate_rps[w]) for w, _, rate in members]
+        if any(abs(step - round(step)) > 1e-9 * step or step * GOODPUT_STEP > 1.0 + 1e-9 for step in steps):
+            return None
+        return super().pattern_if_feasible(pool, members)
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Return the worth above which a pattern gains."""
+        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
+        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
+
+    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        return pricer.choices.rate_rps + self._dual_of_choice(pricer, workload_dual)
+
+    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
+        """Return the bound from the duals and the best worth."""
+        return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)

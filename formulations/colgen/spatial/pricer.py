@@ -1,0 +1,196 @@
+"""Exact pricing on one GPU type: patterns to add to the master, or a proof that none exists."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from formulations.colgen.clock import CELLS_PER_NODE, now, spend
+from formulations.colgen.interference_boxes import one_growth
+from formulations.colgen.restricted_master import Pattern, Priced
+from formulations.colgen.spatial.boxes import Takes, reachable_takes
+from formulations.colgen.spatial.choices import Choices, all_choices
+from formulations.colgen.spatial.search import Buffers, Found, search_box
+from formulations.configurations import Rates
+from instances.arrays import Floats, Ints
+from instances.tables import Tables
+from instances.view import View
+
+MULTIPLIER_ROUNDS = 12
+
+BOXES_PER_CALL = 64
+"""Boxes searched between two checks of the clock."""
+
+
+@njit(cache=True)
+def _search_boxes(
+    tables: Tables,
+    merged: Tables,
+    choices: Choices,
+    takes: Takes,
+    order: Ints,
+    profit: Floats,
+    threshold: float,
+    bonus: float,
+    multipliers: Floats,
+    rounds: int,
+    node_limit: int,
+    pattern_limit: int,
+    buffers: Buffers,
+    found: Found,
+    bounds: Floats,
+) -> int:
+    """Search boxes in ``order`` until ``found`` is full; write each box's bound and return the nodes visited."""
+    total_nodes = 0
+    paid = profit + bonus
+    for i in order:
+        bonuses = takes.box[i, 0] * bonus
+        bound, nodes = search_box(
+            tables,
+            merged,
+            choices,
+            takes.box[i],
+            takes.units[i],
+            takes.l2[i],
+            takes.power[i],
+            paid,
+            threshold + bonuses,
+            multipliers[i],
+            rounds,
+            node_limit,
+            pattern_limit,
+            buffers,
+            found,
+        )
+        bounds[i] = bound - bonuses if bound > threshold + bonuses else threshold
+        total_nodes += nodes
+        if found.stored[0] >= len(found.value):
+            break
+    return total_nodes
+
+
+class Pricer:
+    """Exact pricing on one GPU type; boxes, multipliers and buffers are kept between calls.
+
+    Parameters
+    ----------
+    view
+        The instance as seen from the GPU type.
+    pool
+        Index of the type in the instance's pool.
+    workloads, copy_of
+        Positions in the instance in pattern order; see ``Choices``.
+    rates
+        Rates that each workload may be planned for, in the order of the instance.
+    deadline
+        Deadline of ``reachable_takes``, which takes seconds for thousands of choices.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        pool: int,
+        workloads: Ints,
+        copy_of: Ints,
+        rates: Sequence[Rates],
+        deadline: float = math.inf,
+    ) -> None:
+        self.pool = pool
+        self.workloads = workloads
+        self.tables = view.tables
+        self.choices = all_choices(view, workloads, copy_of, rates)
+        growth = one_growth(view.tables)
+        self.merged = growth.tables
+        self.takes = reachable_takes(growth, self.choices, deadline)
+        boxes, choices = self.takes.units.shape
+        self.most_residents = int(self.takes.box[:, 0].max()) if boxes else 0
+        self._buffers = Buffers(
+            np.zeros(choices),
+            np.zeros(choices, dtype=np.bool_),
+            np.empty((len(workloads) + 1, self.most_residents + 1, self.tables.share_units + 1)),
+        )
+        self._multipliers = np.zeros((boxes, 2))
+        self._heat = np.zeros(boxes)
+
+    def price(
+        self,
+        profit: Floats,
+        threshold: float,
+        node_limit: int,
+        pattern_limit: int = 50,
+        stop_after: int = 500,
+        deadline: float = math.inf,
+        bonus: float = 0.0,
+        choices: Choices | None = None,
+    ) -> Priced:
+        """Search the boxes for patterns worth more than ``threshold``.
+
+        Parameters
+        ----------
+        profit
+            Profit of each choice of ``self.choices``.
+        threshold
+            At least 0, or ``-bonus``.
+        node_limit, pattern_limit
+            Limits per box.
+        stop_after
+            Limit on the patterns of all boxes. Once it is reached, the other boxes are skipped and the bound is
+            infinite.
+        deadline
+            Value of ``clock.now()`` after which the remaining boxes are skipped.
+        bonus
+            Added to the profit of each resident to decide which residents to leave out: those whose sum is not above 0.
+            The pattern without them is worth at least as much. The bonus does not count as worth.
+        choices
+            The pricer's own choices with the pairs of a branch apart or together; ``None`` for no branching.
+        """
+        choices = self.choices if choices is None else choices
+        most = max(self.most_residents, 1)
+        found = Found(
+            np.zeros(1, dtype=np.int64),
+            np.zeros(stop_after, dtype=np.int64),
+            np.zeros((stop_after, most), dtype=np.int64),
+            np.zeros((stop_after, most), dtype=np.int64),
+            np.zeros(stop_after),
+        )
+        bounds = np.full(len(self.takes.box), np.inf)
+        # Boxes with the largest excess over the threshold in the last call come first.
+        order = np.argsort(-self._heat, kind="stable")
+        nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
+        for part in np.array_split(order, max(1, len(order) // BOXES_PER_CALL)):
+            if now() >= deadline or found.stored[0] >= stop_after:
+                break
+            nodes += _search_boxes(
+                self.tables,
+                self.merged,
+                choices,
+                self.takes,
+                part,
+                profit,
+                threshold,
+                bonus,
+                self._multipliers,
+                MULTIPLIER_ROUNDS,
+                node_limit,
+                pattern_limit,
+                self._buffers,
+                found,
+                bounds,
+            )
+            spend(len(part) * cells / CELLS_PER_NODE)
+        spend(nodes)
+        count = int(found.stored[0])
+        self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
+        best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
+        bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
+        cut_short = bool(np.any(bounds > threshold))
+        return Priced(bound, [self._pattern(found, row) for row in range(count)], int(nodes), cut_short)
+
+    def _pattern(self, found: Found, row: int) -> Pattern:
+        size = int(found.size[row])
+        members = sorted(
+            (int(self.workloads[self.choices.workload[k]]), int(b), float(self.choices.rate_rps[k]))
+            for k, b in zip(found.choice[row, :size], found.batch[row, :size], strict=True)
+        )
+        return Pattern(self.pool, tuple(members))

@@ -1,0 +1,71 @@
+"""Objective ``scale``: the largest multiple of all rates that fits on the pool, by bisection over a grid."""
+
+from dataclasses import replace
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen.clock import alone
+from formulations.colgen.solution import Solution
+from formulations.colgen.spatial.generation import FitGeneration
+from formulations.configurations import SCALE_STEP
+from formulations.scale import UNDECIDED, ScaleBisection
+from instances import Instance, Objective, Plan, PlanClass
+
+
+class _Fit(Solution):
+    """Feasibility check of a cost problem: the run ends as soon as a plan is found or excluded."""
+
+    def proven(self) -> bool:
+        """Return whether a plan was found or excluded."""
+        return self.plan is not None or self.impossible()
+
+    def bound_suffices(self) -> bool:
+        """Return whether a plan was found or excluded, or more patterns could hardly improve the bound."""
+        return self.proven() or super().bound_suffices()
+
+
+def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
+    """Bisect the multiples of the rates; a feasibility check on the pool decides each one.
+
+    Parameters
+    ----------
+    instance
+        Instance of objective ``scale``; every GPU type must have a count.
+    run
+        Limits of the run.
+    integer_fraction
+        See ``ColGen``.
+    """
+    if any(pool.count is None for pool in instance.gpus):
+        return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
+    if not instance.workloads:
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIAL))
+    bisection, undecided = ScaleBisection(instance, run), False
+    while not (bisection.decided or undecided) and run.remaining_s > 0.0:
+        scale = _next(bisection.fits, bisection.fails)
+        outcome = _decide(instance, scale * SCALE_STEP, run, integer_fraction)
+        if outcome.plan is not None:
+            bisection.accept(scale, outcome.plan)
+        elif outcome.status is Status.INFEASIBLE:
+            bisection.exclude(scale, outcome.reason)
+        else:
+            undecided = True
+    return bisection.outcome("no multiple was decided in time")
+
+
+def _next(fits: int, fails: int) -> int:
+    """Return the next scale: doubled from that of the given rates until one is infeasible, then the middle."""
+    if fails == UNDECIDED:
+        return min(max(round(1.0 / SCALE_STEP), 2 * fits), UNDECIDED - 1)
+    return (fits + fails) // 2
+
+
+def _decide(instance: Instance, factor: float, run: Run, integer_fraction: float) -> Outcome:
+    """Find a plan at ``factor`` times the rates, or prove that none exists."""
+    scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
+    # The cost problem reports dollars, not multiples of the rates, so its run has no listener.
+    unheard = alone(run)
+    try:
+        generation = FitGeneration(scaled, unheard)
+    except TimeoutError as late:
+        return Outcome(Status.UNKNOWN, reason=str(late))
+    return _Fit(generation, integer_fraction).solve()

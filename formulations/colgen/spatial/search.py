@@ -1,0 +1,296 @@
+"""Branch-and-bound search of one box for patterns worth more than a threshold, or a proof that none exists."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from formulations.colgen.interference_boxes import MARGIN, least_share
+from formulations.colgen.spatial.choices import Choices
+from formulations.colgen.spatial.relaxation import relax_box
+from instances.arrays import Floats, Ints
+from instances.least_shares import raise_to_feasible
+from instances.tables import Tables
+
+BATCHES_LIMIT = 256
+"""Node limit of the batch search for one set of residents; a set undecided at the limit counts as feasible."""
+
+
+class Found(NamedTuple):
+    """Patterns found, one per row.
+
+    Attributes
+    ----------
+    stored
+        Number of patterns so far, shape (1,).
+    size
+        Number of residents of each pattern, shape (patterns,).
+    choice, batch
+        Choice and batch of each resident, shape (patterns, most residents).
+    value
+        Sum of the residents' profits, shape (patterns,).
+    """
+
+    stored: Ints
+    size: Ints
+    choice: Ints
+    batch: Ints
+    value: Floats
+
+
+class Buffers(NamedTuple):
+    """Output buffers of a search, allocated once: see ``relax_box``."""
+
+    worth: Floats
+    usable: NDArray[np.bool_]
+    table: Floats
+
+
+@njit(cache=True)
+def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
+    """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
+
+    Parameters
+    ----------
+    tables, merged, choices
+        Tables of the GPU type, the same with one growth, and its choices.
+    chosen
+        Chosen choices, shape (residents,).
+    batch
+        Output if they fit, shape (residents,).
+
+    Returns
+    -------
+    int
+        1 if they fit, 0 if no batches make them fit, -1 if the node limit was reached.
+    """
+    residents = len(chosen)
+    first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    pick = np.empty(residents, dtype=np.int64)
+    for j in range(residents):
+        first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
+    if not _may_fit(merged, choices, chosen, first, end, pick):
+        return 0
+    if _fit(tables, choices, chosen, pick, batch):
+        return 1
+    # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
+    nodes, depth = 0, 0
+    end[0] = first[0]
+    while depth >= 0:
+        k = chosen[depth]
+        if end[depth] == choices.option[k + 1]:
+            first[depth] = choices.option[k]
+            depth -= 1
+            continue
+        first[depth], end[depth] = end[depth], end[depth] + 1
+        nodes += 1
+        if nodes > BATCHES_LIMIT:
+            return -1
+        if _may_fit(merged, choices, chosen, first, end, pick):
+            if _fit(tables, choices, chosen, pick, batch):
+                return 1
+            if depth < residents - 1:
+                depth += 1
+                end[depth] = first[depth]
+    return 0
+
+
+@njit(cache=True)
+def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
+    """Return whether the least shares fit on the GPU under the least interference, for some options of each resident.
+
+    The test iterates to a fixed point from below, over the options ``first[j]`` to ``end[j] - 1`` of all residents. The
+    options of the least shares at the fixed point are written to ``pick``.
+    """
+    residents = len(chosen)
+    l2_floor, power_floor = 0.0, 0.0
+    while True:
+        l2, power, total = 0.0, 0.0, 0
+        for j in range(residents):
+            m = choices.model[chosen[j]]
+            own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
+            for o in range(first[j], end[j]):
+                b, limit_ms = choices.batch[o], choices.budget_ms[o] * (1.0 + MARGIN)
+                u = least_share(merged, m, b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor)
+                if u <= merged.share_units:
+                    if u < own_units:
+                        own_units, pick[j] = u, o
+                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
+                    own_power = min(own_power, merged.power_w[m, b, u])
+            total += own_units
+            l2 += own_l2
+            power += own_power
+        if total > merged.share_units:
+            return False
+        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+            return True
+        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+
+
+@njit(cache=True)
+def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
+    """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
+    residents = len(chosen)
+    model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    budget = np.empty(residents)
+    memory = 0.0
+    for j in range(residents):
+        model[j] = choices.model[chosen[j]]
+        batch[j], budget[j], units[j] = (
+            choices.batch[pick[j]],
+            choices.budget_ms[pick[j]],
+            choices.lower_units[pick[j]],
+        )
+        memory += tables.memory_mib[model[j], batch[j]]
+    return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)
+
+
+@njit(cache=True)
+def _agrees(choices: Choices, chosen: Ints, depth: int, w: int, last: bool) -> bool:
+    """Return whether ``w`` may follow the chosen workloads: no conflicting pair, every required partner present."""
+    workloads = len(choices.mate_after)
+    mate_met = choices.mate_before[w] < 0
+    for d in range(depth):
+        other = choices.workload[chosen[d]]
+        mate = choices.mate_after[other]
+        if choices.apart[w, other] or (last and w < mate < workloads):
+            return False
+        if mate < w and not _holds(choices, chosen, depth, mate):
+            return False
+        mate_met = mate_met or other == choices.mate_before[w]
+    return mate_met and not (last and choices.mate_after[w] < workloads)
+
+
+@njit(cache=True)
+def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
+    for d in range(depth):
+        if choices.workload[chosen[d]] == workload:
+            return True
+    return False
+
+
+@njit(cache=True)
+def search_box(
+    tables: Tables,
+    merged: Tables,
+    choices: Choices,
+    box: Floats,
+    units: NDArray[np.int16],
+    l2: Floats,
+    power: Floats,
+    profit: Floats,
+    threshold: float,
+    multipliers: Floats,
+    rounds: int,
+    node_limit: int,
+    pattern_limit: int,
+    buffers: Buffers,
+    found: Found,
+) -> tuple[float, int]:
+    """Search one box depth first over the workloads in order; the completion table gives the upper bounds.
+
+    Parameters
+    ----------
+    tables, merged, choices
+        See ``decide``.
+    box, units, l2, power
+        Rows of ``Takes``.
+    profit
+        Profit of each choice.
+    threshold, multipliers, rounds
+        See ``relax_box``.
+    node_limit, pattern_limit
+        Limits on the nodes visited and on the patterns found in this box.
+    buffers, found
+        Output.
+
+    Returns
+    -------
+    bound : float
+        Upper bound on the worth of the box's patterns that were not found; ``threshold`` if the search was complete.
+    nodes : int
+        Number of nodes visited.
+    """
+    residents, capacity = int(box[0]), tables.share_units
+    worth, usable, table = buffers
+    chosen = np.full(residents, -1, dtype=np.int64)  # the choice tried at each depth
+    bound, l2_cap, power_cap = relax_box(
+        choices.first,
+        box,
+        capacity,
+        units,
+        l2,
+        power,
+        profit,
+        threshold,
+        multipliers,
+        rounds,
+        worth,
+        usable,
+        table,
+        chosen,
+    )
+    if bound <= threshold:
+        return threshold, 0
+    offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
+    chosen[0] = -1
+    sum_worth = np.zeros(residents + 1)
+    sum_l2 = np.zeros(residents + 1)
+    sum_power = np.zeros(residents + 1)
+    left = np.full(residents + 1, capacity, dtype=np.int64)
+    batch = np.empty(residents, dtype=np.int64)
+    last_row = min(found.stored[0] + pattern_limit, len(found.value))
+    undecided = threshold
+    nodes = 0
+    depth = 0
+    while depth >= 0:
+        chosen[depth] += 1
+        k, need = chosen[depth], residents - depth
+        # The table does not increase with the workload, so no later choice completes to more than this.
+        if k >= len(profit) or (sum_worth[depth] + table[choices.workload[k], need, left[depth]] + offset <= threshold):
+            depth -= 1
+            continue
+        w, u = choices.workload[k], units[k]
+        if (
+            not usable[k]
+            or u > left[depth]
+            or sum_worth[depth] + worth[k] + table[w + 1, need - 1, left[depth] - u] + offset <= threshold
+            or sum_l2[depth] + l2[k] > l2_cap
+            or sum_power[depth] + power[k] > power_cap
+        ):
+            continue
+        previous = choices.copy_of[w]
+        if previous >= 0 and (depth == 0 or choices.workload[chosen[depth - 1]] != previous):
+            continue
+        if not _agrees(choices, chosen, depth, w, need == 1):
+            continue
+        nodes += 1
+        if nodes > node_limit:
+            return max(undecided, bound), nodes
+        if need > 1:
+            depth += 1
+            chosen[depth] = choices.first[w + 1] - 1
+            sum_worth[depth] = sum_worth[depth - 1] + worth[k]
+            sum_l2[depth] = sum_l2[depth - 1] + l2[k]
+            sum_power[depth] = sum_power[depth - 1] + power[k]
+            left[depth] = left[depth - 1] - u
+            continue
+        value = 0.0
+        for j in range(residents):
+            value += profit[chosen[j]]
+        if value <= threshold:
+            continue
+        decided = decide(tables, merged, choices, chosen, batch)
+        if decided < 0:
+            undecided = max(undecided, value)
+        if decided <= 0:
+            continue
+        row = found.stored[0]
+        found.size[row] = residents
+        found.choice[row, :residents], found.batch[row, :residents] = chosen, batch
+        found.value[row] = value
+        found.stored[0] = row + 1
+        if row + 1 >= last_row:
+            return max(undecided, bound), nodes
+    return undecided, nodes

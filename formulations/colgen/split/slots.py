@@ -1,0 +1,256 @@
+"""Rate that a slot of a split workload serves, given the duration of its batches.
+
+In the class ``split`` a slot may serve any part of its workload's rate. Every analytic rule then limits a batch in two
+ways: its longest time, and the largest rate that it can serve. So the rate is no decision variable. The content of a
+GPU is (workload, batch, share) of its slots, and each slot serves the rate that its time permits.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from instances import GOODPUT_STEP, Instance, Objective, SloRule
+from instances.arrays import Floats, Ints
+from instances.interference import gpu_time_ms, gpu_times_ms
+from instances.tables import Tables
+from instances.view import View
+
+STEP_ROUNDING = 1e-9
+"""Fraction of a rate step that may be missing."""
+
+
+class SplitMarket(NamedTuple):
+    """Classes of identical workloads as seen from one GPU type.
+
+    Attributes
+    ----------
+    tables
+        Tables of the GPU type.
+    model
+        Row of each class's model, shape (classes,).
+    limit_ms
+        Longest GPU time at which a slot serves requests, shape (classes, largest batch + 1); -inf if the batch is
+        infeasible.
+    overhead_ms
+        Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
+    buffer
+        The instance's latency buffer.
+    asked_rps
+        Rate of one workload of each class, shape (classes,).
+    copies
+        Number of workloads of each class, shape (classes,).
+    steps
+        Steps per rate: a served part is a multiple of one step; 0 permits any part.
+    """
+
+    tables: Tables
+    model: Ints
+    limit_ms: Floats
+    overhead_ms: Floats
+    buffer: float
+    asked_rps: Floats
+    copies: Floats
+    steps: int
+
+
+def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats) -> SplitMarket:
+    """Return the classes of ``instance`` as seen from one GPU type.
+
+    Parameters
+    ----------
+    instance
+        Instance with an analytic rule.
+    view
+        The instance as seen from the GPU type.
+    first_of_class
+        Position of one workload of each class, shape (classes,).
+    copies
+        Number of workloads of each class, shape (classes,).
+    """
+    tables = view.tables
+    batch = np.arange(tables.transfer_ms.shape[1])
+    model, slo_ms = view.model[first_of_class], view.slo_ms[first_of_class]
+    if instance.slo_rule is SloRule.ASSEMBLY:
+        # A rate r with t_inf <= 1000 b / r and t_inf <= SLO - 1000 (b - 1) / r exists iff (2b - 1) t_inf <= b SLO.
+        most_ms = slo_ms[:, None] * batch / np.maximum(2 * batch - 1, 1)
+    else:
+        most_ms = np.repeat(slo_ms[:, None] / 2.0, len(batch), axis=1)
+    limit_ms = most_ms / instance.latency_buffer - tables.transfer_ms[model]
+    limit_ms[(batch == 0) | (batch > tables.max_batch[model][:, None])] = -np.inf
+    return SplitMarket(
+        tables,
+        model,
+        limit_ms,
+        tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms,
+        instance.latency_buffer,
+        view.rate_rps[first_of_class],
+        copies,
+        round(1.0 / GOODPUT_STEP) if instance.objective is Objective.GOODPUT else 0,
+    )
+
+
+@njit(cache=True)
+def part_served(market: SplitMarket, group: int, batch: int, time_ms: float) -> float:
+    """Return the part of its rate that a slot can serve if a batch takes ``time_ms``; 0 if that violates the SLO."""
+    if not time_ms <= market.limit_ms[group, batch]:
+        return 0.0
+    period_ms = market.buffer * (time_ms + market.overhead_ms[market.model[group], batch])
+    part = min(1.0, float(1000.0 * batch / (period_ms * market.asked_rps[group])))
+    return math.floor(part * market.steps + STEP_ROUNDING) / market.steps if market.steps else part
+
+
+SWEEPS = 4
+"""Largest number of improvement rounds."""
+
+LEAST_GAIN = 1e-9
+"""Least relative gain for which a slot is changed."""
+
+
+class Contents(NamedTuple):
+    """Slots of one GPU: class, batch and share, the part of a workload that each serves, and its GPU time."""
+
+    group: Ints
+    batch: Ints
+    units: Ints
+    part: Floats
+    time_ms: Floats
+
+
+def empty_contents(slots: int) -> Contents:
+    """Return buffers for ``slots`` slots."""
+    return Contents(
+        np.zeros(slots, dtype=np.int64),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros(slots),
+        np.zeros(slots),
+    )
+
+
+@njit(cache=True)
+def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
+    """Return the worth of the first ``count`` slots: parts times weights, each class at most at its copies.
+
+    Parts and times are written. The worth is -inf if a slot violates its SLO, or the shares or the memory do not
+    suffice.
+    """
+    tables = market.tables
+    model = market.model[contents.group[:count]]
+    memory, total_units = 0.0, 0
+    for i in range(count):
+        memory += tables.memory_mib[model[i], contents.batch[i]]
+        total_units += contents.units[i]
+    if memory > tables.memory_limit_mib or total_units > tables.share_units or count > tables.most_residents:
+        return -np.inf
+    gpu_times_ms(tables, model, contents.batch, contents.units, count, contents.time_ms)
+    worth = 0.0
+    for i in range(count):
+        contents.part[i] = part_served(market, contents.group[i], contents.batch[i], contents.time_ms[i])
+        if contents.part[i] <= 0.0:
+            return -np.inf
+        before = 0.0
+        for j in range(i):
+            if contents.group[j] == contents.group[i]:
+                before += contents.part[j]
+        counted = min(contents.part[i], max(0.0, market.copies[contents.group[i]] - before))
+        worth += weight[contents.group[i]] * counted
+    return worth
+
+
+@njit(cache=True)
+def settle(market: SplitMarket, contents: Contents, count: int) -> int:
+    """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
+    while count > 0 and not np.isfinite(worth_of(market, market.copies, contents, count)):
+        broken = 0
+        while broken < count and _serves(market, contents, count, broken):
+            broken += 1
+        if broken == count:  # all slots meet their SLO, so the shares or the memory do not suffice
+            count -= 1
+            continue
+        while contents.batch[broken] > 0 and not _serves(market, contents, count, broken):
+            contents.batch[broken] -= 1
+        if contents.batch[broken] == 0:
+            count -= 1
+            contents.group[broken], contents.batch[broken] = contents.group[count], contents.batch[count]
+            contents.units[broken] = contents.units[count]
+    return count
+
+
+@njit(cache=True)
+def _serves(market: SplitMarket, contents: Contents, count: int, slot: int) -> bool:
+    """Return whether one slot serves requests beside the others."""
+    model = market.model[contents.group[:count]]
+    gpu_times_ms(market.tables, model, contents.batch, contents.units, count, contents.time_ms)
+    return part_served(market, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
+
+
+@njit(cache=True)
+def improve(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
+    """Change batches, or move steps of share, as long as that adds worth; return the worth."""
+    best = worth_of(market, weight, contents, count)
+    for _ in range(SWEEPS):
+        before = best
+        for slot in range(count):
+            best = _improve_batch(market, weight, contents, count, slot, best)
+            for giver in range(-1, count):
+                if giver != slot:
+                    best = _improve_shares(market, weight, contents, count, slot, giver, best)
+        if best <= before:
+            break
+    return worth_of(market, weight, contents, count)
+
+
+@njit(cache=True)
+def _improve_batch(
+    market: SplitMarket, weight: Floats, contents: Contents, count: int, slot: int, best: float
+) -> float:
+    kept = contents.batch[slot]
+    for b in range(1, market.tables.max_batch[market.model[contents.group[slot]]] + 1):
+        contents.batch[slot] = b
+        worth = worth_of(market, weight, contents, count)
+        if worth > best * (1.0 + LEAST_GAIN):
+            best, kept = worth, b
+    contents.batch[slot] = kept
+    return best
+
+
+@njit(cache=True)
+def _improve_shares(
+    market: SplitMarket, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
+) -> float:
+    """Move a step of share to a slot, from slot ``giver`` or from the free shares (-1), if that adds worth."""
+    tables, units = market.tables, contents.units
+    grown, shrunk = tables.next_share[units[taker]], 0
+    if giver >= 0:
+        place = np.searchsorted(tables.permitted, units[giver])
+        shrunk = tables.permitted[place - 1] if place > 0 else 0
+    if grown > tables.share_units or (giver >= 0 and shrunk == 0):
+        return best
+    before, before_giver = units[taker], units[giver]
+    units[taker] = grown
+    if giver >= 0:
+        units[giver] = shrunk
+    worth = worth_of(market, weight, contents, count)
+    if worth > best * (1.0 + LEAST_GAIN):
+        return worth
+    units[taker] = before
+    if giver >= 0:
+        units[giver] = before_giver
+    return best
+
+
+@njit(cache=True)
+def least_fractions(market: SplitMarket) -> Floats:
+    """Return the least part of the GPU that a workload of each class takes in its best slot alone; inf without one."""
+    tables, least = market.tables, np.full(len(market.model), np.inf)
+    for w in range(len(least)):
+        m = market.model[w]
+        for u in tables.permitted:
+            for b in range(1, tables.max_batch[m] + 1):
+                time_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
+                part = part_served(market, w, b, time_ms)
+                if part > 0.0:
+                    least[w] = min(least[w], u / (tables.share_units * part))
+    return least

@@ -1,0 +1,260 @@
+"""Positions of gpulets on one GPU type: least batch times, the best single workload, and permitted neighbours.
+
+A GPU holds one gpulet, two, or more. The model of two is detailed: each neighbour has a range of L2 demand and least
+DRAM and power demands. For more than two, each gpulet meets at least the sum of the least demands of the others.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from instances.arrays import Floats, Ints
+from instances.interference import gpu_time_ms
+from instances.tables import Tables
+
+MARGIN = 1e-8
+"""Fraction of every time that is forgiven: more than the judge's tolerance on a rate."""
+
+
+class TypeDemand(NamedTuple):
+    """Demands of the workloads on one GPU type.
+
+    Attributes
+    ----------
+    model
+        Row of each workload in the tables, shape (workloads,).
+    slo_ms
+        Latency SLO of each workload.
+    latency_buffer
+        Factor on every predicted latency.
+    longest_part
+        Fraction of the SLO that a batch may take if its workload has the gpulet alone, shape (max batch + 1,).
+    loading_overlaps
+        Whether such a gpulet loads the next batch while it executes one.
+    """
+
+    model: Ints
+    slo_ms: Floats
+    latency_buffer: float
+    longest_part: Floats
+    loading_overlaps: bool
+
+
+class GpuletPosition(NamedTuple):
+    """Position of a gpulet: its share, and the interference there.
+
+    Attributes
+    ----------
+    units
+        Share of the gpulet.
+    l2_ceiling_pct
+        Largest L2 demand of any of its slots.
+    residents
+        Least number of gpulets on the GPU; from two on, interference applies.
+    l2_pct, dram_pct, power_w
+        Least demands of the other gpulets.
+    """
+
+    units: int
+    l2_ceiling_pct: float
+    residents: int
+    l2_pct: float
+    dram_pct: float
+    power_w: float
+
+
+class FirstLook(NamedTuple):
+    """First estimate of a gpulet.
+
+    Attributes
+    ----------
+    worth, workload, rate_rps
+        Largest worth of a single workload in it, that workload and its rate; -1 without one.
+    limit
+        Upper bound on the worth of turns.
+    """
+
+    worth: float
+    workload: int
+    rate_rps: float
+    limit: float
+
+
+@njit(cache=True)
+def batch_times_ms(
+    tables: Tables, asked: TypeDemand, position: GpuletPosition, model: int, times_ms: Floats, periods_ms: Floats
+) -> None:
+    """Write the least ``t_inf`` and period of every batch of a model at a position, latency buffer included."""
+    for b in range(1, len(times_ms)):
+        times_ms[b] = periods_ms[b] = np.inf
+        if (
+            b <= tables.max_batch[model]
+            and tables.l2_pct[model, b, position.units] <= position.l2_ceiling_pct
+            and tables.memory_mib[model, b] <= tables.memory_limit_mib
+        ):
+            power_w = position.power_w + tables.power_w[model, b, position.units]
+            t_gpu = gpu_time_ms(
+                tables, model, b, position.units, position.residents, position.l2_pct, position.dram_pct, power_w
+            )
+            after_ms = tables.exposed_ms[model, b] if asked.loading_overlaps else tables.transfer_ms[model, b]
+            factor = asked.latency_buffer * (1.0 - MARGIN)
+            times_ms[b] = factor * (t_gpu + tables.transfer_ms[model, b])
+            periods_ms[b] = factor * (t_gpu + after_ms)
+
+
+@njit(cache=True)
+def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) -> tuple[Floats, Floats]:
+    """Return times and periods of every batch of every model with a workload, shape (models, max batch + 1)."""
+    times_ms, periods_ms = np.full(tables.active_ms.shape[:2], np.inf), np.full(tables.active_ms.shape[:2], np.inf)
+    done = np.zeros(len(times_ms), dtype=np.bool_)
+    for model in asked.model:
+        if not done[model]:
+            batch_times_ms(tables, asked, position, model, times_ms[model], periods_ms[model])
+            done[model] = True
+    return times_ms, periods_ms
+
+
+@njit(cache=True)
+def first_look(
+    tables: Tables, asked: TypeDemand, position: GpuletPosition, worth: Floats, most_rps: Floats
+) -> FirstLook:
+    """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
+
+    In a cycle of D ms each slot serves at most ``1000 b / D``, and D is at least the sum of all batch times. So a slot
+    that serves r requests per second occupies the gpulet for at least the fraction ``r t / (1000 b)`` of the time. The
+    fractions sum to at most 1: a fractional knapsack.
+
+    Parameters
+    ----------
+    tables, asked, position
+        Tables of the GPU type, demands of its workloads, and the position.
+    worth, most_rps
+        Worth of a unit of rate of each workload, and the largest rate that counts.
+    """
+    times_ms, periods_ms = all_times_ms(tables, asked, position)
+    best, best_workload, best_rps = 0.0, -1, 0.0
+    full_rps = np.zeros(len(worth))
+    for w in range(len(worth)):
+        if worth[w] <= 0.0:
+            continue
+        m = asked.model[w]
+        for b in range(1, tables.max_batch[m] + 1):
+            time_ms = times_ms[m, b]
+            if time_ms <= asked.longest_part[b] * asked.slo_ms[w]:
+                rate = min(most_rps[w], 1000.0 * b / periods_ms[m, b])
+                if rate * worth[w] > best:
+                    best, best_workload, best_rps = rate * worth[w], w, rate
+            if 2.0 * time_ms <= asked.slo_ms[w]:
+                full_rps[w] = max(full_rps[w], 1000.0 * b / time_ms)
+    limit, left = 0.0, 1.0
+    for w in np.argsort(-full_rps * np.maximum(worth, 0.0)):
+        if left <= 0.0 or full_rps[w] * worth[w] <= 0.0:
+            break
+        part = min(left, most_rps[w] / full_rps[w])
+        limit += part * full_rps[w] * worth[w]
+        left -= part
+    return FirstLook(best, best_workload, best_rps, limit * (1.0 + MARGIN))
+
+
+PAIR_NEIGHBOURS = 36
+"""Approximate number of kinds of neighbours in a pair of gpulets: shares times ranges of L2 demand per share."""
+
+CROWDS = (3, 4, 5, 6, 8, 12, 16, 24, 32)
+"""Numbers of gpulets at which the least interference is computed anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Kind of gpulet in a pair: its share, and a range of L2 demand; the demands are the least in the range."""
+
+    units: int
+    l2_ceiling_pct: float
+    l2_pct: float
+    dram_pct: float
+    power_w: float
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """All gpulet positions on one GPU type, and the combinations that make a GPU.
+
+    Attributes
+    ----------
+    positions
+        All positions.
+    alone
+        Positions alone on the GPU, shape (shares,).
+    beside
+        Position of a gpulet of kind i beside one of kind j, -1 if both do not fit, shape (kinds, kinds).
+    crowd
+        Positions on a GPU with at least that many gpulets, shape (crowds, shares).
+    most_in_crowd
+        Largest number of gpulets of each crowd, shape (crowds,).
+    """
+
+    positions: list[GpuletPosition]
+    alone: Ints
+    beside: Ints
+    crowd: Ints
+    most_in_crowd: Ints
+
+
+def adjacency(tables: Tables, asked: TypeDemand) -> Adjacency:
+    """List the positions of gpulets that can serve some workload."""
+    able = {int(units): _servable(tables, asked, int(units)) for units in tables.permitted}
+    shares = [units for units, able_here in able.items() if able_here.any()]
+    positions: list[GpuletPosition] = []
+
+    def position(units: int, residents: int, l2_ceiling: float, *least: float) -> int:
+        positions.append(GpuletPosition(units, l2_ceiling, residents, *least))
+        return len(positions) - 1
+
+    alone = np.array([position(units, 1, np.inf, 0.0, 0.0, 0.0) for units in shares], dtype=np.int64)
+    neighbours = [
+        neighbour
+        for units in shares
+        for neighbour in _neighbours(tables, units, able[units], PAIR_NEIGHBOURS // len(shares))
+    ]
+    beside = np.full((len(neighbours), len(neighbours)), -1, dtype=np.int64)
+    for i, own in enumerate(neighbours):
+        for j, other in enumerate(neighbours):
+            if own.units + other.units <= tables.share_units:
+                beside[i, j] = position(own.units, 2, own.l2_ceiling_pct, other.l2_pct, other.dram_pct, other.power_w)
+    most = min(tables.most_residents, tables.share_units // shares[0]) if shares else 0
+    sizes = np.array([size for size in CROWDS if size <= most], dtype=np.int64)
+    crowd = np.empty((len(sizes), len(shares)), dtype=np.int64)
+    least = np.min([_least(tables, units, able[units]) for units in shares], axis=0, initial=np.inf)
+    for c, size in enumerate(sizes.tolist()):
+        crowd[c] = [position(units, size, np.inf, *((size - 1) * least)) for units in shares]
+    return Adjacency(positions, alone, beside, crowd, np.append(sizes[1:] - 1, most)[: len(sizes)])
+
+
+def _servable(tables: Tables, asked: TypeDemand, units: int) -> NDArray[np.bool_]:
+    """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
+    times_ms, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
+    able = np.zeros(times_ms.shape, dtype=np.bool_)
+    for model, slo_ms in zip(asked.model, asked.slo_ms, strict=True):
+        able[model] |= times_ms[model] <= asked.longest_part * slo_ms
+    return able
+
+
+def _least(tables: Tables, units: int, able: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Return the least L2, DRAM and power demand of the batches marked in ``able``."""
+    model, batch = np.nonzero(able)
+    at = (model, batch, units)
+    return float(tables.l2_pct[at].min()), float(tables.dram_pct[at].min()), float(tables.power_w[at].min())
+
+
+def _neighbours(tables: Tables, units: int, able: NDArray[np.bool_], ranges: int) -> list[Neighbour]:
+    """Divide the L2 demand of a share into ranges of equal width; ranges without a batch are left out."""
+    l2_pct = tables.l2_pct[:, :, units]
+    edges = np.linspace(l2_pct[able].min(), l2_pct[able].max(), max(1, ranges) + 1)
+    number = np.clip(np.searchsorted(edges, l2_pct, side="right") - 1, 0, max(1, ranges) - 1)
+    neighbours = []
+    for n in np.unique(number[able]):
+        within = able & (number == n)
+        neighbours.append(Neighbour(units, float(l2_pct[within].max()), *_least(tables, units, within)))
+    return neighbours

@@ -1,0 +1,125 @@
+"""Configurations in integers, rounded so that every feasible GPU stays feasible."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, lcm
+
+import numpy as np
+
+from formulations.configurations import Configurations
+from instances.arrays import Ints
+from instances.tables import Tables
+
+DEMAND_RESOLUTION = 100
+"""Steps per percent of L2 and DRAM and per watt."""
+
+CONDITION_RESOLUTION = 1_000_000_000
+"""Steps per limit of a condition."""
+
+MEMORY_RESOLUTION = 16
+"""Steps per MiB."""
+
+EXACT_LIMIT = 1 << 40
+"""Largest sum up to which weights are exact fractions."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerConfigurations:
+    """Integer configurations of one workload on one GPU type; see ``Configurations`` for the rows.
+
+    Demands and coefficients of the conditions are rounded down, limits up. So a feasible GPU is feasible in integers
+    too, and only GPUs within rounding of a limit are feasible in integers alone.
+
+    Attributes
+    ----------
+    units, step, memory
+        Shape (configurations,); memory in steps.
+    demand
+        L2, DRAM and power in steps, shape (configurations, 3).
+    conditions
+        Coefficients of N and of the others' demands, and limit; shape (configurations, 2, 5).
+    chain
+        Number of the chain, shape (configurations,). Configurations of the same batch and rate form a chain: they are
+        consecutive and differ only in their share.
+    shape
+        Number of the pair of batch and share, which determines all but the conditions; shape (configurations,).
+    """
+
+    units: Ints
+    step: Ints
+    memory: Ints
+    demand: Ints
+    conditions: Ints
+    chain: Ints
+    shape: Ints
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    @classmethod
+    def of(cls, own: Configurations) -> "IntegerConfigurations":
+        """Round the configurations of a workload."""
+        rows = own.conditions
+        size = np.maximum(np.abs(rows[:, :, 4]), rows[:, :, 0])
+        scaled = rows * (CONDITION_RESOLUTION / np.where(size > 0.0, size, 1.0))[:, :, None]
+        scaled[:, :, 1:4] /= DEMAND_RESOLUTION
+        whole = np.floor(scaled)
+        whole[:, :, 4] += 2.0  # one for the fraction cut off, one for the rounding of floating-point numbers
+        starts = np.ones(len(own), dtype=bool)
+        starts[1:] = (np.diff(own.batch) != 0) | (np.diff(own.rate_rps) != 0)
+        return cls(
+            own.units,
+            own.step,
+            np.floor(own.memory_mib * MEMORY_RESOLUTION).astype(np.int64),
+            np.floor(own.demand * DEMAND_RESOLUTION).astype(np.int64),
+            whole.astype(np.int64),
+            np.cumsum(starts) - 1,
+            np.unique(np.column_stack((own.batch, own.units)), axis=0, return_inverse=True)[1].reshape(-1),
+        )
+
+
+def memory_limit(tables: Tables) -> int:
+    """Return the memory of a GPU in steps."""
+    return ceil(tables.memory_limit_mib * MEMORY_RESOLUTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Prices or rates as integers.
+
+    Attributes
+    ----------
+    whole, scale
+        Each value is ``whole / scale``, or rounded towards a relaxation.
+    exact
+        Whether no value is rounded.
+    """
+
+    whole: tuple[int, ...]
+    scale: Fraction
+    exact: bool
+
+    @classmethod
+    def of(cls, values: Sequence[Fraction], largest_sum: Fraction, round_up: bool) -> "Weights":
+        """Scale ``values``.
+
+        Parameters
+        ----------
+        values
+            Nonnegative values.
+        largest_sum
+            Upper bound on every sum of values that occurs.
+        round_up
+            Direction of rounding if the exact fractions are too fine: up to maximise, down to minimise.
+        """
+        scale = Fraction(lcm(*(value.denominator for value in values)))
+        exact = largest_sum * scale < EXACT_LIMIT
+        if not exact:
+            scale = EXACT_LIMIT / largest_sum
+        to_whole = ceil if round_up else floor
+        return cls(tuple(to_whole(value * scale) for value in values), scale, exact)
+
+    def value(self, whole: int) -> float:
+        """Return the value of a sum of weights."""
+        return float(whole / self.scale)

@@ -1,0 +1,133 @@
+"""Searches of the scheduler ``cpsat`` by objective: weights, first plans and limits of the assignment model.
+
+Importing this module loads OR-Tools.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+
+from bench.api import Outcome, Run, Status
+from formulations.configurations import rates_of
+from formulations.cpsat.assignment import Assignment
+from formulations.cpsat.capacity.throughput import MostThroughput
+from formulations.cpsat.integers import Weights
+from formulations.cpsat.progress import CpSatProgress, solver_deadline
+from formulations.cpsat.scale import largest_scale
+from formulations.cpsat.solving import solve
+from formulations.problem import TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
+from instances import GOODPUT_STEP, Instance, Objective
+
+STEPS = round(1.0 / GOODPUT_STEP)
+"""Number of rate steps under ``goodput``."""
+
+
+def solved(instance: Instance, run: Run, conflict_sets: int, gpu_sets: int) -> Outcome:
+    """Solve an instance with workloads; see ``CpSat`` for the limits."""
+    if instance.objective is Objective.SCALE:
+        return largest_scale(instance, run, conflict_sets)
+    problem = _problem(instance)
+    if instance.objective is Objective.CAPACITY:
+        return MostThroughput(problem, run, gpu_sets).outcome()
+    search = _least_cost if instance.objective is Objective.COST else _most_goodput
+    return search(problem, run, conflict_sets)
+
+
+def build_once(instance: Instance, conflict_sets: int) -> None:
+    """Build the model of an instance with one GPU, so that its kernels are loaded."""
+    problem = _problem(instance)
+    Assignment(problem, [1], problem.largest_first(), True, conflict_sets, math.inf)
+
+
+def _problem(instance: Instance) -> Problem:
+    return Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
+
+
+def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
+    if reason := problem.unservable():
+        return Outcome(Status.INFEASIBLE, reason=reason)
+    price = [offer.view.gpu.price_per_hour for offer in problem.offers]
+    exact = [Fraction(repr(each)) for each in price]
+    weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)
+    progress = CpSatProgress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
+    for groups in _starts(problem, run, problem.largest_first(), price):
+        if problem.serves_all(groups):
+            progress.accept(groups)
+    progress.improve_bound(_volume_bound(problem, weights))
+
+    # The model covers only cheaper plans than the incumbent; these limits suffice for their GPUs.
+    below = progress.worth if progress.plan is not None else None
+    counts = [
+        offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)
+        for offer, each in zip(problem.offers, weights.whole, strict=True)
+    ]
+    if not progress.proven:
+        proven = _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
+        if proven and progress.plan is None:
+            return progress.outcome(infeasible=f"{TOO_FEW}, {WHOLE}")
+    return progress.outcome()
+
+
+def _volume_bound(problem: Problem, weights: Weights) -> int:
+    """Bound the cost by the least units of each workload, at the price of a unit on its cheapest type."""
+    total = Fraction(0)
+    for w in range(len(problem.rates)):
+        total += min(
+            Fraction(price * int(offer.configurations[w].units.min()), offer.view.tables.share_units)
+            for offer, price in zip(problem.offers, weights.whole, strict=True)
+            if len(offer.configurations[w])
+        )
+    unit = math.gcd(*weights.whole) or 1
+    return unit * math.ceil(total / unit)
+
+
+def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
+    workloads = problem.instance.workloads
+    step_rps = [Fraction(repr(workload.rate_rps)) / STEPS for workload in workloads]
+    weights = Weights.of(step_rps, STEPS * sum(step_rps, Fraction(0)), round_up=True)
+
+    def worth_of(groups: Sequence[Group]) -> int:
+        residents = [resident for group in groups for resident in group.residents]
+        steps = [round(STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents]
+        return sum(weights.whole[r.workload] * step for r, step in zip(residents, steps, strict=True))
+
+    progress = CpSatProgress(problem, run, weights, worth_of)
+    progress.accept(())
+    servable = [w for w in range(len(workloads)) if problem.least_fraction(w) <= 1.0]
+    progress.improve_bound(sum(STEPS * weights.whole[w] for w in servable))
+    most_per_unit = sorted(servable, key=lambda w: problem.least_fraction(w) / workloads[w].rate_rps)
+    for groups in _starts(problem, run, most_per_unit, [1.0] * len(problem.offers)):
+        progress.accept(groups)
+
+    def prepare(model: Assignment) -> None:
+        model.maximise(lambda w, step: weights.whole[w] * step)
+        model.hint(progress.groups)
+
+    if not progress.proven:
+        _search(progress, [offer.count for offer in problem.offers], conflict_sets, prepare)
+    return progress.outcome()
+
+
+def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Group]]:
+    if run.start is not None:
+        yield groups_of(run.start, problem, problem.rates)
+    yield first_fit(problem, order, price, run.deadline)
+
+
+def _search(
+    progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: Callable[[Assignment], None]
+) -> bool:
+    """Solve the model with the objective set by ``prepare``; return whether the search was completed."""
+    problem, run = progress.problem, progress.run
+    deadline = solver_deadline(run)
+    must_serve = problem.instance.objective is not Objective.GOODPUT
+    try:
+        model = Assignment(problem, counts, problem.largest_first(), must_serve, conflict_sets, deadline)
+    except TimeoutError:
+        return False
+    prepare(model)
+    progress.statistics["cuts"] = float(sum(len(gpus.conflicts) for gpus in model.modelled))
+    completed = solve(model, problem, run, deadline, progress.accept, progress.improve_bound, progress.statistics)
+    if completed and progress.plan is not None:
+        progress.improve_bound(progress.worth)
+    return completed

@@ -1,0 +1,29 @@
+"""HiGHS solvers without output, with the threads of a run."""
+
+from typing import Any
+
+import highspy
+
+MOST_NODES = 2**31 - 1
+"""Largest node limit that HiGHS accepts."""
+
+
+def reset_threads() -> None:
+    """Drop the thread pool that HiGHS keeps between solvers: it cannot solve with another number of threads."""
+    highspy.Highs.resetGlobalScheduler(True)
+
+
+def new_highs(threads: int, **options: object) -> Any:
+    """Return an empty solver.
+
+    Parameters
+    ----------
+    threads
+        Threads of the solver. All solvers in use have the same number, until ``reset_threads``.
+    options
+        Options of HiGHS by name.
+    """
+    solver = highspy.Highs()
+    for name, value in ({"output_flag": False, "threads": threads} | options).items():
+        solver.setOptionValue(name, value)
+    return solver

@@ -1,0 +1,83 @@
+"""Integer program: the number of GPUs of each layout, and of instances of each kind for each workload."""
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from bench.api import Run
+from formulations.highs import MOST_NODES, new_highs, reset_threads
+from formulations.mig.offers import Offers
+from instances import Instance
+from instances.arrays import Ints
+
+_ENOUGH = 1e4
+"""Right side of the coverage rows: it brings the solver's absolute tolerance of 1e-6 below the judge's."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigSolution:
+    """Solution of the integer program.
+
+    Attributes
+    ----------
+    gpus
+        Number of GPUs of each layout, shape (layouts,); ``None`` without a solution.
+    used
+        Number of instances of each kind for each workload, shape (workloads, kinds).
+    proven
+        Whether the solver claims that the solution is optimal, or that none exists.
+    nodes
+        Number of branch-and-bound nodes.
+    """
+
+    gpus: Ints | None
+    used: Ints
+    proven: bool
+    nodes: int
+
+
+def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSolution:
+    """Minimise the cost within the limits of ``run``; a plan that costs at most ``stop_at`` is optimal.
+
+    min  sum_l price_l x_l
+    s.t. sum_k rate_wk y_wk >= R_w            for every workload w
+         sum_w y_wk <= sum_l count_lk x_l     for every kind of instance k
+         sum_(l of pool p) x_l <= count_p     for every bounded pool p;  x, y integer
+    """
+    reset_threads()
+    solver = new_highs(
+        run.threads,
+        random_seed=run.seed % 2**31,
+        time_limit=min(run.remaining_s, 1e9),
+        mip_rel_gap=0.0,
+        mip_max_nodes=min(run.work_left(0, MOST_NODES), MOST_NODES),
+        objective_target=stop_at * (1.0 + 1e-9),
+    )
+    workloads, kinds = offers.rate_rps.shape
+    x = [solver.addIntegral(lb=0, obj=float(price)) for price in offers.price]
+    y = [[solver.addIntegral(lb=0) for _ in range(kinds)] for _ in range(workloads)]
+    for w, workload in enumerate(instance.workloads):
+        # An instance counts for at most the whole demand.
+        part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
+        solver.addConstr(solver.qsum(float(_ENOUGH * part[k]) * y[w][k] for k in range(kinds)) >= _ENOUGH)
+    for k in range(kinds):
+        cut = solver.qsum(int(offers.count[layout, k]) * x[layout] for layout in range(len(x)))
+        solver.addConstr(solver.qsum(y[w][k] for w in range(workloads)) <= cut)
+    for position, pool in enumerate(instance.gpus):
+        if pool.count is not None:
+            own = [x[layout] for layout, (owner, _) in enumerate(offers.layouts) if owner == position]
+            solver.addConstr(solver.qsum(own) <= pool.count)
+    solver.run()
+    status, info = solver.getModelStatus(), solver.getInfo()
+    proven = status in (
+        highspy.HighsModelStatus.kOptimal,
+        highspy.HighsModelStatus.kInfeasible,
+        highspy.HighsModelStatus.kObjectiveTarget,
+    )
+    nodes = max(0, int(info.mip_node_count))
+    nothing = np.zeros((workloads, kinds), np.int64)
+    if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        return MigSolution(None, nothing, proven, nodes)
+    value = np.round(solver.getSolution().col_value).astype(np.int64)
+    return MigSolution(value[: len(x)], value[len(x) :].reshape(workloads, kinds), proven, nodes)

@@ -1,0 +1,68 @@
+"""Bisection over the scales of objective ``scale``, shared by ``colgen`` and ``cpsat``."""
+
+from dataclasses import dataclass, field
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.configurations import SCALE_STEP
+from formulations.problem import TOO_FEW, WHOLE
+from instances import Instance, Plan, SloRule
+
+UNDECIDED = 200_000
+"""Number of a scale at which no scale is known to be infeasible."""
+
+
+@dataclass
+class ScaleBisection:
+    """State of a bisection over the scales on the grid, numbered from 1.
+
+    The bound is the smallest scale on the grid that is proven infeasible. No plan reaches it, but plans above the last
+    feasible grid point and below the bound may exist.
+
+    Attributes
+    ----------
+    instance, run
+        The instance, and the limits of the run.
+    fits, fails
+        Largest scale known to be feasible, and smallest scale known to be infeasible.
+    plan
+        Plan of scale ``fits``.
+    reason
+        Why scale ``fails`` is infeasible.
+    """
+
+    instance: Instance
+    run: Run
+    fits: int = 0
+    fails: int = UNDECIDED
+    plan: Plan | None = None
+    reason: str = f"{TOO_FEW}, {WHOLE}"
+    statistics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def decided(self) -> bool:
+        """Whether no scale is left between ``fits`` and ``fails``."""
+        return self.fails - self.fits == 1
+
+    def bound(self) -> Bound | None:
+        """Return the bound; ``None`` if no scale is known to be infeasible."""
+        # Under p99 a higher rate than the workload's own may have a larger latency budget; those are not tried.
+        certified = self.instance.slo_rule is not SloRule.P99
+        return None if self.fails == UNDECIDED else Bound(self.fails * SCALE_STEP, certified)
+
+    def accept(self, scale: int, plan: Plan) -> None:
+        """Take over and report a plan of a larger scale."""
+        self.fits, self.plan = scale, plan
+        self.run.report(plan=plan)
+
+    def exclude(self, scale: int, reason: str = "") -> None:
+        """Take over and report that a scale is infeasible."""
+        self.fails, self.reason = scale, reason or self.reason
+        self.run.report(bound=self.bound())
+
+    def outcome(self, late: str) -> Outcome:
+        """Return the outcome; ``late`` is the reason if nothing was decided in time."""
+        if self.plan is not None:
+            status = Status.OPTIMAL if self.decided else Status.FEASIBLE
+            return Outcome(status, self.plan, self.bound(), self.statistics)
+        status = Status.INFEASIBLE if self.decided else Status.UNKNOWN
+        return Outcome(status, None, self.bound(), self.statistics, self.reason if self.decided else late)

@@ -1,0 +1,1 @@
+"""Reference heuristics of this suite: random placement and local search."""

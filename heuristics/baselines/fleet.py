@@ -1,0 +1,235 @@
+"""GPUs of one type during a search: insertion and removal of residents by compiled kernels."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from heuristics.options import ItemOptions, Items
+from instances import PlacedGpu, spatial_gpu
+from instances.arrays import Floats, Ints
+from instances.least_shares import raise_to_feasible
+from instances.tables import Tables
+from instances.view import View
+
+
+class Fleet(NamedTuple):
+    """GPUs of one type, with their residents at the least shares that meet every latency budget.
+
+    Attributes
+    ----------
+    row, units
+        Option (row of ``ItemOptions``) and share of each resident, shape (GPUs, residents at most).
+    residents, allocated
+        Number of residents and units in use, shape (GPUs,).
+    memory_mib
+        Memory in use, shape (GPUs,).
+    """
+
+    row: Ints
+    units: Ints
+    residents: Ints
+    allocated: Ints
+    memory_mib: Floats
+
+    @classmethod
+    def empty(cls, gpus: int, share_units: int) -> "Fleet":
+        """Return ``gpus`` empty GPUs."""
+        return cls(
+            np.zeros((gpus, share_units + 1), dtype=np.int64),
+            np.zeros((gpus, share_units + 1), dtype=np.int64),
+            np.zeros(gpus, dtype=np.int64),
+            np.zeros(gpus, dtype=np.int64),
+            np.zeros(gpus),
+        )
+
+    def copied(self) -> "Fleet":
+        """Return a deep copy."""
+        return Fleet(
+            self.row.copy(), self.units.copy(), self.residents.copy(), self.allocated.copy(), self.memory_mib.copy()
+        )
+
+
+def placed_gpu(view: View, items: Items, options: ItemOptions, rows: Ints, units: Ints) -> PlacedGpu:
+    """Return the GPU of a plan from the option rows and shares of its residents."""
+    return spatial_gpu(
+        view.gpu.name,
+        [
+            (
+                view.instance.workloads[items.workload[options.item[row]]].id,
+                int(share),
+                int(options.batch[row]),
+                float(options.rate_rps[row]),
+            )
+            for row, share in zip(rows, units, strict=True)
+        ],
+    )
+
+
+@njit(cache=True)
+def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count: int) -> bool:
+    """Write the least shares of ``count`` residents of one GPU into ``units``; return whether they fit."""
+    model, batch = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    budget_ms = np.empty(count)
+    total, memory_mib = 0, 0.0
+    for s in range(count):
+        row = rows[s]
+        model[s], batch[s], budget_ms[s] = options.model[row], options.batch[row], options.budget_ms[row]
+        units[s] = options.units[row]
+        total += units[s]
+        memory_mib += tables.memory_mib[model[s], batch[s]]
+    if total > tables.share_units or memory_mib > tables.memory_limit_mib:
+        return False
+    return raise_to_feasible(tables, model, batch, budget_ms, units, count)
+
+
+@njit(cache=True)
+def fill(tables: Tables, options: ItemOptions, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
+    """Let GPU ``gpu`` run the first ``count`` of ``rows`` and return whether they fit; if not, change nothing."""
+    units = np.empty(count, dtype=np.int64)
+    if not settle(tables, options, rows, units, count):
+        return False
+    fleet.residents[gpu] = count
+    fleet.allocated[gpu] = units.sum()
+    fleet.memory_mib[gpu] = 0.0
+    for s in range(count):
+        fleet.row[gpu, s], fleet.units[gpu, s] = rows[s], units[s]
+        fleet.memory_mib[gpu] += tables.memory_mib[options.model[rows[s]], options.batch[rows[s]]]
+    return True
+
+
+@njit(cache=True)
+def insert(
+    tables: Tables,
+    options: ItemOptions,
+    fleet: Fleet,
+    waiting: Ints,
+    openable: int,
+    least_step: int,
+    at_random: bool,
+    blink: float,
+    random: np.random.Generator,
+) -> Ints:
+    """Place items one by one, each at the highest rate at which some GPU in use has room.
+
+    Among the possible GPUs and batches, the one whose GPU's shares grow least is chosen.
+
+    Parameters
+    ----------
+    tables, options, fleet
+        Tables, options and GPUs of one type; the fleet is changed.
+    waiting
+        Items in the order of placement.
+    openable
+        Number of empty GPUs that may be opened for items that fit on no GPU in use.
+    least_step
+        Lowest rate step that is considered.
+    at_random
+        Choose uniformly among all possible places instead of the best.
+    blink
+        Probability of skipping a possible place.
+    random
+        Random generator for ``at_random`` and ``blink``.
+
+    Returns
+    -------
+    numpy.ndarray
+        Items that found no place, in the same order.
+    """
+    most = tables.share_units
+    trial = np.empty(most + 1, dtype=np.int64)
+    trial_units = np.empty(most + 1, dtype=np.int64)
+    left_out = np.empty(len(waiting), dtype=np.int64)
+    left = 0
+    empty = 0
+    for item in waiting:
+        best = np.inf
+        best_row, best_gpu = -1, -1
+        row, end = options.first[item], options.first[item + 1]
+        while row < end:
+            if options.step[row] < least_step or (best_row >= 0 and options.step[row] != options.step[best_row]):
+                break  # the following options have lower rates
+            memory = tables.memory_mib[options.model[row], options.batch[row]]
+            for g in range(len(fleet.residents)):
+                count = fleet.residents[g]
+                if (
+                    count == 0
+                    or fleet.allocated[g] + options.units[row] > most
+                    or fleet.memory_mib[g] + memory > tables.memory_limit_mib
+                    or (blink > 0.0 and random.random() < blink)
+                ):
+                    continue
+                if not at_random and options.units[row] >= best:
+                    continue
+                trial[:count] = fleet.row[g, :count]
+                trial[count] = row
+                if not settle(tables, options, trial, trial_units, count + 1):
+                    continue
+                growth = random.random() if at_random else trial_units[: count + 1].sum() - fleet.allocated[g]
+                if growth < best:
+                    best, best_row, best_gpu = growth, row, g
+            last_of_rate = row + 1 == end or options.step[row + 1] != options.step[row]
+            if best_row < 0 and last_of_rate and openable > 0:
+                while empty < len(fleet.residents) and fleet.residents[empty] > 0:
+                    empty += 1
+                if empty < len(fleet.residents):
+                    best_gpu, best_row, openable = empty, row, openable - 1
+                    while best_row > options.first[item] and options.step[best_row - 1] == options.step[row]:
+                        best_row -= 1  # the option with the fewest units
+            row += 1
+        if best_row < 0:
+            left_out[left] = item
+            left += 1
+            continue
+        count = fleet.residents[best_gpu]
+        trial[:count] = fleet.row[best_gpu, :count]
+        trial[count] = best_row
+        fill(tables, options, fleet, best_gpu, trial, count + 1)
+    return left_out[:left]
+
+
+@njit(cache=True)
+def take_out(
+    tables: Tables, options: ItemOptions, fleet: Fleet, emptied: int, thinned: int, random: np.random.Generator
+) -> Ints:
+    """Remove residents from random GPUs in use, and set the others to their least shares.
+
+    Parameters
+    ----------
+    tables, options, fleet
+        Tables, options and GPUs of one type; the fleet is changed.
+    emptied
+        Number of GPUs to empty.
+    thinned
+        Number of further GPUs that lose each resident with probability 1/2.
+    random
+        Random generator of the selection.
+
+    Returns
+    -------
+    numpy.ndarray
+        Items removed.
+    """
+    used = np.flatnonzero(fleet.residents)
+    out = np.empty(fleet.residents.sum(), dtype=np.int64)
+    taken = 0
+    kept = np.empty(tables.share_units + 1, dtype=np.int64)
+    for n in range(min(emptied + thinned, len(used))):
+        other = n + int(random.random() * (len(used) - n))
+        used[n], used[other] = used[other], used[n]
+        g = used[n]
+        stay = 0
+        for s in range(fleet.residents[g]):
+            if n >= emptied and random.random() < 0.5:
+                kept[stay] = fleet.row[g, s]
+                stay += 1
+            else:
+                out[taken] = options.item[fleet.row[g, s]]
+                taken += 1
+        if not fill(tables, options, fleet, g, kept, stay):
+            # Reached only if the premises of least shares do not hold
+            for s in range(stay):
+                out[taken] = options.item[kept[s]]
+                taken += 1
+            fill(tables, options, fleet, g, kept, 0)
+    return out[:taken]

@@ -1,0 +1,266 @@
+"""Improvement of placements: ruin and recreate to place more items, exchanges between GPUs for throughput."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+from numba import njit
+
+from heuristics.baselines.fleet import placed_gpu, settle
+from heuristics.baselines.placement import Placement, tiny_market
+from heuristics.options import ItemOptions
+from instances import Objective, PlacedGpu
+from instances.arrays import Ints
+from instances.spare_shares import spend_spare_shares
+from instances.tables import Tables
+
+EMPTIED = 2
+"""Largest number of GPUs emptied in a round."""
+
+THINNED = 3
+"""Largest number of GPUs that lose about half of their residents in a round."""
+
+BLINK = 0.05
+"""Probability of skipping a possible place, so that equal ruins are not always repaired in the same way."""
+
+NOISE = 0.5
+"""Standard deviation of the logarithmic noise on the sizes that order the waiting items."""
+
+
+@dataclass
+class Repacking:
+    """Ruin-and-recreate search that minimises the waiting items (Schrimpf et al., J. Comput. Phys. 159, 2000).
+
+    Attributes
+    ----------
+    placement
+        Current placement.
+    random
+        Random generator of the moves.
+    deadline
+        ``time.monotonic()`` value at which the search stops.
+    rounds
+        Remaining rounds.
+    cost_limit
+        Largest price per hour of the GPUs in use.
+    """
+
+    placement: Placement
+    random: np.random.Generator
+    deadline: float
+    rounds: int
+    cost_limit: float = inf
+
+    def run(self, improved: Callable[[], None] = lambda: None) -> None:
+        """Search until no item waits, or the time or the rounds are used up.
+
+        Parameters
+        ----------
+        improved
+            Called whenever the amount that waits reaches a new minimum.
+        """
+        least = waiting(self.placement)
+        while least > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
+            self.rounds -= 1
+            repacked = self._repacked(self.placement)
+            now = waiting(repacked)
+            if now > least:
+                continue
+            self.placement = repacked
+            if now < least:
+                least = now
+                improved()
+
+    def _repacked(self, placement: Placement) -> Placement:
+        repacked, random = placement.copied(), self.random
+        used = np.array([np.count_nonzero(fleet.residents) for fleet in repacked.fleets])
+        if used.any():
+            o = int(random.choice(len(used), p=used / used.sum())) if len(used) > 1 else 0
+            emptied = 1 + int(random.random() * EMPTIED)
+            repacked.take_out(o, random, emptied, int(random.random() * (THINNED + 1)))
+        order_waiting(repacked, random, NOISE)
+        types = [0] if len(used) == 1 else random.permutation(len(used)).tolist()
+        repacked.insert(types, random, blink=BLINK, cost_limit=self.cost_limit)
+        return repacked
+
+
+def waiting(placement: Placement) -> float:
+    """Return the waiting amount: unserved requests per second under ``goodput``, otherwise fractions of GPUs."""
+    market = placement.market
+    if market.instance.objective is not Objective.GOODPUT:
+        return float(market.size[placement.waiting].sum())
+    unserved = np.array(market.items.rate_rps)
+    for fleet, options in zip(placement.fleets, market.options, strict=True):
+        row = fleet.row[np.arange(fleet.row.shape[1]) < fleet.residents[:, None]]
+        unserved[options.item[row]] -= options.rate_rps[row]
+    # Differences of equal rates may leave a rounding error
+    return float(np.maximum(unserved, 0.0).sum())
+
+
+def order_waiting(placement: Placement, random: np.random.Generator, noise: float) -> None:
+    """Order the waiting items: large before small, under ``goodput`` by decreasing requests per share.
+
+    Parameters
+    ----------
+    placement
+        Placement whose waiting items are ordered.
+    random
+        Random generator of the noise.
+    noise
+        Standard deviation of the logarithmic noise; 0 for the exact order with ties unchanged.
+    """
+    market, items = placement.market, placement.waiting
+    first = market.size[items]
+    if market.instance.objective is Objective.GOODPUT:
+        first = market.items.rate_rps[items] / first
+    if noise > 0.0:
+        first = first * np.exp(noise * random.standard_normal(len(items)))
+    placement.waiting = items[np.argsort(-first, kind="stable")]
+
+
+NODE_LIMIT = 300
+"""Node limit for distributing the spare shares of one GPU in one move; the plan itself has a much higher limit."""
+
+FINAL_NODE_LIMIT = 200_000
+
+MOVES = 20
+"""Number of moves tried in a round."""
+
+
+@njit(cache=True)
+def _capacity_rps(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, node_limit: int) -> float:
+    """Return the largest throughput of residents on one GPU, with shares in ``units``; -1 if they do not fit."""
+    count = len(rows)
+    if count == 0:
+        return 0.0
+    if not settle(tables, options, rows, units, count):
+        return -1.0
+    model, batch, budget_ms = options.model[rows], options.batch[rows], options.budget_ms[rows]
+    value, _ = spend_spare_shares(tables, model, batch, budget_ms, units[:count], node_limit)
+    return value
+
+
+@dataclass
+class Exchange:
+    """Search for throughput on a given pool; every workload stays served.
+
+    A round has ``MOVES`` tries. Each draws a workload and a GPU at random. If the workload is on that GPU, its batch
+    changes. Otherwise it moves there or swaps with a resident; batches are kept or drawn anew. The spare shares of the
+    affected GPUs are distributed for the largest throughput. A change is kept unless throughput falls.
+
+    Attributes
+    ----------
+    placement
+        Complete placement to start from; not changed.
+    random
+        Random generator of the moves.
+    deadline
+        ``time.monotonic()`` value at which the search stops.
+    rounds
+        Remaining rounds.
+    """
+
+    placement: Placement
+    random: np.random.Generator
+    deadline: float
+    rounds: int
+    _type: list[int] = field(default_factory=list)
+    _rows: list[Ints] = field(default_factory=list)
+    _units: list[Ints] = field(default_factory=list)
+    _value_rps: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for o, fleet in enumerate(self.placement.fleets):
+            for g, count in enumerate(fleet.residents.tolist()):
+                self._type.append(o)
+                self._rows.append(fleet.row[g, :count].copy())
+                value, units = self._spent(o, self._rows[-1], NODE_LIMIT)
+                self._value_rps.append(value)
+                self._units.append(units)
+
+    def run(self) -> Iterator[tuple[PlacedGpu, ...]]:
+        """Yield the GPUs at the start and after every round that raised their throughput."""
+        yield self._gpus()
+        while self.rounds > 0 and time.monotonic() < self.deadline:
+            self.rounds -= 1
+            if sum(self._try_move() for _ in range(MOVES)):
+                yield self._gpus()
+        for gpu, rows in enumerate(self._rows):
+            if time.monotonic() < self.deadline:
+                self._value_rps[gpu], self._units[gpu] = self._spent(self._type[gpu], rows, FINAL_NODE_LIMIT)
+        yield self._gpus()
+
+    def _try_move(self) -> bool:
+        """Try one move; return whether it raised the throughput."""
+        source, target = self._draw(len(self._rows)), self._draw(len(self._rows))
+        count = len(self._rows[source])
+        if not count:
+            return False
+        moved = self._draw(count)
+        if source == target:
+            changed = self._rows[source].copy()
+            changed[moved] = self._any_row(source, int(changed[moved]), target)
+            return self._keep_if_no_worse([(source, changed)])
+        left, right = np.delete(self._rows[source], moved), self._rows[target]
+        gone, swapped = int(self._rows[source][moved]), None
+        if len(right) and self.random.random() < 0.5:
+            place = self._draw(len(right))
+            swapped, right = int(right[place]), np.delete(right, place)
+            left = np.append(left, self._row_on(target, swapped, source))
+        right = np.append(right, self._row_on(source, gone, target))
+        return self._keep_if_no_worse([(target, right), (source, left)])
+
+    def _draw(self, count: int) -> int:
+        return int(self.random.random() * count)
+
+    def _row_on(self, source: int, row: int, target: int) -> int:
+        """Return the row of the same option on another GPU type, or of another batch."""
+        if self._type[source] == self._type[target] and self.random.random() < 0.5:
+            return row
+        return self._any_row(source, row, target)
+
+    def _any_row(self, source: int, row: int, target: int) -> int:
+        """Return a random option of the same item on ``target``, -1 if there is none."""
+        item = self.placement.market.options[self._type[source]].item[row]
+        first, end = self.placement.market.options[self._type[target]].first[item : item + 2].tolist()
+        return first + self._draw(end - first) if first < end else -1
+
+    def _keep_if_no_worse(self, changes: Sequence[tuple[int, Ints]]) -> bool:
+        """Apply the changes unless throughput falls; return whether it rises."""
+        before, after, spent = 0.0, 0.0, []
+        for gpu, rows in changes:
+            o = self._type[gpu]
+            options, most = self.placement.market.options[o], self.placement.market.views[o].tables.share_units
+            if np.any(rows < 0) or options.units[rows].sum() > most:
+                return False
+            spent.append(self._spent(o, rows, NODE_LIMIT))
+            if spent[-1][0] < 0.0:
+                return False
+            before, after = before + self._value_rps[gpu], after + spent[-1][0]
+        if after < before:
+            return False
+        for (gpu, rows), (value, units) in zip(changes, spent, strict=True):
+            self._rows[gpu], self._value_rps[gpu], self._units[gpu] = rows, value, units
+        return after > before
+
+    def _spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
+        """Return the throughput of residents on a GPU of type ``o``, and the shares that attain it."""
+        units = np.zeros(len(rows), dtype=np.int64)
+        tables, options = self.placement.market.views[o].tables, self.placement.market.options[o]
+        return _capacity_rps(tables, options, rows, units, node_limit), units
+
+    def _gpus(self) -> tuple[PlacedGpu, ...]:
+        market = self.placement.market
+        return tuple(
+            placed_gpu(market.views[o], market.items, market.options[o], rows, units)
+            for o, rows, units in zip(self._type, self._rows, self._units, strict=True)
+            if len(rows)
+        )
+
+
+def warm_exchange() -> None:
+    """Run the kernel once, so that it is loaded before time is measured."""
+    market, zero = tiny_market(), np.zeros(1, dtype=np.int64)
+    _capacity_rps(market.views[0].tables, market.options[0], zero, zero.copy(), 1)

@@ -1,0 +1,211 @@
+"""Local search: a simple reference that the papers' greedy rules should beat."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run, Status
+from heuristics.baselines.improvement import Exchange, Repacking, order_waiting, warm_exchange
+from heuristics.baselines.placement import Placement, PlacementMarket, warm_placement
+from heuristics.options import items_of, whole_items
+from heuristics.packing import UnservableError
+from instances import Instance, Objective, PlacedGpu, Plan
+from instances.costs import next_cost
+from instances.view import View
+
+SCALE_STEP = 0.005
+"""Grid of the scales: every scale is a multiple of this."""
+
+ROUNDING = 1e-6
+"""Relative difference below which two costs or volumes count as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSearch:
+    """Local search: greedy placement, then ruin and recreate while time remains.
+
+    The search starts from the given start plan, or from a greedy one: each workload, largest first, takes the GPU and
+    the batch at which shares grow least. Every round empties a few GPUs and places their residents again, with new
+    batches and shares (``Repacking``). The result is kept unless more remains unplaced. The goal depends on the
+    objective:
+
+    - ``cost``: serve everything for less than the best plan so far;
+    - ``goodput``: serve more requests;
+    - ``scale``: serve everything at the next scale;
+    - ``capacity``: serve everything, then move, swap and re-batch workloads where that raises throughput
+      (``Exchange``).
+
+    Every better plan is reported. The same seed gives the same plan unless time cuts the search short.
+
+    Attributes
+    ----------
+    rounds
+        Limit on the rounds before the deadline; 0 for the first plan alone. A work limit also counts rounds and
+        replaces this limit.
+    """
+
+    name: ClassVar[str] = "local-search"
+    objectives: ClassVar[frozenset[Objective]] = frozenset(
+        {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE}
+    )
+
+    work_unit: ClassVar[str] = "rounds"
+
+    rounds: int = 20_000
+
+    def __post_init__(self) -> None:
+        if self.rounds < 0:
+            raise ValueError(f"rounds is {self.rounds}; expected at least 0")
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_placement()
+        warm_exchange()
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return the best plan found."""
+        search = _Search(instance, run, run.work_left(0, self.rounds), np.random.default_rng(run.seed))
+        try:
+            return search.scale() if instance.objective is Objective.SCALE else search.fixed_rates()
+        except UnservableError as why:
+            return Outcome(Status.INFEASIBLE, reason=str(why))
+
+
+@dataclass
+class _Search:
+    """One run: the instance, its limits, the remaining rounds, and the incumbent."""
+
+    instance: Instance
+    run: Run
+    rounds: int
+    random: np.random.Generator
+    plan: Plan | None = None
+
+    def fixed_rates(self) -> Outcome:
+        """Search under ``cost``, ``capacity`` or ``goodput``."""
+        search = self._repacking(self.instance, self.run.start)
+        if self.instance.objective is Objective.GOODPUT:
+            self._accept(search.placement.gpus())
+            search.run(lambda: self._accept(search.placement.gpus()))
+            return self._outcome(search)
+        search.run()
+        if len(search.placement.waiting):
+            return self._outcome(search)
+        if self.instance.objective is Objective.COST:
+            self._cheaper(search)
+            return self._outcome(search)
+        exchange = Exchange(search.placement, self.random, self.run.deadline, search.rounds)
+        for gpus in exchange.run():
+            self._accept(gpus)
+        search.rounds = exchange.rounds
+        return self._outcome(search)
+
+    def _cheaper(self, search: Repacking) -> None:
+        """Serve all workloads at decreasing cost limits."""
+        least_cost = _least_cost(search.placement.market)
+        while not len(search.placement.waiting):
+            self._accept(search.placement.gpus())
+            cost = search.placement.cost_per_hour
+            if cost <= least_cost:
+                return
+            search.cost_limit = cost * (1.0 - ROUNDING)
+            search.placement = search.placement.copied()
+            search.placement.close_emptiest(search.cost_limit)
+            search.run()
+
+    def scale(self) -> Outcome:
+        """Search for the largest scale on the grid: greedy bisection, then step by step with all remaining rounds."""
+        unlimited = [pool.type.name for pool in self.instance.gpus if pool.count is None]
+        if unlimited:
+            reason = f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs"
+            return Outcome(Status.UNKNOWN, reason=reason)
+        if not self.instance.workloads:
+            return Outcome(Status.FEASIBLE, Plan(self.instance.name, ()))
+        fits, fails = 0, 1
+        while self._fits_greedily(fails):
+            fits, fails = fails, 2 * fails
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            fits, fails = (middle, fails) if self._fits_greedily(middle) else (fits, middle)
+        rounds = self.rounds
+        while True:
+            larger = self.run.start if self.plan is None else _at_rates(self.plan, (fits + 1) / fits)
+            search = self._repacking(self._scaled(fits + 1), larger)
+            search.rounds = rounds
+            if not _could_fit(search.placement.market):
+                return self._outcome(search)
+            search.run()
+            if len(search.placement.waiting):
+                return self._outcome(search)
+            rounds, fits = search.rounds, fits + 1
+            self._accept(search.placement.gpus())
+
+    def _scaled(self, scale: int) -> Instance:
+        return self.instance.scaled(scale * SCALE_STEP)
+
+    def _fits_greedily(self, scale: int) -> bool:
+        placement = self._first_placement(self._scaled(scale), self.run.start)
+        if len(placement.waiting):
+            return False
+        self._accept(placement.gpus())
+        return True
+
+    def _repacking(self, instance: Instance, start: Plan | None) -> Repacking:
+        return Repacking(self._first_placement(instance, start), self.random, self.run.deadline, self.rounds)
+
+    def _first_placement(self, instance: Instance, start: Plan | None) -> Placement:
+        """Place the start plan, then the remaining items, largest first."""
+        views = [View.of(instance, pool.type) for pool in instance.gpus]
+        market = PlacementMarket.of(views, whole_items(views) if start is None else items_of(start, views))
+        placement = Placement.empty(market)
+        if start is not None:
+            placement.take_over(start)
+        order_waiting(placement, self.random, noise=0.0)
+        placement.insert(market.cheapest_first(), self.random)
+        return placement
+
+    def _accept(self, gpus: tuple[PlacedGpu, ...]) -> None:
+        self.plan = Plan(self.instance.name, gpus)
+        self.run.report(plan=self.plan)
+
+    def _outcome(self, search: Repacking) -> Outcome:
+        statistics = {"rounds": float(self.rounds - search.rounds)}
+        if self.plan is None:
+            return Outcome(Status.UNKNOWN, statistics=statistics, reason=search.placement.shortage())
+        return Outcome(Status.FEASIBLE, self.plan, statistics=statistics)
+
+
+def _least_cost(market: PlacementMarket) -> float:
+    """Return a lower bound on the cost: the least shares fill whole GPUs without gaps."""
+    least = np.full(len(market.items.workload), np.inf)
+    for view, options in zip(market.views, market.options, strict=True):
+        part = view.gpu.price_per_hour * options.units / view.tables.share_units
+        np.minimum.at(least, options.item, part)
+    return next_cost(float(least.sum()), market.instance)
+
+
+def _could_fit(market: PlacementMarket) -> bool:
+    """Return whether the sum of the least shares fits into the pool."""
+    gpus = sum(pool.count or 0 for pool in market.instance.gpus)
+    return float(market.size.sum()) <= gpus * (1.0 + ROUNDING)
+
+
+def _at_rates(plan: Plan, factor: float) -> Plan:
+    """Return ``plan`` with every rate multiplied by ``factor``."""
+    return Plan(
+        plan.instance,
+        tuple(
+            replace(
+                gpu,
+                gpulets=tuple(
+                    replace(
+                        gpulet,
+                        slots=tuple(replace(slot, rate_rps=slot.rate_rps * factor) for slot in gpulet.slots),
+                    )
+                    for gpulet in gpu.gpulets
+                ),
+            )
+            for gpu in plan.gpus
+        ),
+    )

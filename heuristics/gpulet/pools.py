@@ -1,0 +1,123 @@
+"""Scheduler around a rule that splits GPUs into gpulets: GPU types, pools and objectives."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bench.api import Outcome, Run, Status
+from heuristics.gpulet.state import Gpulets, GpuletTerms, alone_rps
+from heuristics.tiny import tiny_instance
+from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
+from instances.view import View
+
+OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
+
+SCALE_STEP = 0.005
+"""Grid of the scales: every scale is a multiple of this."""
+
+DOUBLINGS = 3
+"""Number of times the GPUs are doubled if the pool has no limit."""
+
+Cut = Callable[[View, int], Gpulets | None]
+"""Type of a rule: (view, available GPUs) to gpulets that serve every workload, or ``None``."""
+
+
+def terms_of(view: View, interference: bool) -> GpuletTerms:
+    """Return the demands of the instance of ``view``."""
+    terms = GpuletTerms(view.model, view.slo_ms, view.instance.latency_buffer, interference, np.zeros((0, 0)))
+    return terms._replace(alone_rps=alone_rps(view.tables, terms))
+
+
+def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
+    """Apply the rule to each GPU type alone; return the cheapest plan, or under ``scale`` that of the largest scale.
+
+    Rates are served as given and not exceeded, under ``capacity`` too.
+    """
+    if instance.objective is Objective.SCALE:
+        return _largest_scale(instance, run, cut)
+    found: list[tuple[float, Plan]] = []
+    reasons = []
+    for pool in instance.gpus:
+        view = View.of(instance, pool.type)
+        gpulets = _cut_enough(view, pool, cut)
+        if gpulets is None:
+            reasons.append(f"not all workloads fit on {_offer(pool)}")
+            continue
+        gpus = placed_gpus(view, gpulets)
+        found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
+    if not found:
+        return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
+    return Outcome(Status.FEASIBLE, min(found, key=lambda each: each[0])[1])
+
+
+def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
+    """Return the plan of the largest scale on the grid before the first failure, over the GPU types."""
+    largest, best, reasons = 0, None, []
+    for pool in instance.gpus:
+        if pool.count is None:
+            reasons.append(f"scale is unbounded: the pool sets no number of {pool.type.name} GPUs")
+            continue
+        steps = 0
+        while run.remaining_s > 0.0 and instance.workloads:
+            view = View.of(instance.scaled((steps + 1) * SCALE_STEP), pool.type)
+            gpulets = cut(view, pool.count)
+            if gpulets is None:
+                break
+            steps += 1
+            if steps > largest:
+                largest, best = steps, Plan(instance.name, placed_gpus(view, gpulets))
+                run.report(plan=best)
+        if not steps:
+            reasons.append(f"the workloads do not fit on {_offer(pool)} even at {SCALE_STEP:g} of the rates")
+    if best is None:
+        return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
+    return Outcome(Status.FEASIBLE, best)
+
+
+def _offer(pool: GpuPool) -> str:
+    return f"{'any number of' if pool.count is None else pool.count} {pool.type.name}"
+
+
+def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
+    """Apply the rule to the GPUs of the pool; without a limit, first to as many as undivided GPUs would need."""
+    if pool.count is not None:
+        return cut(view, pool.count)
+    full_rps = terms_of(view, interference=True).alone_rps[:, view.tables.share_units]
+    if np.any(full_rps <= 0.0):
+        return None
+    gpus = int(np.ceil(view.rate_rps / full_rps).sum())
+    tries = (cut(view, gpus << doubled) for doubled in range(DOUBLINGS + 1))
+    return next((gpulets for gpulets in tries if gpulets is not None), None)
+
+
+def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
+    """Return the GPUs in use as GPUs of a plan.
+
+    A gpulet with one slot needs no duty cycle: batches collected within one also meet every other analytic rule.
+    """
+    workloads = view.instance.workloads
+    keeps_cycle = view.instance.slo_rule is SloRule.P99
+    gpus = []
+    for g in range(0, len(gpulets.units), 2):
+        cut = []
+        for i in (g, g + 1):
+            slots = tuple(
+                Slot(workloads[w].id, b, r)
+                for w, b, r in zip(
+                    gpulets.workload[i, : gpulets.slots[i]].tolist(),
+                    gpulets.batch[i, : gpulets.slots[i]].tolist(),
+                    gpulets.rate_rps[i, : gpulets.slots[i]].tolist(),
+                    strict=True,
+                )
+            )
+            if slots:
+                cycle = float(gpulets.cycle_ms[i]) if len(slots) > 1 or keeps_cycle else None
+                cut.append(Gpulet(int(gpulets.units[i]), slots, cycle))
+        if cut:
+            gpus.append(PlacedGpu(view.gpu.name, tuple(cut)))
+    return tuple(gpus)
+
+
+def warm_cutting(cut: Cut) -> None:
+    """Run a rule once on a tiny instance, so that its kernels are loaded before time is measured."""
+    cut_pools(tiny_instance(Objective.COST, SloRule.DUTY_CYCLE), Run(), cut)

@@ -1,0 +1,172 @@
+"""Squishy bin packing of Nexus: GPUs in turns, whole or halved (Shen et al., SOSP'19; gpulet ATC'22, Sec. 2.2, 3)."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run
+from heuristics.gpulet.pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
+from heuristics.gpulet.state import ALONE, MOST_SLOTS, SLACK, Gpulets, inference_ms
+from instances import Instance, Objective
+from instances.arrays import Floats
+from instances.view import View
+
+
+class Rest(StrEnum):
+    """Time to collect a batch that counts when the batch of a residual workload is chosen."""
+
+    BATCH = "batch"
+    WAIT = "wait"
+
+
+@dataclass(slots=True)
+class _GpuNode:
+    """GPU or half of one: its duty cycle, and the (workload, batch, rate) of each session on it."""
+
+    cycle_ms: float
+    sessions: list[tuple[int, int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class SquishyBinPacking:
+    """Squishy bin packing of Nexus: saturated GPUs first, then residual workloads that take turns.
+
+    A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its residual rate gets
+    the largest batch that is collected and served within the SLO, which gives a duty cycle and an occupancy. If no
+    batch is feasible because the residual is too small, it gets batches of 1 in the longest cycle within the SLO; the
+    paper does not cover this case. Residuals are placed by descending occupancy. Each joins the GPU that is then
+    busiest, with all batches shrunk to the shorter of the two cycles, or opens a new GPU. GPUs are not shared
+    spatially, so there is no interference.
+
+    Attributes
+    ----------
+    halves
+        Split every GPU in two, and treat each half as a GPU with half the memory (gpulet ATC'22, Sec. 3.2, Fig. 5).
+        Interference between the halves is ignored, as in the paper, and the judge reports violations.
+    rest
+        ``batch``: the batch of a residual is collected in ``b / r``, as in the paper. ``wait``: in ``(b - 1) / r``, the
+        time that its first request waits for the last.
+    """
+
+    name: ClassVar[str] = "sbp"
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    halves: bool = False
+    rest: Rest = Rest.BATCH
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_cutting(self.cut)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan that serves all workloads."""
+        return cut_pools(instance, run, self.cut)
+
+    def cut(self, view: View, gpus: int) -> Gpulets | None:
+        """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
+        parts = 2 if self.halves else 1
+        units = view.tables.share_units // parts
+        if units not in view.tables.permitted:
+            return None
+        times_ms = _times_ms(view, units)
+        nodes, rests = [], []
+        for w, rate in enumerate(view.rate_rps.tolist()):
+            filled, rest = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
+            nodes += filled
+            if rest > 0.0:
+                node = residual(times_ms[w], w, float(view.slo_ms[w]), rest, self.rest)
+                if node is None:
+                    return None
+                rests.append(node)
+        nodes += _merged(view, times_ms, rests, parts)
+        return _as_gpulets(nodes, gpus, units, parts) if len(nodes) <= gpus * parts else None
+
+
+def _times_ms(view: View, units: int) -> list[Floats]:
+    """Return ``t_inf`` of each workload by batch, alone on a share of ``units``; entry 0 is infinite."""
+    terms = terms_of(view, interference=True)
+    tops = view.tables.max_batch[view.model]
+    return [
+        np.array([math.inf] + [inference_ms(view.tables, terms, w, b, units, ALONE) for b in range(1, int(top) + 1)])
+        for w, top in enumerate(tops)
+    ]
+
+
+def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> tuple[list[_GpuNode], float]:
+    """Return the GPUs that a workload saturates, and its residual rate."""
+    possible = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
+    if not len(possible):
+        return [], rate_rps
+    batch = int(possible[-1])
+    cycle = float(times_ms[batch]) * (1.0 + 2.0 * SLACK)
+    most = 1000.0 * batch / cycle
+    count = int(rate_rps / most)
+    return [_GpuNode(cycle, [(workload, batch, most)]) for _ in range(count)], max(0.0, rate_rps - count * most)
+
+
+def residual(
+    times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, collected: Rest = Rest.BATCH
+) -> _GpuNode | None:
+    """Return the GPU that serves a residual rate alone, at the largest batch collected and served within the SLO.
+
+    The duty cycle is the time to collect the batch, shortened if necessary to what the SLO permits. The result is
+    ``None`` if no batch is served within its own cycle.
+    """
+    waits = 1 if collected is Rest.WAIT else 0
+    for batch in range(len(times_ms) - 1, 0, -1):
+        t_inf = float(times_ms[batch])
+        # Batch 1 is tried regardless of how long it takes to collect.
+        if batch == 1 or 1000.0 * (batch - waits) / rate_rps + t_inf <= slo_ms:
+            cycle = min(1000.0 * batch / rate_rps, slo_ms - t_inf) * (1.0 - SLACK)
+            if 0.0 < t_inf <= cycle:
+                return _GpuNode(cycle, [(workload, batch, rate_rps)])
+    return None
+
+
+def _merged(view: View, times_ms: list[Floats], rests: list[_GpuNode], parts: int) -> list[_GpuNode]:
+    """Return the GPUs on which residual workloads take turns."""
+    nodes: list[_GpuNode] = []
+    for rest in sorted(rests, key=lambda node: -_occupancy(node, times_ms)):
+        best: tuple[float, int, _GpuNode] | None = None
+        for position, node in enumerate(nodes):
+            together = merge(view, times_ms, node, rest, parts)
+            if together is not None:
+                occupancy = _occupancy(together, times_ms)
+                if best is None or occupancy > best[0]:
+                    best = (occupancy, position, together)
+        if best is None:
+            nodes.append(rest)
+        else:
+            nodes[best[1]] = best[2]
+    return nodes
+
+
+def _occupancy(node: _GpuNode, times_ms: list[Floats]) -> float:
+    return sum(float(times_ms[w][b]) for w, b, _ in node.sessions) / node.cycle_ms
+
+
+def merge(view: View, times_ms: list[Floats], one: _GpuNode, other: _GpuNode, parts: int = 1) -> _GpuNode | None:
+    """Return both on one part of a GPU in the shorter of their cycles, with batches shrunk to those collected in it."""
+    cycle = min(one.cycle_ms, other.cycle_ms)
+    sessions = [
+        (w, max(1, math.ceil(rate * cycle / 1000.0 * (1.0 - SLACK))), rate)
+        for w, _, rate in one.sessions + other.sessions
+    ]
+    together = _GpuNode(cycle, sessions)
+    memory_mib = sum(float(view.tables.memory_mib[view.model[w], b]) for w, b, _ in sessions)
+    fits = _occupancy(together, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib / parts
+    return together if fits and len(sessions) <= MOST_SLOTS else None
+
+
+def _as_gpulets(nodes: list[_GpuNode], gpus: int, units: int, parts: int) -> Gpulets:
+    """Return ``gpus`` GPUs, split into ``parts`` of ``units`` each, that hold the nodes."""
+    gpulets = Gpulets.undivided(gpus, units)
+    gpulets.units[1::2] = units if parts == 2 else 0
+    for i, node in zip(range(0, 2 * gpus, 2 // parts), nodes, strict=False):
+        gpulets.slots[i], gpulets.cycle_ms[i] = len(node.sessions), node.cycle_ms
+        for s, (workload, batch, rate) in enumerate(node.sessions):
+            gpulets.workload[i, s], gpulets.batch[i, s], gpulets.rate_rps[i, s] = workload, batch, rate
+    return gpulets

@@ -1,0 +1,1 @@
+"""iGniter and the baselines of its paper (TPDS 2022)."""

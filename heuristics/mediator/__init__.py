@@ -1,0 +1,1 @@
+"""MediatorDNN and the baselines of its paper: groups of jobs that share a GPU."""

@@ -1,0 +1,176 @@
+"""Scheduler around a rule that groups workloads or best-effort jobs on GPUs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run, Status
+from heuristics.mediator.utilisation import Utilisation, largest_batch, of_items, of_jobs
+from heuristics.options import shares_alone
+from heuristics.packing import DemandItems, Pack, Packing, pack_pools, warm_packing
+from heuristics.tiny import tiny_instance
+from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
+from instances.arrays import Ints
+from instances.least_shares import raise_to_feasible
+from instances.view import View
+
+CAPACITY = 1.0
+"""Upper limit on the sum of the utilisations of a group: the whole GPU (MediatorDNN's ``HRC``)."""
+
+Fits = Callable[[list[int]], bool]
+"""Type of a test whether these positions fit on one GPU by shares and memory, regardless of utilisation."""
+
+Group = Callable[[Utilisation, Fits], list[list[int]]]
+"""Type of a rule: from a profile and a test to groups of positions; every position is in exactly one group."""
+
+
+def fill_groups(
+    opens: Sequence[int], ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
+) -> list[list[int]]:
+    """Fill one group after the other (MediatorDNN, Algorithm 3, lines 3-20).
+
+    Parameters
+    ----------
+    opens
+        Positions in the order in which they open groups.
+    ranked
+        Function that orders the candidates, given the group and the candidates.
+    fits
+        Whether a group fits on one GPU. A group of one is always accepted.
+    """
+    left = list(opens)
+    groups = []
+    while left:  # line 4
+        group = [left.pop(0)]  # lines 5-8
+        candidates = list(left)
+        while candidates:  # line 9
+            for i in ranked(group, candidates):  # lines 10-14
+                candidates.remove(i)  # a candidate that does not fit now fits even less beside more members
+                if fits([*group, i]):  # line 15
+                    group.append(i)  # line 16
+                    left.remove(i)
+                    break
+        groups.append(group)  # lines 17-19
+    return groups
+
+
+def fill_by_mean(
+    profile: Utilisation, ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
+) -> list[list[int]]:
+    """Fill groups up to the limit on mean utilisation; the busiest remaining position opens the next (Sec. IV-A)."""
+
+    def within(group: list[int]) -> bool:
+        return bool(profile.mean[group].sum() <= CAPACITY) and fits(group)
+
+    busiest = np.argsort(-profile.mean, kind="stable").tolist()
+    return fill_groups(busiest, ranked, within)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Scheduler based on a rule that forms groups.
+
+    Attributes
+    ----------
+    spend_spare
+        Whether spare shares are distributed for throughput under ``capacity``.
+    """
+
+    objectives: ClassVar[frozenset[Objective]] = frozenset(
+        {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.COLOCATION}
+    )
+
+    spend_spare: bool = field(default=True, kw_only=True)
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_grouping(self.groups)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan with one GPU for every group."""
+        return schedule_groups(instance, self.groups, self.spend_spare)
+
+    def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Return the groups of positions; ``fits`` tests whether a group is permitted."""
+        raise NotImplementedError
+
+
+def schedule_groups(instance: Instance, group: Group, spend_spare: bool) -> Outcome:
+    """Place every group of the workloads or jobs of ``instance`` on a GPU."""
+    if instance.objective is not Objective.COLOCATION:
+        return pack_pools(instance, pack_by(group), spend_spare)
+    found: list[tuple[float, Plan]] = []
+    for pool in instance.gpus:
+        view = View.of(instance, pool.type)
+        groups = group(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
+        if pool.count is None or len(groups) <= pool.count:
+            gpus = tuple(_shared_gpu(view, [instance.jobs[i] for i in each]) for each in groups)
+            found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
+    if not found:
+        return Outcome(Status.UNKNOWN, reason="no GPU type of the pool has enough GPUs for all groups")
+    return Outcome(Status.FEASIBLE, min(found, key=lambda each: each[0])[1])
+
+
+def _memory_test(view: View, jobs: Sequence[Job]) -> Fits:
+    largest = [view.gpu.models[job.model].memory_mib(largest_batch(view.gpu, job)) for job in jobs]
+    return lambda positions: sum(largest[i] for i in positions) <= view.tables.memory_limit_mib
+
+
+def _shared_gpu(view: View, jobs: Sequence[Job]) -> PlacedGpu:
+    """Return a GPU shared by all jobs: each has a gpulet of the whole GPU, at its largest batch and rate."""
+    gpulets = []
+    for job in jobs:
+        batch, model = largest_batch(view.gpu, job), list(view.gpu.models).index(job.model)
+        alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, view.tables.share_units]
+        rate_rps = min(job.rate_rps, 1000.0 * batch / float(alone_ms))  # the rate of a job without gaps is infinite
+        gpulets.append(Gpulet(view.tables.share_units, (Slot(job.id, batch, rate_rps),)))
+    return PlacedGpu(view.gpu.name, tuple(gpulets))
+
+
+def pack_by(rule: Group) -> Pack:
+    """Return the packing rule that gives each group a GPU, and its members the least shares within their budgets.
+
+    If the pool is too small, the groups that serve the most requests are placed.
+    """
+
+    def pack(view: View, items: DemandItems, available: int) -> Packing:
+        tables, most = view.tables, view.tables.share_units
+        model, (count, rates) = view.model[items.workload], items.batch.shape
+        alone = shares_alone(tables, np.repeat(model, rates), items.batch.ravel(), items.budget_ms.ravel())
+        alone = alone.reshape(count, rates)
+        column = np.argmax(alone <= most, axis=1)  # the highest rate that a full GPU serves
+        servable = np.flatnonzero(alone[np.arange(count), column] <= most)
+        at = (servable, column[servable])
+        model, batch, lower = model[servable], items.batch[at], alone[at]
+        budget_ms, rate_rps = items.budget_ms[at], items.rate_rps[at]
+        memory_mib = tables.memory_mib[model, batch]
+
+        def shares(members: list[int]) -> tuple[bool, Ints]:
+            least = lower[members]
+            if least.sum() > most or memory_mib[members].sum() > tables.memory_limit_mib:
+                return False, least
+            at = (model[members], batch[members], budget_ms[members])
+            return raise_to_feasible(tables, *at, least, len(members)), least
+
+        profile = of_items(view, items.workload[servable], batch, lower, rate_rps)
+        groups = rule(profile, lambda members: shares(members)[0])
+        if view.instance.objective is Objective.GOODPUT:
+            groups.sort(key=lambda each: -float(rate_rps[each].sum()))
+        chosen = np.full(count, -1, dtype=np.int64)
+        resident, units = np.zeros((2, available, most + 1), dtype=np.int64)
+        residents = np.zeros(available, dtype=np.int64)
+        for g, each in enumerate(groups[:available]):
+            residents[g] = len(each)
+            resident[g, : len(each)], units[g, : len(each)] = servable[each], shares(each)[1]
+            chosen[servable[each]] = column[servable[each]]
+        return chosen, resident, units, residents
+
+    return pack
+
+
+def warm_grouping(group: Group) -> None:
+    """Run a rule once on tiny instances, so that its kernels are loaded before time is measured."""
+    warm_packing(pack_by(group))
+    schedule_groups(tiny_instance(Objective.COLOCATION), group, spend_spare=False)

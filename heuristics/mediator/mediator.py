@@ -1,0 +1,141 @@
+"""MediatorDNN and its baselines: rules that group the jobs that share a GPU (MediatorDNN, Sec. III and IV-A)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from heuristics.mediator.grouping import CAPACITY, Fits, Grouping, fill_by_mean, fill_groups
+from heuristics.mediator.utilisation import Utilisation
+from instances.arrays import Floats
+
+
+def con_score(metrics: Floats, standardise: bool = False) -> Floats:
+    """Return ConScore of every pair: the distance between their low-level profiles (MediatorDNN, Algorithm 1).
+
+    Parameters
+    ----------
+    metrics
+        Profile vectors, shape (jobs, metrics).
+    standardise
+        Standardise each metric over the jobs first, so that the metric with the largest numbers does not dominate the
+        distance. The paper uses the metrics unchanged.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (jobs, jobs); the diagonal is 0.
+    """
+    if standardise and len(metrics):
+        deviation = metrics.std(axis=0)
+        metrics = (metrics - metrics.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
+    # Equation 1
+    distance = np.sqrt(((metrics[:, None, :] - metrics[None, :, :]) ** 2).sum(axis=2))
+    return _standardised(distance)
+
+
+def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
+    """Return RUVScore of every pair: the similarity of their utilisation's deviations (MediatorDNN, Algorithm 2).
+
+    Parameters
+    ----------
+    deviation
+        ``RUSD``, shape (jobs,).
+    signed
+        Take ``RUSD_i - RUSD_j`` as in equation 4, which is largest for the least similar pair. Otherwise take
+        ``-|RUSD_i - RUSD_j|``, which pairs the jobs of Fig. 4 as the paper does.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (jobs, jobs); the diagonal is 0.
+    """
+    difference = deviation[:, None] - deviation[None, :]  # equation 4
+    return _standardised(difference if signed else -np.abs(difference))
+
+
+def _standardised(scores: Floats) -> Floats:
+    """Standardise each row over the other jobs (equations 2 and 5): mean over N - 1, deviation over N, as printed.
+
+    The result is 0 if all the others are equal.
+    """
+    count = len(scores)
+    others = ~np.eye(count, dtype=bool)
+    mean = (scores * others).sum(axis=1, keepdims=True) / max(1, count - 1)
+    spread = np.sqrt((((scores - mean) * others) ** 2).sum(axis=1, keepdims=True) / max(1, count))
+    alike = spread <= 1e-12 * np.abs(scores).max(initial=1.0)
+    return np.where(others & ~alike, (scores - mean) / np.where(alike, 1.0, spread), 0.0)
+
+
+def ranked_by(score: Floats, group: list[int], candidates: list[int]) -> list[int]:
+    """Return candidates by total score with the group, descending, ties by position (Algorithm 3, lines 10-13)."""
+    ordered = np.sort(np.array(candidates, dtype=np.int64))
+    total = score[ordered][:, group].sum(axis=1)
+    return [int(i) for i in ordered[np.argsort(-total, kind="stable")]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mediator(Grouping):
+    """MediatorDNN's grouping of best-effort jobs, or of workloads with SLOs, by contention and variation.
+
+    The candidate whose utilisation varies most opens a group. The others are tried in the order of their total
+    ColoScore with the group, ConScore plus RUVScore. A group's mean utilisations plus the deviation of the portfolio
+    must stay within the GPU. For workloads, a group must also have shares at which every latency budget is met.
+
+    Attributes
+    ----------
+    standardise
+        Standardise each metric over the jobs before distances are computed. The paper does not.
+    signed
+        Compute RUVScore with the sign of equation 4. This contradicts the text and Fig. 4, which group the jobs with
+        the closest deviations.
+    """
+
+    name: ClassVar[str] = "mediator"
+
+    standardise: bool = False
+    signed: bool = False
+
+    def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Return the groups of positions by Algorithm 3."""
+        # Lines 1-2
+        score = ruv_score(profile.deviation, self.signed) + con_score(profile.metrics, self.standardise)
+
+        def within(group: list[int]) -> bool:
+            # Equation 6
+            total = profile.mean[group].sum() + np.sqrt((profile.deviation[group] ** 2).sum())
+            return bool(total <= CAPACITY) and fits(group)
+
+        by_deviation = np.argsort(-profile.deviation, kind="stable").tolist()  # line 5
+        return fill_groups(by_deviation, lambda group, left: ranked_by(score, group, left), within)
+
+
+@dataclass(frozen=True, slots=True)
+class Horus(Grouping):
+    """Horus: MediatorDNN's loop with ConScore alone and mean utilisations within the GPU; the busiest opens a group.
+
+    Attributes
+    ----------
+    standardise
+        Standardise each metric over the jobs before distances are computed; see ``Mediator``.
+    """
+
+    name: ClassVar[str] = "horus"
+
+    standardise: bool = False
+
+    def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Return the groups of positions."""
+        score = con_score(profile.metrics, self.standardise)
+        return fill_by_mean(profile, lambda group, left: ranked_by(score, group, left), fits)
+
+
+@dataclass(frozen=True, slots=True)
+class BinPacking(Grouping):
+    """Bin packing by mean utilisation: each GPU takes the busiest that fits; contention and variation do not count."""
+
+    name: ClassVar[str] = "bin-packing"
+
+    def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Return the groups of positions."""
+        return fill_by_mean(profile, lambda group, left: list(left), fits)

@@ -1,0 +1,124 @@
+"""Plots of online runs under a changing load, by period: throughput, GPUs, shares and violations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from bench.ledger.row import Row
+from bench.online.control import POLICIES, Online, Pace, online_instance
+from bench.online.load import WAVES_S, streams, waves
+from bench.online.planner import Planner
+from bench.online.result import OnlineRun
+from bench.simulation.arrivals import Stream
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from instances import Instance
+from instances.suites import suite
+from reports.charts.page import COLUMN_IN, Axes, page, save, stroke, swatch
+from reports.charts.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLOW
+from reports.figure import Figure
+
+PERIOD_S, REORGANISATION_S, WEIGHT = 20.0, 12.0, 0.8
+"""gpulet's settings, as in ``bench online``."""
+
+_HEIGHT_IN = 4.6
+_COLOURS = (SKY_BLUE, ORANGE, GREEN, YELLOW, PURPLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Setting of an online run: load, scheduler and duration.
+
+    Attributes
+    ----------
+    instance
+        A suite of one instance with up to five workloads and GPUs of one type.
+    rates
+        Factor on its rates, the means over the whole load.
+    scheduler, headroom, parameters
+        As in ``bench online``.
+    seconds
+        Duration, from the start of the two waves of ``bench.online.load``.
+    """
+
+    instance: str
+    rates: float
+    scheduler: str
+    headroom: float = 1.0
+    parameters: tuple[str, ...] = ()
+    seconds: float = float(WAVES_S)
+
+    def command(self, policy: str) -> str:
+        """Return the command that shows the same."""
+        return (
+            f"bench online --instances {self.instance} --rates {self.rates:g} --scheduler {self.scheduler}"
+            f" --headroom {self.headroom:g} --seconds {self.seconds:g} --policy {policy}"
+            f"{''.join(f' --param {parameter}' for parameter in self.parameters)}"
+        )
+
+
+def serve(
+    instance: Instance,
+    planner: Planner,
+    policy: str,
+    requests: Mapping[str, Stream],
+    pace: Pace,
+    weight: float = WEIGHT,
+    truth: Instance | None = None,
+) -> OnlineRun:
+    """Serve requests by workload, from the planner's first plan on, under a policy of ``bench online``."""
+    chosen = POLICIES[policy](instance, planner, weight)
+    run = Online(planner.first(), instance, chosen, requests, pace, truth=truth)
+    return OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
+
+
+@cache
+def course(setting: Setting, policy: str) -> OnlineRun:
+    """Serve the load of a setting under a policy."""
+    (found,) = suite(setting.instance).build()
+    instance = online_instance(found).scaled(setting.rates)
+    planner = Planner(setting.scheduler, instance, parameters=setting.parameters, headroom=setting.headroom)
+    requests = streams(waves(instance), instance, setting.seconds, seed=0)
+    return serve(instance, planner, policy, requests, Pace(setting.seconds, PERIOD_S, REORGANISATION_S))
+
+
+def draw_courses(figure: Figure, rows: Sequence[Row], folder: Path, *, setting: Setting) -> list[Path]:
+    """Draw plans that follow the load of a setting, and the first plan unchanged."""
+    courses = {"reschedule": course(setting, "reschedule"), "static": course(setting, "static")}
+    notes = [f"{_share_late(courses)} of the requests not in time. `{setting.command('reschedule')}`"]
+    (instance,) = suite(setting.instance).build()
+    units = instance.gpus[0].type.share_units
+    colours = dict(zip((workload.id for workload in instance.workloads), _COLOURS, strict=False))
+    with page(COLUMN_IN, _HEIGHT_IN, notes) as sheet:
+        throughput, gpus, shares, late = sheet.subplots(4, 1, sharex=True, height_ratios=(1.5, 1.0, 1.0, 1.2))
+        _draw_throughput(throughput, courses["reschedule"], colours)
+        for policy, line in (("reschedule", "-"), ("static", ":")):
+            periods = courses[policy].periods
+            starts = [period.begin_s for period in periods]
+            look = {"color": "black", "linestyle": line, "drawstyle": "steps-post"}
+            gpus.plot(starts, [period.gpus_used for period in periods], **look)
+            shares.plot(starts, [100.0 * period.share_units / units for period in periods], **look)
+            late.plot(starts, [100.0 * period.seen.violation_rate for period in periods], **look)
+        late.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6)
+        throughput.set(ylabel="Served\n(req/s)")
+        gpus.set(ylabel="GPUs\nin use")
+        shares.set(ylabel="Shares\n(% of a GPU)")
+        late.set(ylabel="Not in time\n(%)", xlabel="Time (s)", xlim=(0.0, setting.seconds))
+        for ax in (throughput, gpus, shares, late):
+            ax.set_ylim(bottom=0.0)
+            ax.grid()
+        handles = [swatch(colour, model) for model, colour in colours.items()]
+        handles += [stroke("following the load", color="black"), stroke("first plan", color="black", linestyle=":")]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+        return save(sheet, figure.name, folder)
+
+
+def _draw_throughput(ax: Axes, found: OnlineRun, colours: Mapping[str, str]) -> None:
+    starts = [period.begin_s for period in found.periods]
+    series = [[period.seen.throughput_rps[w] for period in found.periods] for w in range(len(found.ids))]
+    ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)
+
+
+def _share_late(courses: Mapping[str, OnlineRun]) -> str:
+    following, kept = (100.0 * courses[policy].seen.violation_rate for policy in ("reschedule", "static"))
+    return f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"

@@ -1,0 +1,110 @@
+"""Pages of the figures in one style, without a window; the same rows give the same files."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from instances.errors import InputError
+from reports.charts.palette import QUIET
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist as Artist
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.axis import Axis as Axis
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle as Rectangle
+    from matplotlib.text import Text as Text
+
+    Page = Figure
+else:  # Matplotlib takes a second to import; listing and describing figures do without it.
+    Artist = Axes = Axis = Page = Rectangle = Text = Any
+
+COLUMN_IN = 3.33
+"""Width of one column of a two-column paper."""
+
+FULL_WIDTH_IN = 7.0
+"""Width of both columns."""
+
+STYLE = Path(__file__).with_name("style.mplstyle")
+
+_NOTE_PT = 6.0
+
+# Dates and versions would change the file although the rows are the same.
+_METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": "gpushare-bench"},
+    "svg": {"Date": None, "Creator": "gpushare-bench"},
+    "png": {"Software": None},
+}
+
+
+@contextmanager
+def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Iterator[Page]:
+    """Yield an empty page in this style, independent of the user's own settings.
+
+    It belongs to no window and no global state. Draw and save it inside the ``with`` block.
+
+    Parameters
+    ----------
+    width_in, height_in
+        Size without the notes.
+    notes
+        Notes at the bottom, each a paragraph.
+    """
+    from matplotlib import style
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with style.context(["default", STYLE], after_reset=True):
+        characters = int(width_in * 72.0 / (0.58 * _NOTE_PT))
+        lines = [part for note in notes for part in wrap(note, characters)]
+        sheet = Figure(figsize=(width_in, height_in + len(lines) * _NOTE_PT * 1.3 / 72.0))
+        FigureCanvasAgg(sheet)
+        if lines:
+            sheet.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_NOTE_PT, color=QUIET)
+        yield sheet
+
+
+def swatch(colour: str, label: str, **patch: Any) -> Artist:
+    """Return a filled box for a legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor=colour, label=label, **patch)
+
+
+def stroke(label: str, **line: Any) -> Artist:
+    """Return a line with its marker for a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **line)
+
+
+def mark_powers(axis: Axis, steps: Sequence[int]) -> None:
+    """Write plain numbers on a logarithmic axis, at these multiples of each power of ten."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter("{x:,g}")
+
+
+def save(sheet: Page, name: str, folder: Path, suffixes: Sequence[str] = tuple(_METADATA)) -> list[Path]:
+    """Write the page as ``<name>.pdf``, ``.svg`` and ``.png`` into ``folder``; create the folder if needed.
+
+    Only the formats in ``suffixes`` are written.
+
+    Raises
+    ------
+    InputError
+        If the files cannot be written.
+    """
+    files = [folder / f"{name}.{suffix}" for suffix in suffixes]
+    sheet.draw_without_rendering()
+    sheet.set_layout_engine("none")  # one layout for all formats
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            sheet.savefig(file, metadata=_METADATA[file.suffix[1:]])
+    except OSError as error:
+        raise InputError(str(error.filename or folder), f"cannot be written: {error.strerror}") from None
+    return files

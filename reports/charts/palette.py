@@ -1,0 +1,158 @@
+"""Colours, markers and lines of schedulers and performance models, and colours of DNN models.
+
+The colours are Okabe and Ito's, distinguishable with any colour vision. Some are lighter or darker, so that the
+built-in schedulers, and the models, also differ in a grey print.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY_BLUE = "#56B4E9"
+GREEN = "#009E73"
+YELLOW = "#F0E442"
+VERMILLION = "#D55E00"
+PURPLE = "#CC79A7"
+DEEP_BLUE = "#005C94"
+
+ALARM = "#B00020"
+"""Edges and hatches of SLO violations; the hatch is visible in grey as well."""
+
+ALARM_HATCH = "/////"
+ALARM_EDGE = 1.2
+
+OBSERVED = "#D9D9D9"
+"""Fill of measured bars beside predictions."""
+
+QUIET = "#6E6E6E"
+"""Colour of notes and guide lines."""
+
+STAR: dict[str, Any] = {
+    "marker": "*",
+    "markersize": 7,
+    "markerfacecolor": YELLOW,
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.5,
+    "linestyle": "",
+}
+"""Style of a paper's values, as Matplotlib's line properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineStyle:
+    """Style of a scheduler or a performance model; ``marker`` and ``line`` are in Matplotlib's notation."""
+
+    colour: str
+    marker: str
+    line: str
+
+    @property
+    def marked(self) -> dict[str, Any]:
+        """Matplotlib's properties of a line with marks."""
+        return {"color": self.colour, "marker": self.marker, "linestyle": self.line}
+
+    @property
+    def unmarked(self) -> dict[str, Any]:
+        """Those of a line without marks."""
+        return {"color": self.colour, "marker": "", "linestyle": self.line}
+
+    @property
+    def hollow(self) -> dict[str, Any]:
+        """Those of hollow marks without a line, the style of measurements beside predictions."""
+        return {"color": self.colour, "marker": self.marker, "linestyle": "", "markerfacecolor": "white"}
+
+
+_BUILT_IN = {
+    "igniter": LineStyle(DEEP_BLUE, "o", "-"),
+    "ffd+": LineStyle(ORANGE, "s", "--"),
+    "ffd++": LineStyle(GREEN, "^", "-."),
+    "cpsat": LineStyle(BLACK, "D", ":"),
+    "colgen": LineStyle(VERMILLION, "v", "-"),
+    "pwl": LineStyle(PURPLE, "P", "--"),
+    "minlp": LineStyle(SKY_BLUE, "X", "-."),
+    "mediator": LineStyle("#8C5A00", "h", "--"),
+    "horus": LineStyle(GREEN, "d", "--"),
+    "guided-self-tuning": LineStyle(ORANGE, "p", ":"),
+    "local-search": LineStyle("#56377D", "X", ":"),
+    "random": LineStyle("#7F7F7F", "p", ":"),
+    "bin-packing": LineStyle(ORANGE, "<", "-."),
+}
+
+_PERFORMANCE = {
+    "igniter": LineStyle(DEEP_BLUE, "o", "-"),
+    "inss": LineStyle(ORANGE, "D", "--"),
+    "gpulet": LineStyle(PURPLE, "s", "-."),
+    "hybrid": LineStyle(BLACK, "^", "-"),
+}
+
+_MODELS = {"alexnet": "#F7F097", "resnet50": "#A8D8F4", "vgg19": "#EBAE3A", "ssd": PURPLE}
+
+SERIES = (
+    LineStyle(DEEP_BLUE, "o", "-"),
+    LineStyle(ORANGE, "s", "--"),
+    LineStyle(GREEN, "^", "-."),
+    LineStyle(BLACK, "D", ":"),
+    LineStyle(VERMILLION, "v", "-"),
+    LineStyle(SKY_BLUE, "X", "--"),
+    LineStyle(PURPLE, "P", "-."),
+    LineStyle("#8C5A00", "h", ":"),
+)
+"""Styles of other series, such as the DNN models of curves."""
+
+_SHADES = ((0xA9, 0xD3, 0xEE), (0x00, 0x1E, 0x33))
+_SHADE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+_SPARE_COLOURS = (VERMILLION, PURPLE, SKY_BLUE, "#8C5A00", "#7F7F7F", "#56377D")
+_SPARE_MARKERS = ("v", "P", "X", "<", ">", "p", "h", "d")
+_SPARE_LINES = ("-", "--", "-.", ":")
+
+
+def scheduler_look(scheduler: str) -> LineStyle:
+    """Return the style of a scheduler; for a scheduler outside the palette it follows from the name alone."""
+    if scheduler in _BUILT_IN:
+        return _BUILT_IN[scheduler]
+    colour, marker, line = sha256(scheduler.encode()).digest()[:3]
+    return LineStyle(
+        _SPARE_COLOURS[colour % len(_SPARE_COLOURS)],
+        _SPARE_MARKERS[marker % len(_SPARE_MARKERS)],
+        _SPARE_LINES[line % len(_SPARE_LINES)],
+    )
+
+
+def performance_look(model: str) -> LineStyle:
+    """Return the style of a performance model."""
+    return _PERFORMANCE[model]
+
+
+def shades(count: int) -> tuple[LineStyle, ...]:
+    """Return the styles of up to seven ordered curves, such as growing batches, from light to dark."""
+    looks = []
+    for place, marker in zip(range(count), _SHADE_MARKERS, strict=False):
+        part = place / max(1, count - 1)
+        mixed = (round(light + part * (dark - light)) for light, dark in zip(*_SHADES, strict=True))
+        looks.append(LineStyle("#" + "".join(f"{channel:02X}" for channel in mixed), marker, "-"))
+    return tuple(looks)
+
+
+def model_colour(model: str) -> str:
+    """Return the fill colour of a DNN model, light enough for black text; an unknown model's follows from its name."""
+    if model in _MODELS:
+        return _MODELS[model]
+    return pale(_SPARE_COLOURS[sha256(model.encode()).digest()[0] % len(_SPARE_COLOURS)])
+
+
+def pale(colour: str) -> str:
+    """Return ``#RRGGBB`` mixed with white, light enough to carry a hatch or black text."""
+    channels = (int(colour[position : position + 2], 16) for position in (1, 3, 5))
+    return "#" + "".join(f"{round(0.4 * channel + 0.6 * 255):02X}" for channel in channels)
+
+
+def lightness(colour: str) -> float:
+    """Return the perceived lightness of ``#RRGGBB``, 0 (black) to 100 (white): CIE L*, which a grey print preserves."""
+    luminance = 0.0
+    for weight, position in ((0.2126, 1), (0.7152, 3), (0.0722, 5)):
+        value = int(colour[position : position + 2], 16) / 255.0
+        luminance += weight * (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4)
+    return 116.0 * luminance ** (1.0 / 3.0) - 16.0 if luminance > 0.008856 else 903.3 * luminance

@@ -1,0 +1,191 @@
+"""Predicted beside observed latencies: bars with marks, scatter plots, and distributions of errors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.ledger.row import Row
+from instances.calibration.a100_inss import PublishedTime, relative_errors
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration, PairSample
+from instances.performance.validation import Errors, latencies_ms
+from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke, swatch
+from reports.charts.palette import DEEP_BLUE, OBSERVED, ORANGE, QUIET, LineStyle, performance_look
+from reports.figure import Figure
+from reports.measured import measured_pairs, missing_note
+
+DRAWN = ("igniter", "gpulet", "hybrid")
+"""Performance models."""
+
+_HEIGHT_IN, _TABLE_HEIGHT_IN, _SCATTER_HEIGHT_IN = 2.5, 2.65, 3.0
+
+
+def draw_both(
+    figure: Figure,
+    rows: Sequence[Row],
+    folder: Path,
+    *,
+    models: tuple[str, str],
+    settings: Mapping[str, tuple[tuple[int, float], tuple[int, float]]],
+    xlabel: str,
+) -> list[Path]:
+    """Draw two models on one V100, a panel for the latency of each.
+
+    Parameters
+    ----------
+    figure, rows, folder
+        See ``Figure.draw``.
+    models
+        The two models, each beside the other.
+    settings
+        Batch and share in percent of the panel's model and of the other, by label.
+    xlabel
+        Quantity in which the settings differ.
+    """
+    samples, notes = measured_pairs("v100"), missing_note("v100")
+    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
+        for ax, own, other in zip(sheet.subplots(1, 2), models, reversed(models), strict=True):
+            groups = [(Configuration(own, *mine), Configuration(other, *theirs)) for mine, theirs in settings.values()]
+            largest = draw_colocated(ax, groups, list(settings), samples)
+            ax.set(title=titled(f"{own} beside {other}", largest), xlabel=xlabel, ylabel="Latency (ms)")
+            ax.legend()
+        return save(sheet, figure.name, folder)
+
+
+def draw_colocated(
+    ax: Axes, groups: Sequence[Sequence[Configuration]], labels: Sequence[str], samples: Sequence[PairSample]
+) -> dict[str, float]:
+    """Draw latencies of each group's first configuration; return the largest relative error per model, if measured.
+
+    Parameters
+    ----------
+    ax
+        Axes to draw on.
+    groups
+        Configurations on one V100 together; one bar per group.
+    labels
+        Labels of the groups.
+    samples
+        Measured pairs; those of the groups are drawn.
+    """
+    observed = {(s.own, s.other): s for s in samples}
+    found = [observed.get((group[0], group[1])) if len(group) == 2 else None for group in groups]
+    at = np.arange(len(groups))
+    for x, sample in zip(at, found, strict=True):
+        if sample is not None:
+            ax.bar(x, sample.latency_ms, yerr=np.nan_to_num(sample.std_ms), color=OBSERVED, ecolor="black", capsize=1.5)
+    largest = {}
+    for number, name in enumerate(DRAWN):
+        look = performance_look(name)
+        predicted = np.array([times[0] for times in latencies_ms(gpu_type("v100"), name, groups)])
+        ax.plot(at + 0.15 * (number - 1), predicted, look.marker, color=look.colour, markersize=3.5, label=name)
+        errors = [abs(p / s.latency_ms - 1.0) for p, s in zip(predicted, found, strict=True) if s is not None]
+        if errors:
+            largest[name] = max(errors)
+    ax.set_xticks(at, labels)
+    ax.set_ylim(bottom=0.0)
+    return largest
+
+
+def titled(name: str, largest: Mapping[str, float]) -> str:
+    """Return a panel's title with the largest errors below it."""
+    errors = ", ".join(f"{model} {100.0 * error:.1f}" for model, error in largest.items())
+    return f"{name}\nlargest error (%): {errors}" if errors else name
+
+
+_TABLE_NOTES = ["Hollow: pinned by the calibration of the catalogue entry a100-inss. Filled: held out."]
+
+
+def draw_points(
+    figure: Figure,
+    rows: Sequence[Row],
+    folder: Path,
+    *,
+    points: Sequence[PublishedTime],
+    axis: str,
+    place: Callable[[PublishedTime], float],
+) -> list[Path]:
+    """Draw one of InSS's tables, a panel per row of the table.
+
+    Parameters
+    ----------
+    figure, rows, folder
+        See ``Figure.draw``.
+    points
+        Points of the table.
+    axis, place
+        Label of the horizontal axis, and the position of a point on it.
+    """
+    errors = relative_errors(gpu_type("a100-inss"), points)
+    lines = list(dict.fromkeys(point.row for point in points))
+    with page(FULL_WIDTH_IN, _TABLE_HEIGHT_IN, _TABLE_NOTES) as sheet:
+        panels = sheet.subplots(1, len(lines), squeeze=False).ravel()
+        for panel, row in zip(panels, lines, strict=True):
+            shown = [point for point in points if point.row == row]
+            worst = max(abs(errors[point]) for point in shown)
+            panel.set_title(f"{row}: at most {100.0 * worst:.1f} %")
+            _draw_table_row(panel, shown, [errors[point] for point in shown], list(range(len(shown))))
+            panel.set_xticks(range(len(shown)), [f"{place(point):g}" for point in shown])
+            panel.set_xlabel(axis)
+        panels[0].set_ylabel("GPU time (ms)")
+        handles = [
+            swatch(OBSERVED, "observed (InSS)"),
+            stroke("predicted by InSS", color=ORANGE, marker="_", linestyle="", markersize=9),
+            stroke("predicted here", color=DEEP_BLUE, marker="o", linestyle=""),
+        ]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+        return save(sheet, figure.name, folder)
+
+
+def _draw_table_row(ax: Axes, points: Sequence[PublishedTime], errors: Sequence[float], at: Sequence[int]) -> None:
+    ax.bar(at, [point.observed_ms for point in points], color=OBSERVED, edgecolor=QUIET, linewidth=0.4)
+    ax.plot(at, [point.published_ms for point in points], "_", color=ORANGE, markersize=9)
+    for x, point, error in zip(at, points, errors, strict=True):
+        fill = "white" if point.pinned else DEEP_BLUE
+        ax.plot(x, point.observed_ms * (1.0 + error), "o", color=DEEP_BLUE, markerfacecolor=fill, markersize=3.5)
+
+
+def draw_scatter(place: Path, title: str, errors: Errors) -> list[Path]:
+    """Draw ``errors``: predicted against observed, and the distribution of relative errors.
+
+    Parameters
+    ----------
+    place
+        Path of the files, without suffix.
+    title, errors
+        Title of the figure, and the errors to draw.
+
+    Raises
+    ------
+    InputError
+        If the files cannot be written.
+    """
+    with page(FULL_WIDTH_IN, _SCATTER_HEIGHT_IN) as sheet:
+        points, distribution = sheet.subplots(1, 2)
+        scatter(points, errors)
+        cumulate(distribution, {title: errors.relative}, {title: LineStyle(DEEP_BLUE, "", "-")})
+        points.set_title(title)
+        return save(sheet, place.name, place.parent)
+
+
+def scatter(ax: Axes, errors: Errors) -> None:
+    """Draw predicted against observed times on logarithmic axes, with the line on which they are equal."""
+    observed = np.array([sample.latency_ms for sample in errors.samples])
+    ends = [min(observed.min(), errors.predicted_ms.min()), max(observed.max(), errors.predicted_ms.max())]
+    ax.plot(ends, ends, color=QUIET, linewidth=0.6)
+    ax.plot(observed, errors.predicted_ms, ".", color=DEEP_BLUE, markersize=2.0, alpha=0.6)
+    ax.set(xscale="log", yscale="log", xlabel="Observed latency (ms)", ylabel="Predicted latency (ms)")
+
+
+def cumulate(ax: Axes, errors: Mapping[str, NDArray[np.float64]], looks: Mapping[str, LineStyle]) -> None:
+    """Draw the cumulative distribution of absolute relative errors, one line per label."""
+    for label, values in errors.items():
+        ordered = np.sort(np.abs(values))
+        look = looks[label]
+        part = np.arange(1, len(ordered) + 1) / len(ordered)
+        ax.plot(100.0 * ordered, part, color=look.colour, linestyle=look.line, label=label)
+    ax.set(xlabel="Relative error (%)", ylabel="Part of the samples", ylim=(0.0, 1.0))
+    ax.set_xlim(left=0.0)
+    ax.grid()

@@ -1,0 +1,101 @@
+"""Bars of one instance, one per scheduler: a figure of its run, the mean of several, or several stacked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from bench.ledger.row import Row
+from reports.charts.page import COLUMN_IN, Axes, page, save, swatch
+from reports.charts.palette import ALARM, pale, scheduler_look
+from reports.figure import Figure
+from reports.need import Need
+from reports.selection import gaps, nothing_to_draw, rows_by_label
+from reports.statistics.inference import half_width
+
+_HEIGHT_IN = 2.2
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """A bar, or one of its stacked parts: ``value`` of a row, ``None`` if the row has none."""
+
+    label: str
+    value: Callable[[Row], float | None]
+    faint: bool = False
+
+
+def draw_bars(
+    figure: Figure,
+    rows: Sequence[Row],
+    folder: Path,
+    *,
+    needs: Mapping[str, tuple[Need, ...]],
+    parts: Sequence[BarPart],
+    label_axes: Callable[[Axes], None],
+) -> list[Path]:
+    """Draw a bar for each of ``needs``; labels of plans with violations are marked.
+
+    Parameters
+    ----------
+    figure, rows, folder
+        See ``Figure.draw``.
+    needs
+        Needs by label; all name the same instance and one scheduler each, with its parameters. A bar is the mean of its
+        runs, the whisker on each of its parts the 95 % confidence interval (``half_width``).
+    parts
+        Parts of every bar, from below.
+    label_axes
+        Function that sets the labels and the scale of the axes.
+    """
+    found = {label: _rows_of(rows, own) for label, own in needs.items()}
+    own = [row for those in found.values() for row in those]
+    if not own:
+        raise nothing_to_draw(figure.name, figure.needs)
+    shown = {
+        label: kept
+        for label, those in found.items()
+        if (kept := [row for row in those if all(part.value(row) is not None for part in parts)])
+    }
+    fruitless = [row for row in own if all(row not in kept for kept in shown.values())]
+    notes = gaps(figure.name, own, fruitless, figure.needs)
+    broken = {label: sum(row.violations or 0 for row in kept if row.feasible is False) for label, kept in shown.items()}
+    broken = {label: violations for label, violations in broken.items() if violations}
+    if broken:
+        named = ", ".join(f"{label} {violations}" for label, violations in broken.items())
+        notes.append(f"Red: plans that break constraints, with their number of violations: {named}.")
+    notes += [
+        f"{label}: mean of {len(kept)} trainings and its 95 % confidence interval."
+        for label, kept in shown.items()
+        if len(kept) > 1
+    ]
+    with page(COLUMN_IN, _HEIGHT_IN, notes) as sheet:
+        ax = sheet.subplots()
+        for place, kept in enumerate(shown.values()):
+            colour = scheduler_look(kept[0].scheduler).colour
+            bottom = 0.0
+            for part in parts:
+                heights = [part.value(row) or 0.0 for row in kept]
+                height = fmean(heights)
+                face = pale(colour) if part.faint else colour
+                ax.bar(place, height, 0.7, bottom=bottom, facecolor=face, edgecolor=colour)
+                bottom += height
+                if half := float(half_width(heights)):
+                    ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
+        ax.set_xticks(range(len(shown)), [label.replace("-", "-\n") for label in shown])
+        ax.set_xlim(-0.6, len(shown) - 0.4)
+        for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
+            tick.set_color(ALARM if label in broken else "black")
+        ax.tick_params(axis="x", length=0)
+        ax.grid(axis="y")
+        label_axes(ax)
+        if len(parts) > 1:
+            faces = [pale("#000000") if part.faint else "black" for part in parts]
+            handles = [swatch(face, part.label, edgecolor="black") for face, part in zip(faces, parts, strict=True)]
+            sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+        return save(sheet, figure.name, folder)
+
+
+def _rows_of(rows: Sequence[Row], needs: Sequence[Need]) -> list[Row]:
+    """Return the latest row of each need."""
+    return list(rows_by_label(rows, {str(position): need for position, need in enumerate(needs)}).values())

@@ -1,0 +1,170 @@
+"""Sections of EXPERIMENTS.md: title, template, and the tables that the template shows."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.claim import Claim, QueryTable, Values, below
+from reports.experiments import gpulet as gpulet_tables
+from reports.experiments import inss as inss_tables
+from reports.experiments import models, optimum, serving
+from reports.figure import Figure
+from reports.need import Need
+from reports.papers import (
+    gpulet_models,
+    gpulet_online,
+    gpulet_rates,
+    gpulet_scenarios,
+    igniter_contention,
+    igniter_model,
+    igniter_online,
+    igniter_plans,
+    igniter_scaling,
+    inss_agent,
+    inss_clusters,
+    inss_model,
+    mediator_groups,
+    mediator_jobs,
+)
+from reports.runs import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section: its name, which is that of its template; its title; and its tables by name."""
+
+    name: str
+    title: str
+    tables: Mapping[str, QueryTable | Sequence[Claim]]
+
+
+def measured_once(section: str) -> QueryTable:
+    """Return the facts of a section in ``measured.toml`` as a table: they take too long for every document."""
+    facts = tomllib.loads(Path(__file__).with_name("measured.toml").read_text(encoding="utf-8"))["fact"]
+    own = [fact for fact in facts if fact["section"] == section]
+    return QueryTable(
+        ("measured once", "", "command", "when, with"),
+        [(f["what"], f["value"], f"`{f['command']}`", f"{f['date']}, {f['versions']}") for f in own],
+    )
+
+
+MIXES_IN_PAPER = (2, 3, 5, 7, 13, 16)
+"""Numbers of GPUs in the plans of ParvaGPU's authors, by mix."""
+
+
+def _proven(mix: int) -> Callable[[Runs], Values]:
+    def query(runs: Runs) -> Values:
+        row = runs.row(Need(f"parvagpu-{mix}", ("mig",)))
+        return row.gpus_used, row.status
+
+    return query
+
+
+_MIXES = tuple(
+    Claim(
+        what=f"GPUs for mix {mix}",
+        paper=f"{gpus} GPUs",
+        ours=_proven(mix),
+        form="{} GPUs, {}",
+        holds=lambda ours, _status, gpus=gpus: ours == gpus,
+        criterion="exactly",
+        better=below(gpus),
+        reason="no plan with as few GPUs was found",
+    )
+    for mix, gpus in enumerate(MIXES_IN_PAPER, start=1)
+)
+
+
+def _claims(figures: Iterable[Figure]) -> tuple[Claim, ...]:
+    """Return the claims of several figures in one table."""
+    return tuple(claim for figure in figures for claim in figure.claims)
+
+
+SECTIONS = (
+    Section(
+        "igniter",
+        "iGniter (Xu et al., TPDS 2022)",
+        {
+            "motivation": _claims((*igniter_contention.FIGURES, igniter_model.FIG8, igniter_plans.TABLE1)),
+            "plans": (
+                igniter_plans.PLAN_OF_THREE,
+                *_claims(
+                    (igniter_plans.FIG14, igniter_plans.FIG14_VIOLATIONS, igniter_plans.FIG19, igniter_plans.FIG20)
+                ),
+                igniter_plans.COEFFICIENTS,
+                *igniter_scaling.FIG21.claims,
+            ),
+            "over_time": _claims(igniter_online.FIGURES),
+        },
+    ),
+    Section(
+        "gpulet",
+        "gpulet (ATC 2022; arXiv 2021)",
+        {
+            "counts": gpulet_tables.COUNTS,
+            "motivation": _claims((gpulet_models.FIG4, gpulet_models.FIG9, gpulet_online.ARXIV_FIG5)),
+            "claims": _claims(
+                (
+                    *(gpulet_scenarios.FIG5, gpulet_rates.FIG6, gpulet_scenarios.FIG16, gpulet_rates.FIG17),
+                    *(gpulet_scenarios.ARXIV_FIG4, gpulet_scenarios.ARXIV_FIG15, gpulet_rates.ARXIV_FIG16),
+                    *(gpulet_online.FIG15, gpulet_online.ARXIV_FIG14),
+                )
+            ),
+            "rates": gpulet_tables.RATES,
+            "arxiv_rates": gpulet_tables.ARXIV_RATES,
+            "rate_claims": _claims((gpulet_rates.FIG13, gpulet_rates.ARXIV_FIG12, gpulet_rates.FIG14)),
+        },
+    ),
+    Section(
+        "inss",
+        "InSS (Han et al.)",
+        {
+            "motivation": _claims(inss_model.FIGURES),
+            "agent": _claims(
+                (
+                    *(inss_clusters.FIG10, inss_clusters.FIG12, inss_agent.FIG11),
+                    *(inss_clusters.FIG13, inss_clusters.FIG14, inss_clusters.FIG3),
+                )
+            ),
+            "baseline_claims": _claims(
+                (*(inss_clusters.FIG4, inss_clusters.FIG15, inss_clusters.FIG18, inss_clusters.FIG17), inss_agent.FIG19)
+            ),
+            "capacity": inss_tables.CAPACITY,
+            "unseen": inss_tables.UNSEEN,
+            "warm": inss_tables.WARM,
+            "layers": inss_tables.LAYERS,
+        },
+    ),
+    Section(
+        "mediator",
+        "MediatorDNN (Nabavinejad, Reda, Guo)",
+        {
+            "motivation": _claims(mediator_jobs.FIGURES),
+            "claims": (
+                *_claims((mediator_groups.FIG4, mediator_groups.FIG8)),
+                *mediator_groups.TABLE5_CLAIMS,
+                *mediator_groups.FIG9.claims,
+            ),
+        },
+    ),
+    Section("parvagpu", "ParvaGPU (SC24)", {"mixes": _MIXES}),
+    Section(
+        "models",
+        "Performance models",
+        {"errors": models.ERRORS, "never_seen": models.NEVER_SEEN, "published": models.PUBLISHED},
+    ),
+    Section(
+        "optimum",
+        "Distance from the optimum",
+        {
+            "gaps": optimum.GAPS,
+            "classes": optimum.CLASSES,
+            "scaling": optimum.SCALING,
+            "plans_in_turns": optimum.PLANS_IN_TURNS,
+            "agreement": measured_once("optimum"),
+        },
+    ),
+    Section("serving", "Plans under random arrivals", {"twelve": serving.TWELVE, "wrong": serving.WRONG}),
+    Section("hardware", "On hardware", {"checked": measured_once("hardware")}),
+)

@@ -1,0 +1,54 @@
+"""Figures of the papers and the suite's own: what each needs, draws and claims."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from instances.errors import unknown_name
+from reports.figure import Figure, NotDrawn
+from reports.need import NothingToDrawError
+from reports.papers.not_drawn import NOT_DRAWN
+
+MODULES = (
+    *("igniter_contention", "igniter_model", "igniter_online", "igniter_plans", "igniter_scaling"),
+    *("gpulet_models", "gpulet_online", "gpulet_rates", "gpulet_scenarios"),
+    *("inss_agent", "inss_clusters", "inss_model"),
+    *("mediator_groups", "mediator_jobs"),
+    *("optimum", "rankings", "robustness"),
+)
+"""Modules with figures; each lists its own as ``FIGURES``."""
+
+
+@cache
+def _figures() -> Mapping[str, Figure]:
+    """Return all figures by name, sorted; their modules import simulation code, hence only on use."""
+    declared = [figure for name in MODULES for figure in import_module(f"{__name__}.{name}").FIGURES]
+    return {figure.name: figure for figure in sorted(declared, key=lambda figure: figure.name)}
+
+
+def figure_names() -> list[str]:
+    """Return the names of all figures that can be drawn, sorted."""
+    return list(_figures())
+
+
+def figures_not_drawn() -> Mapping[str, NotDrawn]:
+    """Return by name the figures, tables and algorithms of the papers that are not drawn, paper by paper."""
+    return {each.name: each for each in NOT_DRAWN}
+
+
+def figure(name: str, where: str = "figure") -> Figure:
+    """Return the figure called ``name``.
+
+    Raises
+    ------
+    NothingToDrawError
+        If the figure is not drawn; says why.
+    InputError
+        If there is none; ``where`` is the place that the error names.
+    """
+    known, missing = _figures(), figures_not_drawn()
+    if name in known:
+        return known[name]
+    if name in missing:
+        raise NothingToDrawError(name, f"not drawn: {missing[name].reason}")
+    raise unknown_name(where, "figure", name, [*known, *missing], list(known))

@@ -1,0 +1,198 @@
+"""gpulet ATC'22, Fig. 15, and arXiv'21, Fig. 5 and 14: a changing load, and two models on one GPU as rates grow."""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+
+from bench.plan_simulation import simulate
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
+from instances.catalogue import gpu_type
+from instances.suites.gpulet import ARXIV_SLO_MS
+from instances.view import View
+from reports.charts.online import Setting, course, draw_courses
+from reports.charts.palette import SERIES
+from reports.charts.panels import Curve, Panel, draw_panels
+from reports.claim import Claim, Values
+from reports.figure import Figure
+from reports.runs import Runs
+
+SETTING = Setting("gpulet-scen3", 2.3, "gpu-scaling", headroom=1.2)
+
+ARXIV_SETTING = Setting(
+    "gpulet-equal",
+    2.0,
+    "elastic-partitioning",
+    headroom=1.2,
+    parameters=("elastic-partitioning.variant=arxiv", "elastic-partitioning.interference=true"),
+    seconds=1800.0,
+)
+
+MODELS = ("lenet", "vgg16")
+
+SCHEMES = {"by turns": (100.0, 100.0), "MPS (20:80)": (20.0, 80.0)}
+"""Share of each model in percent; models that take turns both have the whole GPU."""
+
+RATES_RPS = (25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
+"""Rates of each model; the paper does not state its own."""
+
+_LOOKS = dict(zip(SCHEMES, (SERIES[1], SERIES[0]), strict=True))
+
+
+@cache
+def late_pct(scheme: str) -> dict[str, list[float]]:
+    """Return by model the percentage of the requests not in time in 30 simulated seconds, at each of ``RATES_RPS``."""
+    found: dict[str, list[float]] = {model: [] for model in MODELS}
+    for rate_rps in RATES_RPS:
+        instance = _instance(rate_rps)
+        for served in simulate(_plan(instance, scheme), instance).workloads:
+            found[served.id].append(100.0 * served.violation_rate)
+    return found
+
+
+def largest_rate_rps(scheme: str) -> float:
+    """Return the largest rate up to which at most 1 % of either model's requests are late; 0 if there is none."""
+    largest = 0.0
+    for rate_rps, *late in zip(RATES_RPS, *late_pct(scheme).values(), strict=True):
+        if max(late) > 100.0 * VIOLATIONS_ALLOWED:
+            break
+        largest = rate_rps
+    return largest
+
+
+def _instance(rate_rps: float) -> Instance:
+    return Instance(
+        name="lenet-vgg16",
+        objective=Objective.COST,
+        slo_rule=SloRule.DUTY_CYCLE,
+        performance_model="gpulet",
+        gpus=(GpuPool(gpu_type("rtx2080ti"), 1),),
+        workloads=tuple(Workload(model, model, ARXIV_SLO_MS[model], rate_rps) for model in MODELS),
+    )
+
+
+def _plan(instance: Instance, scheme: str) -> Plan:
+    """Return the plan whose batches are the largest that leave half of the SLO for waiting."""
+    gpu = instance.gpus[0].type
+    view = View.of(instance, gpu)
+    units = [round(pct * gpu.share_units / 100.0) for pct in SCHEMES[scheme]]
+    slots = [
+        Slot(workload.id, _batch(view, place, units[place]), workload.rate_rps)
+        for place, workload in enumerate(instance.workloads)
+    ]
+    if scheme == "by turns":
+        cycle_ms = max(ARXIV_SLO_MS[model] for model in MODELS) / 2.0
+        gpulets = [Gpulet(gpu.share_units, tuple(slots), cycle_ms)]
+    else:
+        gpulets = [Gpulet(share, (slot,)) for share, slot in zip(units, slots, strict=True)]
+    return Plan(instance.name, (PlacedGpu(gpu.name, tuple(gpulets)),))
+
+
+def _batch(view: View, workload: int, units: int) -> int:
+    tables, model = view.tables, view.model[workload]
+    batches = range(1, int(tables.max_batch[model]) + 1)
+    half_ms = view.slo_ms[workload] / 2.0
+    return max(b for b in batches if tables.active_ms[model, b, units] + tables.transfer_ms[model, b] <= half_ms)
+
+
+def _panels() -> Sequence[Panel]:
+    found = {scheme: late_pct(scheme) for scheme in SCHEMES}
+    axes = {"xlabel": "Rate of each model (req/s)", "ylabel": "Not in time (%)", "xlim": (0.0, 1.03 * RATES_RPS[-1])}
+    return [
+        Panel(
+            f"{model}, SLO {ARXIV_SLO_MS[model]:g} ms",
+            [Curve(scheme, RATES_RPS, late[model], _LOOKS[scheme].marked) for scheme, late in found.items()],
+            axes,
+        )
+        for model in MODELS
+    ]
+
+
+_LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
+
+
+def _course(setting: Setting) -> Callable[[Runs], Values]:
+    """Query the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
+
+    def query(_: Runs) -> Values:
+        following, kept = (course(setting, policy) for policy in ("reschedule", "static"))
+        gpus = [period.gpus_used for period in following.periods]
+        late = [100.0 * served.seen.violation_rate for served in (following, kept)]
+        return (*late, min(gpus), max(gpus))
+
+    return query
+
+
+FIG15 = Figure(
+    name="gpulet-fig15",
+    title="Plans under a changing load of scen3",
+    paper="gpulet ATC'22, Fig. 15",
+    shows="Over 3,200 s of two waves GPUs and partitions follow the load of scen3; violations stay low.",
+    look_for="GPUs and shares rise and fall with the throughput. The fixed plan for the mean rates (dotted) fails "
+    "under both waves. Headroom is needed: the next plan is for the rates of the last 20 s and takes 12 s more to be "
+    "ready. Four GPUs here, eight in the paper. The shape of the load is the paper's; its heights and delays are ours.",
+    cost="no runs, a few seconds",
+    draws=partial(draw_courses, setting=SETTING),
+    claims=(
+        Claim(
+            what="ATC Fig. 15: requests not in time under a changing load of scen3",
+            paper="GPUs follow the load, violations stay low",
+            ours=_course(SETTING),
+            form="{:.2f} %" + _LATER,
+            holds=lambda late, _kept, least, most: late <= 1.0 and least < most,
+            criterion="at most 1 % late, and the number of GPUs changes",
+        ),
+    ),
+)
+
+ARXIV_FIG14 = Figure(
+    name="gpulet-arxiv-fig14",
+    title="Plans under a changing load of five models",
+    paper="gpulet arXiv'21, Fig. 14",
+    shows="Over 1,800 s shares follow the load of all five models; 0.14 % of the requests are not in time.",
+    look_for="Shares rise and fall with the throughput. The fixed plan for the mean rates (dotted) does not follow. "
+    "The first wave and the rise of the second are those of gpulet-fig15; in the paper every model has a trace of its "
+    "own.",
+    cost="no runs, a few seconds",
+    draws=partial(draw_courses, setting=ARXIV_SETTING),
+    claims=(
+        Claim(
+            what="arXiv Fig. 14: requests not in time under a changing load of five models",
+            paper="0.14 %",
+            ours=_course(ARXIV_SETTING),
+            form="{:.2f} %" + _LATER,
+            not_comparable="the paper uses a trace for each model and does not publish the traces",
+        ),
+    ),
+)
+
+ARXIV_FIG5 = Figure(
+    name="gpulet-arxiv-fig5",
+    title="Late requests of LeNet and VGG-16 on one GPU while their rates grow",
+    paper="gpulet arXiv'21, Fig. 5",
+    shows="With turns, and side by side without partitions, requests become late as the rates grow. Shares of 20 and "
+    "80 % sustain much higher rates.",
+    look_for="With turns VGG-16 is in time, but every LeNet that meets a batch of VGG-16 is late at any rate: its SLO "
+    "is shorter than that batch. Side by side no request is late until VGG-16 needs more than its 80 %. Arrivals are "
+    "Poisson; batches are the largest that leave half the SLO for waiting.",
+    cost="no runs, a few seconds",
+    draws=partial(
+        draw_panels,
+        panels=_panels,
+        notes=lambda: [
+            "MPS without partitions, the paper's third scheme, is not drawn: no performance model here describes it."
+        ],
+    ),
+    claims=(
+        Claim(
+            what="arXiv Fig. 5: largest rate of LeNet and VGG-16 with at most 1 % late, "
+            "in turns and at shares of 20:80",
+            paper="20:80 serves far higher rates",
+            ours=lambda _: tuple(map(largest_rate_rps, SCHEMES)),
+            form="{:g} and {:g} req/s each",
+            holds=lambda turns, shares: shares >= 2.0 * turns and shares > 0.0,
+            criterion="at least twice the rate",
+        ),
+    ),
+)
+
+FIGURES = (FIG15, ARXIV_FIG5, ARXIV_FIG14)

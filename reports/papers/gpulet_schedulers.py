@@ -1,0 +1,74 @@
+"""Schedulers and instances in the figures of gpulet's two papers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from reports.claim import Claim, Values
+from reports.need import Need
+from reports.runs import Runs
+
+NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
+"""Instances of the ATC'22 paper's figures of rates, with their labels."""
+
+ARXIV_NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
+"""Those of the arXiv'21 version."""
+
+ELASTIC = "elastic-partitioning"
+_GENEROUS_S = 300.0
+Variant = Literal["arxiv", "atc22"]
+
+
+def elastic(
+    instances: str, variant: Variant, *, interference: bool, second_pass: bool = False, quick: str | None = None
+) -> Need:
+    """Return runs of elastic partitioning as printed in one of the papers, with or without interference.
+
+    The papers do not have ``second_pass``.
+    """
+    told = (
+        f"{ELASTIC}.variant={variant}",
+        f"{ELASTIC}.interference={'true' if interference else 'false'}",
+        f"{ELASTIC}.second_pass={'true' if second_pass else 'false'}",
+    )
+    return Need(instances, (ELASTIC,), quick=quick, parameters=told)
+
+
+def ideal(instances: str, *, quick: str | None = None) -> Need:
+    """Return runs of the ideal scheduler, which enumerates all partitions and takes interference into account.
+
+    The scheduler counts the gpulets that it tries. The time limit is too large to be reached.
+    """
+    parameters = ("ideal.interference=true",)
+    return Need(instances, ("ideal",), quick=quick, parameters=parameters, time_limit_s=_GENEROUS_S)
+
+
+def beside_the_ideal(needs: Mapping[str, Need], second_pass: bool) -> tuple[Need, Need]:
+    """Return the needs for gpulet+int, with a second pass if asked, and for the ideal scheduler."""
+    printed = needs["gpulet+int"]
+    again = tuple(text.replace(".second_pass=false", ".second_pass=true") for text in printed.parameters)
+    return replace(printed, parameters=again) if second_pass else printed, needs["ideal"]
+
+
+def two_passes(
+    what: tuple[str, str], ours: Callable[[bool], Callable[[Runs], Values]], reason: str, **about: Any
+) -> tuple[Claim, Claim]:
+    """Return the claims on elastic partitioning as printed, and with a second pass, which ``ours`` takes.
+
+    Parameters
+    ----------
+    what
+        The figure, and its quantity.
+    ours
+        Function that returns the query, without or with a second pass.
+    reason
+        The reason of a difference that remains with a second pass.
+    about
+        Further attributes of both claims.
+    """
+    as_printed = "Algorithm 1 as printed has one pass; the next line adds a second pass"
+    figure, quantity = what
+    return (
+        Claim(what=f"{figure}: {quantity}", ours=ours(False), reason=as_printed, **about),
+        Claim(what=f"– {figure} with a second pass", ours=ours(True), reason=reason, **about),
+    )

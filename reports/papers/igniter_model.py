@@ -1,0 +1,221 @@
+"""iGniter, Fig. 8, 9, 11, 12 and 13: its performance model of models alone and together on a V100."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.ledger.row import Row
+from instances.arrays import Floats
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration
+from instances.performance import performance_model
+from reports.charts.page import COLUMN_IN, page, save
+from reports.charts.palette import SERIES, shades
+from reports.charts.panels import Curve, Panel, draw_panels
+from reports.charts.predictions import draw_both, draw_colocated
+from reports.claim import Claim, Values
+from reports.figure import Figure
+from reports.measured import light_profile, missing_note
+from reports.runs import Runs
+
+MODEL = "resnet50"
+
+PAIR = ("vgg19", "ssd")
+"""Models of Fig. 11."""
+
+PAIR_BATCH, PAIR_SHARES_PCT = 4, (20.0, 40.0, 50.0, 60.0, 80.0)
+"""Batch of both models and shares of the first; the paper's batch is 3, but the published pairs have powers of two."""
+
+SMALL_PAIR = ("alexnet", "resnet50")
+"""Models of Fig. 12."""
+
+SMALL_PAIR_BATCHES, SMALL_PAIR_SHARE_PCT = (2, 4, 8, 16, 32), 50.0
+"""Batches and share of both models; the paper also has batch 1, but the published pairs begin at 2."""
+
+FOUR = ("alexnet", "resnet50", "vgg19", "ssd")
+FOUR_BATCH, FOUR_SHARE_PCT = 3, 25.0
+"""Models, batch and share of Fig. 13."""
+
+_FOUR_HEIGHT_IN = 2.6
+_FOUR_NOTES = ["Only the paper measures four co-located models; its errors are 1.53 to 5.02 % for iGniter."]
+MODEL = "resnet50"
+BATCHES = (1, 4, 8, 16, 32)
+SHARES_PCT = np.linspace(10.0, 100.0, 37)
+_LOOKS = shades(len(BATCHES))
+
+_DIAGONAL = ((0, 0), (1, 1), (2, 2))
+"""Positions of the batches and shares with an L2 utilisation in the light profile."""
+
+
+def active_ms(batch: int, share_pct: Floats) -> Floats:
+    """Return the active time alone (equation 11)."""
+    gpu = gpu_type("v100")
+    batches = np.full_like(share_pct, float(batch))
+    return performance_model("igniter").demand(gpu, gpu.model(MODEL), batches, share_pct).active_ms
+
+
+def profiled_ms(batch: int) -> tuple[Floats, Floats]:
+    """Return shares and active times of a batch in the catalogue's own smoothed grid of measurements.
+
+    The times exclude the scheduling delay, a separate term of iGniter's model.
+    """
+    model = gpu_type("v100").model(MODEL)
+    solo = model.profiled("v100")
+    times_ms = solo.times_ms[solo.batch.index(batch)]
+    return np.array(solo.share_pct), times_ms - model.scheduling_alone_ms
+
+
+def relative_error(batch: int) -> float:
+    """Return the mean relative error of equation 11 over the catalogue's grid at a batch."""
+    shares, times_ms = profiled_ms(batch)
+    return float(np.mean(np.abs(active_ms(batch, shares) / times_ms - 1.0)))
+
+
+def profiled_demands() -> tuple[Floats, NDArray[np.bool_], Floats]:
+    """Return power above idle, whether the GPU ran at full frequency, and the ability of the light profile's samples.
+
+    Ability is ``1000 b / (latency - scheduling delay)``. Arrays have shape (batches, shares); they are empty if the
+    profile is not available.
+    """
+    profile = light_profile()
+    if not profile:
+        return np.empty((0, 0)), np.empty((0, 0), dtype=np.bool_), np.empty((0, 0))
+    found = profile["models"][MODEL]
+    active = np.array(found["gpu_latency_ms[batch][share]"]) - found["scheduling_delay_alone_ms"]
+    ability = 1000.0 * np.array(profile["profiled_batches"])[:, None] / active
+    full = np.array(found["frequency_mhz[batch][share]"]) >= profile["gpu"]["max_frequency_mhz"]
+    return np.array(found["power_w[batch][share]"]) - profile["gpu"]["idle_power_w"], full, ability
+
+
+def profiled_l2_pct() -> Floats:
+    """Return the L2 utilisation of the light profile's diagonal samples; empty if it is not available."""
+    profile = light_profile()
+    return np.array(profile["models"][MODEL]["l2_util_pct_at_(1,10)_(16,50)_(32,100)"] if profile else [])
+
+
+def _fig8() -> Sequence[Panel]:
+    looks = list(zip(BATCHES, _LOOKS, strict=True))
+    curves = [Curve(f"batch {b}", SHARES_PCT, active_ms(b, SHARES_PCT), look.unmarked) for b, look in looks]
+    curves += [Curve("measured", *profiled_ms(b), {**look.hollow, "marker": "o"}) for b, look in looks]
+    return [Panel("", curves, {"xlabel": "Share (%)", "ylabel": "GPU active time (ms)", "yscale": "log"})]
+
+
+def _fig9() -> Sequence[Panel]:
+    model = gpu_type("v100").model(MODEL)
+    power, full, ability = profiled_demands()
+    reach = np.array([0.0, 1000.0 * model.max_batch / float(active_ms(model.max_batch, np.array([100.0]))[0])])
+    fitted, measured = SERIES[0], SERIES[0].hollow
+    watts = [Curve("fitted", reach, model.power[0] * reach + model.power[1], fitted.unmarked)]
+    l2 = [Curve("fitted", reach, model.l2[0] * reach + model.l2[1], fitted.unmarked)]
+    if power.size:
+        capped = np.logical_not(full)
+        watts.append(Curve("measured", ability[full], power[full], measured))
+        watts.append(Curve("measured, power cap reached", ability[capped], power[capped], SERIES[1].hollow))
+        l2.append(Curve("measured", [ability[at] for at in _DIAGONAL], profiled_l2_pct(), measured))
+    axes = {"xlabel": "Processing ability (req/s)"}
+    return [
+        Panel("", watts, {**axes, "ylabel": "Power above idle (W)"}),
+        Panel("", l2, {**axes, "ylabel": "L2 utilisation (%)"}),
+    ]
+
+
+def four_together() -> list[tuple[Configuration, ...]]:
+    """Return the four models of Fig. 13 together, once with each of them first."""
+    places = [Configuration(model, FOUR_BATCH, FOUR_SHARE_PCT) for model in FOUR]
+    return [(own, *(other for other in places if other != own)) for own in places]
+
+
+def _draw_four(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the four models into ``folder``; they need no runs."""
+    with page(COLUMN_IN, _FOUR_HEIGHT_IN, _FOUR_NOTES) as sheet:
+        ax = sheet.subplots()
+        draw_colocated(ax, four_together(), FOUR, ())
+        ax.set(title=f"Batch {FOUR_BATCH} at {FOUR_SHARE_PCT:g} % each", ylabel="Latency (ms)")
+        ax.legend()
+        return save(sheet, figure.name, folder)
+
+
+def _fit_errors(_: Runs) -> Values:
+    return tuple(100.0 * relative_error(batch) for batch in BATCHES)
+
+
+FIG8 = Figure(
+    name="igniter-fig8",
+    title="Active time of ResNet-50 by batch and share",
+    paper="iGniter, Fig. 8",
+    shows="The active time is about inverse to the share, and grows fast with the batch, as a quadratic function.",
+    look_for="Lines are equation 11, fitted to the authors' light profile of nine configurations. Hollow marks are "
+    "the catalogue's smoothed grid of their measurements, which the fit did not use.",
+    draws=partial(draw_panels, panels=_fig8),
+    claims=(
+        Claim(
+            what=f"Fig. 8: mean error of equation 11, batches {', '.join(map(str, BATCHES))}",
+            paper="active time is inversely proportional to the share",
+            ours=_fit_errors,
+            form="{:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} %",
+            holds=lambda *errors: max(errors) <= 10.0,
+            criterion="at most 10 % at each batch",
+            reason="small batches do not fill large shares",
+        ),
+    ),
+)
+
+FIG9 = Figure(
+    name="igniter-fig9",
+    title="Power and L2 utilisation of ResNet-50 by its processing ability",
+    paper="iGniter, Fig. 9",
+    shows="Both grow linearly with the requests that are processed per second of active time.",
+    look_for="Both are on their lines. A sample at the power cap is not fitted. AlexNet, not drawn, fits worse: "
+    "batches of one on the whole GPU take 134 W, 73 W by the line.",
+    draws=partial(draw_panels, panels=_fig9, notes=lambda: missing_note("v100")),
+)
+
+FIG11 = Figure(
+    name="igniter-fig11",
+    title="Latency of VGG-19 beside SSD by share",
+    paper="iGniter, Fig. 11",
+    shows="iGniter's errors are 0.04 to 2.32 % for VGG-19 and 0.89 to 7.61 % for SSD; those of gpu-lets+ 1.30 to "
+    "4.19 % and 0.02 to 4.43 %.",
+    look_for="Bars are measured (three runs, standard deviation); marks are predicted by each performance model. The "
+    "measured pairs come from another publication of the authors' data, not from the paper's own runs.",
+    draws=partial(
+        draw_both,
+        models=PAIR,
+        settings={f"{share:g}": ((PAIR_BATCH, share), (PAIR_BATCH, 100.0 - share)) for share in PAIR_SHARES_PCT},
+        xlabel="Share (%)",
+    ),
+)
+
+FIG12 = Figure(
+    name="igniter-fig12",
+    title="Latency of AlexNet beside ResNet-50 by batch size",
+    paper="iGniter, Fig. 12",
+    shows="iGniter's errors are 3.91 to 5.90 % for AlexNet and 1.10 to 9.29 % for ResNet-50; those of gpu-lets+ "
+    "2.67 to 6.23 % and 0.78 to 9.76 %.",
+    look_for="Bars are measured (three runs, standard deviation); marks are predicted by each performance model. The "
+    "measured pairs come from another publication of the authors' data, not from the paper's own runs.",
+    draws=partial(
+        draw_both,
+        models=SMALL_PAIR,
+        settings={
+            f"{batch}": ((batch, SMALL_PAIR_SHARE_PCT), (batch, SMALL_PAIR_SHARE_PCT)) for batch in SMALL_PAIR_BATCHES
+        },
+        xlabel="Batch",
+    ),
+)
+
+FIG13 = Figure(
+    name="igniter-fig13",
+    title="Latency of four co-located models",
+    paper="iGniter, Fig. 13",
+    shows="iGniter predicts the latency of four co-located models with errors of 1.53 to 5.02 %; gpu-lets+ has no "
+    "prediction for more than two.",
+    look_for="Predictions of the models differ; only the paper's range of errors is known. Its text states an active "
+    "time of 22.31 ms for VGG-19. gpulet's growths are those of the three pairs, added up.",
+    draws=_draw_four,
+)
+
+FIGURES = (FIG8, FIG9, FIG11, FIG12, FIG13)

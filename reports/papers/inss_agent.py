@@ -1,0 +1,309 @@
+"""InSS, Fig. 8, 9, 11 and 19: its agent in training, under changing rates, and its decision time."""
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from bench.ledger.row import Row
+from bench.online.control import Pace, online_instance
+from bench.online.load import WAVES_S, waves
+from bench.online.planner import Planner
+from bench.online.result import OnlineRun
+from bench.simulation.arrivals import Arrivals, Process, Stream
+from bench.simulation.trace import Trace
+from instances import Instance
+from instances.arrays import Floats
+from instances.suites import suite
+from reports.charts.online import PERIOD_S, REORGANISATION_S, serve
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, page, save, stroke, swatch
+from reports.charts.palette import QUIET, pale, scheduler_look
+from reports.claim import Claim, Values
+from reports.figure import Figure
+from reports.need import Need
+from reports.papers.inss_clusters import ALL, BASELINES, rows_of
+from reports.papers.inss_schedulers import TRAININGS, agent, baselines, needs_of
+from reports.runs import Runs
+from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
+from reports.statistics.inference import half_width
+
+_CURVE_IN = 1.5
+FAMILIES = {"ts-4gpu": "everything is served: capacity", "ts-4gpu-goodput": "requests are turned away: goodput"}
+"""Policies with several trainings, and the problem they are trained for."""
+
+_AGENT_COLOUR = scheduler_look("ts").colour
+_CURVES_NOTE = (
+    f"Mean of {len(TRAININGS)} trainings (line) and its 95 % confidence interval by Student's t (band); each training "
+    "(thin lines)."
+)
+
+_RUNS = Need("4gpu", ())
+
+SCHEDULERS = {**agent(_RUNS), **baselines(_RUNS)}
+"""Schedulers by label, without local search, which would use all its time in every period."""
+
+LEAST = 0.5
+"""Range of the rates, relative to the suite's rates, at most 1. The shipped policies are trained for this range."""
+
+_FASTER = 8
+"""Speed of the load relative to the built-in waves."""
+
+SECONDS = WAVES_S / _FASTER
+_LOAD_HEIGHT_IN, _TIME_HEIGHT_IN = 2.4, 2.6
+_ONCE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
+
+TIMED = {**agent(_ONCE), **baselines(replace(_ONCE, seeds=(0, 1, 2)))}
+
+INSS_BELOW_MS = 200.0
+"""Upper limit of InSS's decision time for 64 GPUs (Sec. 6.4)."""
+
+
+def curves(family: str, scalar: str) -> Floats:
+    """Return a scalar of the trainings of one of ``FAMILIES``, shape (trainings, episodes)."""
+    found = []
+    for training in TRAININGS:
+        text = (files("rl") / "policies" / f"{family}-s{training}.csv").read_text()
+        found.append([float(row[scalar]) for row in csv.DictReader(text.splitlines())])
+    return np.array(found)
+
+
+def _draw_curves(figure: Figure, rows: Sequence[Row], folder: Path, *, scalars: Mapping[str, str]) -> list[Path]:
+    """Draw scalars, by name with the label of their axis, below each other; a column for each of ``FAMILIES``."""
+    with page(FULL_WIDTH_IN, 0.6 + _CURVE_IN * len(scalars), [_CURVES_NOTE]) as sheet:
+        grid = sheet.subplots(len(scalars), len(FAMILIES), sharex="col", squeeze=False)
+        for column, (family, trained_for) in zip(grid.T, FAMILIES.items(), strict=True):
+            column[0].set_title(trained_for)
+            column[-1].set_xlabel("Episode")
+            for ax, (scalar, label) in zip(column, scalars.items(), strict=True):
+                _draw_trainings(ax, curves(family, scalar))
+                ax.set(ylabel=label)
+        return save(sheet, figure.name, folder)
+
+
+def _draw_trainings(ax: Axes, found: Floats) -> None:
+    episodes = np.arange(1, found.shape[1] + 1)
+    mean, half = found.mean(axis=0), half_width(found)
+    for one in found:
+        ax.plot(episodes, one, color=_AGENT_COLOUR, linewidth=0.4, marker="")
+    ax.fill_between(episodes, mean - half, mean + half, color=pale(_AGENT_COLOUR), linewidth=0.0)
+    ax.plot(episodes, mean, color="black", linewidth=0.9, marker="")
+    ax.set_xlim(1, len(episodes))
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.grid()
+
+
+def load(instance: Instance) -> dict[str, Stream]:
+    """Return the requests of each workload: faster built-in waves, between half its rate and all of it."""
+    heights = {name: trace.rates_rps[::_FASTER] for name, trace in waves(instance).items()}
+    highest = max(float(height.max()) for height in heights.values())
+    requests = {}
+    for workload in instance.workloads:
+        factor = LEAST + (1.0 - LEAST) * (heights[workload.id] - 1.0) / (highest - 1.0)
+        arrivals = Arrivals(Process.TRACE, trace=Trace("waves", factor))
+        mean_rps = workload.rate_rps * float(factor.mean())
+        requests[workload.id] = Stream(arrivals, mean_rps, 0, workload.id)
+    return requests
+
+
+@cache
+def served_by(label: str, training: int = 0) -> OnlineRun:
+    """Serve the load by plans of one scheduler, or of one training of the agent."""
+    need = SCHEDULERS[label][training]
+    (found,) = suite(need.instances).build()
+    instance = online_instance(found)
+    planner = Planner(need.schedulers[0], instance, parameters=need.parameters)
+    return serve(instance, planner, "reschedule", load(instance), Pace(SECONDS, PERIOD_S, REORGANISATION_S))
+
+
+def _draw_load(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the load that is served online into ``folder``; it needs no runs."""
+    courses = {label: [served_by(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
+    late = ", ".join(
+        f"{label} {100.0 * fmean(one.seen.violation_rate for one in found):.2g} %" for label, found in courses.items()
+    )
+    notes = [f"Of the requests not in time: {late}.", "ts: mean of its trainings and its 95 % confidence interval."]
+    with page(COLUMN_IN, _LOAD_HEIGHT_IN, notes) as sheet:
+        ax = sheet.subplots()
+        periods = courses["ts"][0].periods
+        edges_s = [*(period.begin_s for period in periods), SECONDS]
+        came_rps = [float(period.seen.rate_rps.sum()) for period in periods]
+        ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
+        handles = [swatch(pale(QUIET), "arriving requests")]
+        for label, found in courses.items():
+            look = scheduler_look(SCHEDULERS[label][0].schedulers[0])
+            each_rps = np.array([served_rps(one) for one in found])
+            mean, half = each_rps.mean(axis=0), half_width(each_rps)
+            if len(found) > 1:
+                low, high = (np.append(edge, edge[-1]) for edge in (mean - half, mean + half))
+                ax.fill_between(edges_s, low, high, step="post", color=look.colour, alpha=0.3, linewidth=0.0)
+            ax.stairs(mean, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
+            handles.append(stroke(label, color=look.colour, linestyle=look.line))
+        ax.set(ylabel="Served (req/s)", xlabel="Time (s)", xlim=(0.0, SECONDS))
+        ax.set_ylim(bottom=0.0)
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+        ax.grid()
+        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+        return save(sheet, figure.name, folder)
+
+
+def served_rps(found: OnlineRun) -> list[float]:
+    """Return by period the requests per second that were served, of all workloads together."""
+    return [float(period.seen.throughput_rps.sum()) for period in found.periods]
+
+
+def _draw_times(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the decision times of ``rows`` into ``folder``; see ``Figure.draw``."""
+    own = {label: own_runs(rows, label) for label in TIMED}
+    everyone = [row for found in own.values() for row in found]
+    if not everyone:
+        raise nothing_to_draw(figure.name, figure.needs)
+    notes = gaps(figure.name, everyone, [row for row in everyone if not _counts(row)], figure.needs)
+    with page(COLUMN_IN, _TIME_HEIGHT_IN, notes) as sheet:
+        ax = sheet.subplots()
+        ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")
+        ax.text(64.0, INSS_BELOW_MS * 1.1, "InSS at 64 GPUs, at most", fontsize=6, color=QUIET, ha="right")
+        for label, found in own.items():
+            line = points(found)
+            look = scheduler_look(TIMED[label][0].schedulers[0])
+            ax.plot(*zip(*line, strict=True), **look.marked, label=label)
+        ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="Decision time (ms)", xlim=(3.5, 73.0))
+        ax.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
+        ax.set_ylim(bottom=1.0)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_minor_formatter("")
+        ax.yaxis.set_major_formatter("{x:,g}")
+        ax.grid()
+        sheet.legend(loc="outside upper center", ncols=4)
+        return save(sheet, figure.name, folder)
+
+
+def own_runs(rows: Sequence[Row], label: str) -> list[Row]:
+    """Return the latest row of each run of one of ``TIMED``: by cluster, training and repeat."""
+    return [
+        row
+        for need in TIMED[label]
+        for seed in need.seeds
+        for row in rows_by_label([row for row in rows if row.seed == seed], {label: need}).values()
+    ]
+
+
+def points(rows: Sequence[Row]) -> list[tuple[int, float]]:
+    """Return by number of GPUs the median milliseconds of the runs that gave a plan."""
+    sizes = {name: instance.gpus[0].count or 0 for name, instance in instances_of(needs_of(TIMED)).items()}
+    groups: dict[int, list[float]] = {}
+    for row in rows:
+        if _counts(row) and row.decision_s is not None:
+            groups.setdefault(sizes[row.instance], []).append(1000.0 * row.decision_s)
+    return [(gpus, median(group)) for gpus, group in sorted(groups.items())]
+
+
+def _counts(row: Row) -> bool:
+    return row.gpus_used is not None and row.decision_s is not None
+
+
+def _served_pct(label: str) -> tuple[float, float]:
+    """Return the percentage of arriving requests that are served, over Fig. 11's whole load and in the worst period."""
+    course = served_by(label)
+    parts = [100.0 * float(p.seen.throughput_rps.sum() / p.seen.rate_rps.sum()) for p in course.periods]
+    came = sum(float(p.seen.rate_rps.sum()) * p.seen.seconds for p in course.periods)
+    served = sum(float(p.seen.throughput_rps.sum()) * p.seen.seconds for p in course.periods)
+    return 100.0 * served / came, min(parts)
+
+
+def _while_rates_change(_: Runs) -> Values:
+    return tuple(part for label in ALL for part in _served_pct(label))
+
+
+def _at_most_gpus(label: str) -> Callable[[Runs], Values]:
+    """Query the GPUs of the largest cluster with a plan, and the decision time there in ms."""
+
+    def query(runs: Runs) -> Values:
+        found = points(rows_of(runs, TIMED, label))
+        return found[-1] if found else (None, None)
+
+    return query
+
+
+FIG8 = Figure(
+    name="inss-fig8",
+    title="Reward of InSS's agent during training",
+    paper="InSS, Fig. 8",
+    shows="The rewards of both stages grow and are stable after 400 (SACD) and 800 (TD3) episodes.",
+    look_for="The reward of a step is that of the whole cluster; the paper has one curve per stage. Most is learned "
+    "within 250 and 400 episodes, each of 64 clusters. Left, many requests are late until exploration fades, halved "
+    "every 120 episodes. Right, the agent admits hardly any request that would be late. The paper has one training.",
+    cost="no runs",
+    draws=partial(_draw_curves, scalars={"reward": "Reward of a step"}),
+)
+
+FIG9 = Figure(
+    name="inss-fig9",
+    title="Late requests and throughput of InSS's agent during training",
+    paper="InSS, Fig. 9",
+    shows="Late requests become fewer, below 1 %, and throughput grows.",
+    look_for="Late requests become fewer and throughput grows. During exploration late requests stay above 1 % where "
+    "everything has to be served (inss-fig12 has the trained agent), and far below where requests are turned away. "
+    "Trainings with other seeds end alike.",
+    cost="no runs",
+    draws=partial(_draw_curves, scalars={"late_pct": "Late (%)", "throughput_rps": "Throughput (req/s)"}),
+)
+
+FIG11 = Figure(
+    name="inss-fig11",
+    title="Throughput of ten models on four GPUs while the rates change",
+    paper="InSS, Fig. 11",
+    shows="InSS adapts its decisions to what arrives and keeps a high throughput, steadier than its baselines'.",
+    look_for="The same, in every training: `ts` serves nearly all arriving requests (grey); gpulet, `igniter` and "
+    "`gslice+` fall behind when rates rise. All plan for the rates of the last 20 s and take 12 s more to be ready. "
+    "`ts` always divides nearly all of four GPUs; `igniter` and `gslice+` allocate about half as much. The load is "
+    "ours: the two waves of `bench online`, eight times as fast, between half the suite's rates and all of them.",
+    cost="no runs, half a minute",
+    draws=_draw_load,
+    claims=(
+        Claim(
+            what="Fig. 11: percentage of arriving requests that are served while rates change (worst 20 s)",
+            paper="InSS higher and steadier",
+            ours=_while_rates_change,
+            form="`ts` {:.1f} ({:.1f}) %, gpulet {:.1f} ({:.1f}), `gslice+` {:.1f} ({:.1f}), `igniter` {:.1f} ({:.1f})",
+            holds=lambda ours, worst, *others: ours > max(others[::2]) and worst > max(others[1::2]),
+            criterion="above every baseline, over the whole load and in the worst period",
+            note="we chose the load",
+        ),
+    ),
+)
+
+FIG19 = Figure(
+    name="inss-fig19",
+    title="Decision times against the number of GPUs",
+    paper="InSS, Fig. 19",
+    shows="InSS decides within 0.2 s at 64 GPUs; the baselines take up to 2 s, growing with the number of GPUs.",
+    look_for="`ts` stays far below the paper's 200 ms; its time grows with the number of groups of four GPUs, which "
+    "it decides all at once. The baselines stay below it, too, since they are compiled here. Most of their time fills "
+    "the table of inference times, once per process; `ts` fills it before its clock starts. Values are medians of "
+    "three repeats, for `ts` of five trainings. Local search, which uses all its time, is left out.",
+    cost="70 runs: about three minutes on two cores",
+    needs=needs_of(TIMED),
+    draws=_draw_times,
+    claims=(
+        *(
+            Claim(
+                what=f"Fig. 19: decision time of {label} on the most GPUs",
+                paper="up to 2 s at 64 GPUs",
+                ours=_at_most_gpus(label),
+                form="{} GPUs: {:.3g} ms",
+                holds=lambda _, ms: 200.0 <= ms <= 2000.0,
+                criterion="0.2 to 2 s",
+                better=lambda _, ms: 2000.0 / ms,
+                note="compiled code on another machine",
+            )
+            for label in BASELINES
+        ),
+    ),
+)
+
+FIGURES = (FIG8, FIG9, FIG11, FIG19)

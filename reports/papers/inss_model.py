@@ -1,0 +1,267 @@
+"""InSS, Fig. 1, 2, 6 and 7, Tables 3 and 4: its performance model on an A100 (Sec. 2.1, 2.2 and 4.1)."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from instances.arrays import Floats
+from instances.calibration.a100_inss import TABLE_3, TABLE_4, PublishedTime
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration, SoloSample
+from instances.performance.inss import regressed_ms
+from instances.performance.validation import latencies_ms
+from reports.charts.palette import SERIES, shades
+from reports.charts.panels import Curve, Panel, draw_panels
+from reports.charts.predictions import draw_points
+from reports.claim import Claim, Values
+from reports.figure import Figure
+from reports.measured import measured_solo, missing_note
+from reports.runs import NotAtHandError, Runs
+
+PIVOT = "resnet50"
+
+BATCH = 8
+"""Batch of Fig. 1, and of the neighbours in Fig. 2."""
+
+SHARES_PCT = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0])
+PIVOT_SHARE_PCT, PIVOT_BATCHES = 40.0, (1, 4, 8, 16)
+
+NEIGHBOURS = {
+    "alexnet 30 %": (("alexnet", 30.0),),
+    "alexnet 60 %": (("alexnet", 60.0),),
+    "vgg16 30 %": (("vgg16", 30.0),),
+    "vgg16 60 %": (("vgg16", 60.0),),
+    "both, 30 % each": (("alexnet", 30.0), ("vgg16", 30.0)),
+}
+"""Neighbours of Fig. 2: models and shares."""
+
+BATCHES = (1, 4, 8, 16, 32)
+"""Batches of Fig. 6."""
+
+PROFILED = ("resnet50", "vgg16", "mobilenet")
+"""Models of Fig. 7; the paper does not name its own."""
+
+
+def alone_ms(model: str, batch: int) -> Floats:
+    """Return the inference time of a batch alone, at each of ``SHARES_PCT``."""
+    groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT.tolist()]
+    return np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
+
+
+def growth_pct(neighbours: str) -> Floats:
+    """Return the slowdown of ResNet50 against running alone in percent, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
+    others = [Configuration(model, BATCH, share_pct) for model, share_pct in NEIGHBOURS[neighbours]]
+    own = [Configuration(PIVOT, batch, PIVOT_SHARE_PCT) for batch in PIVOT_BATCHES]
+    groups = [[each, *beside] for beside in ([], others) for each in own]
+    times_ms = np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
+    alone, together = times_ms.reshape(2, len(own))
+    return np.asarray(100.0 * (together / alone - 1.0))
+
+
+def unexplained(model: str) -> tuple[float, float]:
+    """Return the fractions of the variance of measured L2 and DRAM utilisation that the lines of Fig. 7 do not explain.
+
+    The result is NaN without measurements.
+    """
+    solo = gpu_type("a100").model(model).profiled("a100")
+    samples = _samples(model)
+    found = []
+    for measured, fitted in (([s.l2_pct for s in samples], solo.l2), ([s.dram_pct for s in samples], solo.dram)):
+        error = np.array(measured) - (fitted[0] * _throughput_rps(samples) + fitted[1])
+        found.append(float(np.var(error) / np.var(measured)) if samples else float("nan"))
+    return found[0], found[1]
+
+
+def _samples(model: str) -> list[SoloSample]:
+    """Return the measurements of a model alone at the batches of its catalogue entry."""
+    most = gpu_type("a100").model(model).max_batch
+    return [s for s in measured_solo("a100") if s.configuration.model == model and s.configuration.batch <= most]
+
+
+def _throughput_rps(samples: Sequence[SoloSample]) -> Floats:
+    return np.array([1000.0 * sample.configuration.batch / sample.latency_ms for sample in samples])
+
+
+def _fig1() -> Sequence[Panel]:
+    times = {model: alone_ms(model, BATCH) for model in sorted(gpu_type("a100-inss").models)}
+    looks = dict(zip(times, SERIES, strict=True))
+    axes = {"xlabel": "Share (%)", "yscale": "log"}
+    return [
+        Panel(
+            "", [Curve(m, SHARES_PCT, t, looks[m].marked) for m, t in times.items()], {**axes, "ylabel": "Latency (ms)"}
+        ),
+        Panel(
+            "",
+            [Curve(m, SHARES_PCT, 1000.0 * BATCH / t, looks[m].marked) for m, t in times.items()],
+            {**axes, "ylabel": "Throughput (req/s)"},
+        ),
+    ]
+
+
+def _fig2() -> Sequence[Panel]:
+    curves = [
+        Curve(name, PIVOT_BATCHES, growth_pct(name), look.marked)
+        for name, look in zip(NEIGHBOURS, SERIES, strict=False)
+    ]
+    axes = {"xlabel": f"Batch of {PIVOT}", "ylabel": "Slower than alone (%)", "xticks": PIVOT_BATCHES}
+    return [Panel("", curves, axes)]
+
+
+def _fig6() -> Sequence[Panel]:
+    solo = gpu_type("a100-inss").model(PIVOT).profiled("a100-inss")
+    looks = list(zip(BATCHES, shades(len(BATCHES)), strict=True))
+    shares_pct = np.arange(10.0, 101.0)
+    curves = [
+        Curve(f"batch {b}", shares_pct, regressed_ms(solo, np.array(float(b)), shares_pct), look.unmarked)
+        for b, look in looks
+    ]
+    curves += [
+        Curve("profiled", solo.share_pct, solo.times_ms[solo.batch.index(b)], {**look.hollow, "marker": "o"})
+        for b, look in looks
+    ]
+    return [Panel("", curves, {"xlabel": "Share (%)", "ylabel": "GPU running time (ms)"})]
+
+
+def _fig7() -> Sequence[Panel]:
+    looks = dict(zip(PROFILED, SERIES, strict=False))
+    l2: list[Curve] = []
+    dram: list[Curve] = []
+    for model, look in looks.items():
+        solo = gpu_type("a100").model(model).profiled("a100")
+        samples = _samples(model)
+        reach = np.array([0.0, 1000.0 * solo.batch[-1] / solo.gpu_ms[-1][-1]])
+        for curves, (slope, start) in ((l2, solo.l2), (dram, solo.dram)):
+            curves.append(Curve(model, reach, slope * reach + start, look.unmarked))
+        if samples:
+            l2.append(Curve(f"{model}, measured", _throughput_rps(samples), [s.l2_pct for s in samples], look.hollow))
+            dram.append(
+                Curve(f"{model}, measured", _throughput_rps(samples), [s.dram_pct for s in samples], look.hollow)
+            )
+    axes = {"xlabel": "Throughput alone (req/s)"}
+    return [
+        Panel("", l2, {**axes, "ylabel": "L2 utilisation (%)"}),
+        Panel("", dram, {**axes, "ylabel": "DRAM utilisation (%)"}),
+    ]
+
+
+def _share_pct(point: PublishedTime) -> float:
+    """Return the share that varies along a row: the neighbour's where the observed model's is fixed."""
+    return point.others[0].share_pct if point.row == "E*&M1" else point.own.share_pct
+
+
+def _beyond_knee(_: Runs) -> Values:
+    """Return the change of ResNet-50's time in percent from 30 to 60 % of the GPU, and from 60 % to all of it."""
+    times_ms = dict(zip(SHARES_PCT, alone_ms("resnet50", BATCH), strict=True))
+    return 100.0 * (times_ms[60.0] / times_ms[30.0] - 1.0), 100.0 * (times_ms[100.0] / times_ms[60.0] - 1.0)
+
+
+def _growths(_: Runs) -> Values:
+    found = [growth_pct(neighbours) for neighbours in NEIGHBOURS]
+    return min(map(float, map(min, found))), max(map(float, map(max, found)))
+
+
+def _unexplained(_: Runs) -> Values:
+    """Return the least and the largest unexplained variance of the linear fits of demands, in percent."""
+    if not measured_solo("a100"):
+        raise NotAtHandError("no measurements")
+    found = [100.0 * part for model in PROFILED for part in unexplained(model)]
+    return min(found), max(found)
+
+
+FIG1 = Figure(
+    name="inss-fig1",
+    title="Latency and throughput by the share of the GPU",
+    paper="InSS, Fig. 1",
+    shows="Both depend on the share, not in proportion to it; ResNet50, in batches of eight, gains little beyond 60 %.",
+    look_for="ResNet50 gains nothing beyond 60 %. The small networks are flat from 30 % on: kernel launches bound a "
+    "batch of eight. Times are calibrated: shaped like another GPU's and pinned to points of the paper's tables.",
+    draws=partial(draw_panels, panels=_fig1),
+    claims=(
+        Claim(
+            what="Fig. 1: change of ResNet-50's inference time from 30 to 60 % of the GPU, and from 60 to 100 %",
+            paper="little gain beyond 60 %",
+            ours=_beyond_knee,
+            form="{:+.0f} %, {:+.1f} %",
+            holds=lambda before, beyond: before <= -10.0 and abs(beyond) <= 5.0,
+            criterion="at least a tenth less, then a change of at most 5 %",
+            note="our times are calibrated to other points of the paper",
+        ),
+    ),
+)
+
+FIG2 = Figure(
+    name="inss-fig2",
+    title="Slowdown of ResNet50 beside other models",
+    paper="InSS, Fig. 2",
+    shows="At 40 % of the GPU, beside AlexNet and VGG16 in batches of eight, latencies grow by up to 22.7 %, depending "
+    "on the batch, on the neighbours' shares and on their number.",
+    look_for="The order of the neighbours: VGG16 slows ResNet50 down more than AlexNet does, and more on 60 % than on "
+    "30 %. Growths are less than half of the paper's, and hardly depend on the batch: they are fitted to pairs on "
+    "another A100.",
+    draws=partial(draw_panels, panels=_fig2),
+    claims=(
+        Claim(
+            what="Fig. 2: growth of ResNet-50's time beside others, least and most",
+            paper="up to 22.7 %",
+            ours=_growths,
+            form="{:.1f} %, {:.1f} %",
+            holds=lambda _, most: abs(most - 22.7) <= 2.0,
+            criterion="the most within 2 points",
+            reason="our growths are fitted to measurements of another A100",
+        ),
+    ),
+)
+
+FIG6 = Figure(
+    name="inss-fig6",
+    title="GPU running time of ResNet50 by batch and share",
+    paper="InSS, Fig. 6",
+    shows="The running time falls with the share and rises fast with the batch, in no simple form; the paper uses a "
+    "local regression.",
+    look_for="Lines are the local regression, hollow marks the profiled grid of the catalogue.",
+    draws=partial(draw_panels, panels=_fig6),
+)
+
+FIG7 = Figure(
+    name="inss-fig7",
+    title="L2 and DRAM utilisation by throughput",
+    paper="InSS, Fig. 7",
+    shows="Both are linear in the throughput that a model reaches alone; measured points are on the lines.",
+    look_for="Hollow marks are measured on another A100. Small batches on large shares lie above the lines, which "
+    "leave 11 to 17 % of the variance unexplained: the fit is worse than the paper's.",
+    draws=partial(draw_panels, panels=_fig7, notes=lambda: missing_note("a100")),
+    claims=(
+        Claim(
+            what="Fig. 7: variance of L2 and DRAM utilisation that a linear fit over throughput does not explain",
+            paper="excellent linear fits",
+            ours=_unexplained,
+            form="{:.0f} to {:.0f} %",
+            holds=lambda _, most: most <= 5.0,
+            criterion="at most 5 %",
+            reason="our measurements are of another A100",
+        ),
+    ),
+)
+
+TABLE3 = Figure(
+    name="inss-table3",
+    title="GPU time of co-located models by batch size",
+    paper="InSS, Table 3",
+    shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for each model.",
+    look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
+    "pinned and show only that the model can fit them.",
+    draws=partial(draw_points, points=TABLE_3, axis="Batch", place=lambda point: point.own.batch),
+)
+
+TABLE4 = Figure(
+    name="inss-table4",
+    title="GPU time of co-located models by share",
+    paper="InSS, Table 4",
+    shows="Errors of the paper's own predictions are 0.03 to 5 %, at batch 8 for each model.",
+    look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
+    "pinned and show only that the model can fit them.",
+    draws=partial(draw_points, points=TABLE_4, axis="Share (%)", place=_share_pct),
+)
+
+FIGURES = (FIG1, FIG2, FIG6, FIG7, TABLE3, TABLE4)

@@ -1,0 +1,335 @@
+"""Exact methods: plans and bounds over time, limits of proofs, and the error of the piecewise-linear model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+from bench.ledger.gap import relative_gap
+from bench.ledger.row import Row
+from instances.costs import next_cost
+from instances.instance import Instance
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, page, save, stroke
+from reports.charts.palette import QUIET, SERIES, scheduler_look
+from reports.figure import Figure
+from reports.need import Need, made_for
+from reports.selection import gaps, instances_of, nothing_to_draw, own_rows
+
+_LARGE = Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12")
+
+_SHOWN_PCT = (-35.0, 65.0)
+"""Range of the drawn distances; larger ones are cut off."""
+
+_SCALING_QUICK = "exact-5-s0,exact-10-s0,exact-20-s0"
+WORK = {"cpsat": 2, "colgen": 2_000_000}
+"""Work limits: about ten seconds of one core."""
+
+_GENEROUS_S = 300.0
+SCALING = tuple(
+    Need("exact-scaling", (scheduler,), quick=_SCALING_QUICK, time_limit_s=_GENEROUS_S, work_limit=work)
+    for scheduler, work in WORK.items()
+)
+
+PIECES = (1, 2, 3, 4, 6, 8)
+_PWL_INSTANCES = "smoke-goodput,exact-5-s2,exact-10-s2,igniter-12"
+_PWL_QUICK = "smoke-goodput,exact-5-s2"
+_PWL_LIMIT_S = 30.0
+
+PWL: Mapping[tuple[int, bool], Need] = {
+    (pieces, certified): Need(
+        _PWL_INSTANCES,
+        ("pwl",),
+        quick=_PWL_QUICK,
+        parameters=(f"pwl.pieces={pieces}", f"pwl.certified={'true' if certified else 'false'}"),
+        time_limit_s=_PWL_LIMIT_S,
+    )
+    for certified in (False, True)
+    for pieces in PIECES
+}
+"""Needs by number of pieces and by whether the triangles are shifted for a valid bound."""
+
+_PWL_NEEDS = tuple(PWL.values())
+RELATIONS = {"k_act": "active time", "ability": "ability"}
+_GAP_HEIGHT_IN, _SCALING_HEIGHT_IN, _PWL_HEIGHT_IN = 4.4, 3.2, 3.6
+
+
+def _draw_gaps(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw plans and bounds of ``rows`` over time into ``folder``; see ``Figure.draw``."""
+    own = own_rows(figure.name, rows, figure.needs)
+    useful = [row for row in own if any(curves(row, None))]
+    instances = [i for name, i in instances_of(figure.needs).items() if any(row.instance == name for row in useful)]
+    notes = gaps(figure.name, own, [row for row in own if row not in useful], figure.needs)
+    columns = 2 if len(instances) > 1 else 1
+    lines = -(-len(instances) // columns)
+    with page(FULL_WIDTH_IN, _GAP_HEIGHT_IN * lines / 2 + 0.6, notes) as sheet:
+        panels = sheet.subplots(lines, columns, sharex=True, squeeze=False).ravel()
+        for panel, instance in zip(panels, instances, strict=False):
+            _draw_gap_panel(panel, instance, [row for row in useful if row.instance == instance.name])
+        for panel in panels[len(instances) :]:
+            panel.set_axis_off()
+        for panel in panels[max(0, len(instances) - columns) : len(instances)]:
+            panel.set_xlabel("Decision time (s)")
+        for panel in panels[::columns]:
+            panel.set_ylabel("Worse than the best bound (%)")
+        sheet.legend(handles=_gap_legend(useful), loc="outside upper center", ncols=4)
+        return save(sheet, figure.name, folder)
+
+
+def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
+    """Return the best certified bound among ``rows`` (for cost, that of whole GPUs), or the best value without one."""
+    bounds = [whole(row, row.bound) for row in rows if row.bound is not None and row.bound_certified]
+    values = [row.value for row in rows if row.value is not None and row.feasible]
+    known = bounds or values
+    if not known:
+        return None
+    return max(known) if minimised == bool(bounds) else min(known)
+
+
+def whole(row: Row, bound: float) -> float:
+    """Return a bound on cost, raised to the next cost of whole GPUs; return any other bound unchanged."""
+    return next_cost(bound, instances_of((_LARGE,))[row.instance]) if row.objective == "cost" else bound
+
+
+def curves(row: Row, reference: float | None) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Return the feasible plans and the certified bounds of a run as (seconds, percent worse than ``reference``)."""
+    minimised = row.objective == "cost"
+
+    def worse_pct(value: float) -> float:
+        if reference is None:
+            return 0.0
+        return 100.0 * (value / reference - 1.0 if minimised else 1.0 - value / reference)
+
+    points = list(row.trajectory)
+    if not any(point["value"] is not None for point in points) and row.value is not None and row.feasible:
+        points.append({"t_s": row.decision_s, "value": row.value, "feasible": True, "bound": None})
+    plans = [(p["t_s"], worse_pct(p["value"])) for p in points if p["value"] is not None and p["feasible"]]
+    bounds = [
+        (p["t_s"], worse_pct(whole(row, p["bound"])))
+        for p in points
+        if p["bound"] is not None and p.get("bound_certified")
+    ]
+    return _running(plans, min), _running(bounds, max)
+
+
+def _running(points: list[tuple[float, float]], better: Callable[[float, float], float]) -> list[tuple[float, float]]:
+    """Return the best value so far at each time."""
+    kept: list[tuple[float, float]] = []
+    for t_s, value in sorted(points):
+        kept.append((max(t_s, 1e-3), better(value, kept[-1][1]) if kept else value))
+    return kept
+
+
+def _draw_gap_panel(ax: Axes, instance: Instance, rows: Sequence[Row]) -> None:
+    reference = best_bound(rows, instance.objective.minimised)
+    end_s = max((row.time_limit_s for row in rows), default=10.0)
+    least, most = _SHOWN_PCT
+    ax.axhline(0.0, color=QUIET, linewidth=0.6)
+    for row in rows:
+        look = scheduler_look(row.scheduler)
+        plans, bounds = curves(row, reference)
+        for points, line in ((plans, "-"), (bounds, ":")):
+            if points:
+                times = [t for t, _ in points] + [end_s]
+                values = [v for _, v in points] + [points[-1][1]]
+                shown = ax.step(times, values, where="post", color=look.colour, linestyle=line)
+                shown[0].set(marker=look.marker, markevery=[0])
+    ax.set(xscale="log", xlim=(1e-3, end_s), ylim=(least, most))
+    ax.set_title(f"{instance.name}: {len(instance.workloads)} workloads, {instance.objective}", fontsize="medium")
+    ax.grid()
+    ax.xaxis.set_major_formatter("{x:g}")
+
+
+def _gap_legend(rows: Sequence[Row]) -> list[Artist]:
+    handles = []
+    for scheduler in dict.fromkeys(row.scheduler for row in rows):
+        look = scheduler_look(scheduler)
+        handles.append(stroke(scheduler, color=look.colour, marker=look.marker, linestyle="-"))
+    handles.append(stroke("plans", color=QUIET, linestyle="-"))
+    handles.append(stroke("certified bounds", color=QUIET, linestyle=":"))
+    return handles
+
+
+def _draw_scaling(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw solved share and gap of ``rows`` into ``folder``; see ``Figure.draw``."""
+    own = own_rows(figure.name, rows, figure.needs)
+    notes = gaps(figure.name, own, [row for row in own if row.value is None], figure.needs)
+    with page(COLUMN_IN, _SCALING_HEIGHT_IN, notes) as sheet:
+        solved, gap = sheet.subplots(2, 1, sharex=True)
+        handles = []
+        for scheduler in dict.fromkeys(row.scheduler for row in own):
+            look = scheduler_look(scheduler)
+            mine = [row for row in own if row.scheduler == scheduler]
+            for axes, figure_of in ((solved, solved_pct), (gap, median_gap_pct)):
+                points = figure_of(mine)
+                axes.plot(list(points), list(points.values()), **look.marked)
+            spread = gaps_pct(mine)
+            least, most = [min(values) for values in spread.values()], [max(values) for values in spread.values()]
+            gap.fill_between(list(spread), least, most, color=look.colour, alpha=0.15, linewidth=0.0)
+            handles.append(stroke(scheduler, **look.marked))
+        solved.set(ylabel="Proven optimal (%)", ylim=(-5, 105))
+        gap.set(ylabel="Median gap (%)", xlabel="Number of workloads", xscale="log")
+        gap.set_ylim(bottom=-0.5)
+        ticks = sorted({size_of(row) for row in own})
+        gap.set_xticks(ticks, [str(tick) for tick in ticks])
+        gap.minorticks_off()
+        for axes in (solved, gap):
+            axes.grid()
+        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+        return save(sheet, figure.name, folder)
+
+
+def size_of(row: Row) -> int:
+    """Return the number of workloads of a row's instance."""
+    return len(instances_of(SCALING)[row.instance].workloads)
+
+
+def solved_pct(rows: Sequence[Row]) -> dict[int, float]:
+    """Return by number of workloads the percentage of runs that ended with a proven optimum."""
+    sizes = sorted({size_of(row) for row in rows})
+    return {
+        size: 100.0
+        * sum(row.status == "optimal" for row in rows if size_of(row) == size)
+        / sum(1 for row in rows if size_of(row) == size)
+        for size in sizes
+    }
+
+
+def median_gap_pct(rows: Sequence[Row]) -> dict[int, float]:
+    """Return by number of workloads the median gap to the run's own certified bound, in percent: see ``gaps_pct``."""
+    return {size: median(values) for size, values in gaps_pct(rows).items()}
+
+
+def gaps_pct(rows: Sequence[Row]) -> dict[int, list[float]]:
+    """Return by number of workloads the gaps to the runs' own certified bounds, whole GPUs counted, in percent."""
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        if row.value is not None and row.feasible and row.bound is not None and row.bound_certified:
+            bound = next_cost(row.bound, instances_of(SCALING)[row.instance])
+            found.setdefault(size_of(row), []).append(100.0 * (row.value - bound) / row.value)
+    return dict(sorted(found.items()))
+
+
+def _draw_pieces(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw errors and gaps of ``rows`` into ``folder``; see ``Figure.draw``."""
+    own = rows_by_pieces(rows)
+    made = [row for found in own.values() for row in found]
+    if not made:
+        raise nothing_to_draw(figure.name, figure.needs)
+    fruitless = [row for row in made if own_gap_pct(row) is None or not _states_error(row)]
+    notes = gaps(figure.name, made, fruitless, figure.needs)
+    with page(COLUMN_IN, _PWL_HEIGHT_IN, notes) as sheet:
+        error, gap = sheet.subplots(2, 1, sharex=True)
+        handles = []
+        for look, (name, label) in zip(SERIES, RELATIONS.items(), strict=False):
+            for which, line in (("max", "-"), ("mean", ":")):
+                points = errors_pct(own, f"pwl_error_{which}_{name}")
+                style = {"color": look.colour, "marker": look.marker, "linestyle": line}
+                error.plot(list(points), list(points.values()), **style)
+                handles.append(stroke(f"{label}, {'largest' if which == 'max' else 'mean'}", **style))
+        for look, certified in zip(SERIES[2:], (False, True), strict=False):
+            points = gaps_by_pieces_pct(own, certified)
+            style = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+            gap.plot(list(points), list(points.values()), **style)
+            handles.append(stroke("to the certified bound" if certified else "to the model's bound", **style))
+        _label_pieces(error, gap)
+        sheet.legend(handles=handles, loc="outside upper center", ncols=2)
+        return save(sheet, figure.name, folder)
+
+
+def rows_by_pieces(rows: Sequence[Row]) -> dict[tuple[int, bool], list[Row]]:
+    """Return the latest run on each instance, by pieces and by whether its bound is certified."""
+    known = instances_of(_PWL_NEEDS)
+    found = {}
+    for key, need in PWL.items():
+        latest = {
+            row.instance: row
+            for row in made_for(rows, need)
+            if row.instance in known and row.instance_hash == known[row.instance].fingerprint
+        }
+        found[key] = [latest[name] for name in known if name in latest]
+    return found
+
+
+def _states_error(row: Row) -> bool:
+    return any(name.startswith("pwl_error_") for name in row.statistics or {})
+
+
+def errors_pct(rows: Mapping[tuple[int, bool], Sequence[Row]], name: str) -> dict[int, float]:
+    """Return by pieces the mean of error ``name`` in percent, over the uncertified runs that stated one."""
+    found = {}
+    for (pieces, certified), runs in rows.items():
+        values = [row.statistics[name] for row in runs if not certified and name in (row.statistics or {})]
+        if values:
+            found[pieces] = 100.0 * fmean(values)
+    return found
+
+
+def gaps_by_pieces_pct(rows: Mapping[tuple[int, bool], Sequence[Row]], certified: bool) -> dict[int, float]:
+    """Return by pieces the mean gap in percent, of the runs with or without a certified bound."""
+    found = {}
+    for (pieces, moved), runs in rows.items():
+        values = [gap for row in runs if moved == certified and (gap := own_gap_pct(row)) is not None]
+        if values:
+            found[pieces] = fmean(values)
+    return found
+
+
+def own_gap_pct(row: Row) -> float | None:
+    """Return the gap between the plan of a run and the run's own bound, in percent."""
+    if not row.feasible or row.value is None or row.bound is None:
+        return None
+    instance = instances_of(_PWL_NEEDS)[row.instance]
+    bound = next_cost(row.bound, instance) if instance.objective.minimised else row.bound
+    return 100.0 * relative_gap(row.value, bound)
+
+
+def _label_pieces(error: Axes, gap: Axes) -> None:
+    error.set(ylabel="Relative error (%)", yscale="log")
+    error.yaxis.set_major_formatter("{x:g}")
+    error.yaxis.set_minor_formatter("")
+    gap.set(ylabel="Gap (%)", xlabel="Pieces along each axis")
+    gap.set_ylim(bottom=-0.5)
+    gap.set_xticks(PIECES, [str(pieces) for pieces in PIECES])
+    for axes in (error, gap):
+        axes.grid()
+
+
+EXACT_GAP = Figure(
+    name="exact-gap",
+    title="Plans and certified bounds over time at the scale of 64 GPUs",
+    paper="ours",
+    shows="No paper bounds its plans; this figure is new.",
+    look_for="Solid lines (plans) fall to the zero line and dotted lines (bounds) rise to it: zero is the best "
+    "certified bound in the ledger. Where the two lines of a method meet, its plan is proven optimal. The distance of "
+    "a heuristic to zero is the most that better scheduling could save.",
+    cost="16 runs: at most the time limit for each of the 8 exact ones (use --time-limit 300 for the long view)",
+    needs=(_LARGE,),
+    draws=_draw_gaps,
+)
+
+EXACT_SCALING = Figure(
+    name="exact-scaling",
+    title="Proven optima and certified gaps against the number of workloads",
+    paper="ours",
+    shows="No paper solves its problem exactly beyond a handful of workloads; this figure is new.",
+    look_for="Compact models stop proving optimality at some tens of workloads; column generation continues. Where "
+    "the upper panel drops, the lower one shows the remaining gap. Bands span the three instances of a size.",
+    cost="48 runs of at most some ten seconds each: about 3 minutes on two cores",
+    needs=SCALING,
+    draws=_draw_scaling,
+)
+
+PWL_ERROR = Figure(
+    name="pwl-error",
+    title="Error and gap of the piecewise-linear model over the number of pieces",
+    paper="ours",
+    shows="No paper states the error of its linearised model; this figure is new.",
+    look_for="Errors fall about with the square of the number of pieces. At the default of three the largest errors "
+    "are tens of percent, the means several. Gaps do not follow: a finer model takes longer, and its bound at the "
+    "time limit is worse. Where the model's bound gives a smaller gap than the certified one, the model's bound is "
+    "optimistic.",
+    cost="48 runs of at most 30 seconds each",
+    needs=_PWL_NEEDS,
+    draws=_draw_pieces,
+)
+
+FIGURES = (EXACT_GAP, EXACT_SCALING, PWL_ERROR)

@@ -1,0 +1,359 @@
+"""Comparisons over all instances: complete tables, average ranks, performance profiles and primal integrals."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.formatting import labels
+from bench.ledger.row import Row
+from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
+from reports.charts.palette import QUIET, scheduler_look
+from reports.figure import Figure
+from reports.need import Need, NothingToDrawError, tried_like
+from reports.selection import instances_of, nothing_to_draw
+from reports.statistics.gaps import UNSOLVED, achieved, best_known, gap_at, gap_over_time, mean_gap, primal_integral
+from reports.statistics.inference import Ranking, mean_interval, rank_schedulers
+from reports.statistics.profiles import performance_profile, performance_ratios
+
+_ENDING = Need(
+    "exact-scaling,64gpu",
+    ("random", "ffd++", "mediator", "igniter"),
+    quick="exact-5-s0,exact-5-s1,exact-5-s2,exact-10-s0",
+)
+
+_GENEROUS_S = 300.0
+
+NEEDS = (
+    _ENDING,
+    replace(_ENDING, schedulers=("local-search",), time_limit_s=_GENEROUS_S),
+    replace(_ENDING, schedulers=("cpsat",), time_limit_s=_GENEROUS_S, work_limit=2),
+    replace(_ENDING, schedulers=("colgen",), time_limit_s=_GENEROUS_S, work_limit=2_000_000),
+)
+"""Needs of all figures over complete tables: schedulers that end by themselves, and others with ten seconds' work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """A complete table: every contestant ran on every instance.
+
+    Attributes
+    ----------
+    runs
+        Runs by contestant and instance fingerprint, in the order of the needs and of the suites: one per seed.
+    best
+        The best known value of each instance, by fingerprint; ``None`` without a feasible plan. Runs outside the table
+        count here, too.
+    notes
+        Notes on the runs that are left out.
+    """
+
+    runs: "Mapping[str, Mapping[str, Sequence[Row]]]"
+    best: Mapping[str, float | None]
+    notes: Sequence[str]
+
+
+def contest(figure: str, rows: Sequence[Row]) -> Contest:
+    """Return the largest complete table of the rows on the contest's instances.
+
+    Of equal runs the latest counts. Runs of one scheduler with several parameters are several contestants. A skipped
+    run, whose scheduler does not solve such instances, is a hole; a failed run is a result, the worst one. Contestants
+    are added in descending order of their instances, as long as contestants times instances grows.
+
+    Raises
+    ------
+    NothingToDrawError
+        If there is no run (the error names the command), or none with a feasible plan. ``figure`` is the name in the
+        error.
+    """
+    known = {instance.fingerprint: name for name, instance in instances_of(NEEDS).items()}
+    own = [
+        row
+        for row in rows
+        if row.instance_hash in known and row.termination != "skipped" and tried_like(row, NEEDS[0].trial)
+    ]
+    if not own:
+        raise nothing_to_draw(figure, NEEDS)
+    names = labels(own)
+    latest = {(names[row.key], row.instance_hash, row.seed): row for row in own}
+    runs: dict[str, dict[str, list[Row]]] = {}
+    for (name, instance, _), row in latest.items():
+        runs.setdefault(name, {}).setdefault(instance, []).append(row)
+
+    order = sorted(runs, key=lambda name: (-len(runs[name]), place(name), name))
+    tables = [
+        (order[:count], set.intersection(*(set(runs[name]) for name in order[:count])))
+        for count in range(1, len(order) + 1)
+    ]
+    chosen, instances = max(tables, key=lambda table: len(table[0]) * len(table[1]))
+    shown = [instance for instance in known if instance in instances]
+    best = {instance: best_known(row for row in own if row.instance_hash == instance) for instance in shown}
+    if all(value is None for value in best.values()):
+        raise NothingToDrawError(figure, "no run has a feasible plan")
+    notes = [f"{len(shown)} instances: {', '.join(known[instance] for instance in shown)}."]
+    if len(chosen) < len(order):
+        notes.append(f"Not run on all of these: {', '.join(name for name in order if name not in chosen)}.")
+    return Contest(
+        {name: {at: runs[name][at] for at in shown} for name in sorted(chosen, key=lambda name: (place(name), name))},
+        best,
+        notes,
+    )
+
+
+def place(contestant: str) -> int:
+    """Return the position of a contestant's scheduler in the needs; others come last."""
+    schedulers = [scheduler for need in NEEDS for scheduler in need.schedulers]
+    name = contestant.partition("[")[0]
+    return schedulers.index(name) if name in schedulers else len(schedulers)
+
+
+def failures(found: Contest) -> list[str]:
+    """Return notes on runs without a feasible plan, which count as the worst."""
+    counts = {
+        name: sum(achieved(row) is None for rows in by_instance.values() for row in rows)
+        for name, by_instance in found.runs.items()
+    }
+    told = [f"{name} {count}" for name, count in counts.items() if count]
+    return [f"Runs without a feasible plan, with a gap of 100 %: {', '.join(told)}."] if told else []
+
+
+def too_few(figure: str, contestants: int, instances: int) -> NothingToDrawError:
+    """Return the error for a table that is too small."""
+    return NothingToDrawError(
+        figure,
+        f"{contestants} schedulers on {instances} instances; at least two of each are needed: `{NEEDS[0].command}`",
+    )
+
+
+ALPHA = 0.05
+
+_LINE_IN = 0.17
+_MARGINS_IN = 0.75
+
+TARGET = 0.01
+"""Gap to the best known value at which a plan counts as good in the profile of times."""
+
+_LEAST_S = 1e-4
+"""Resolution of the decision clock; shorter times count as equal."""
+
+_FIRST_S = 1e-3
+_POINTS = 60
+
+Steps = list[tuple[float, float]]
+_HEIGHT_IN = 2.6
+
+
+def _draw_ranking(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the ranks of ``rows`` into ``folder``; see ``Figure.draw``."""
+    found = contest(figure.name, rows)
+    names = list(found.runs)
+    if len(names) < 2 or len(found.best) < 2:
+        raise too_few(figure.name, len(names), len(found.best))
+    ranking = rank_schedulers(gap_table(found), ALPHA)
+    notes = [
+        *found.notes,
+        *failures(found),
+        f"Friedman's test that all are equal: p = {ranking.p:.2g} (Iman and Davenport's F). Nemenyi's critical "
+        f"difference at {100.0 * ALPHA:g} %: {ranking.critical_difference:.2f}.",
+    ]
+    lines = len(names) // 2 + 2 + len(ranking.groups)
+    with page(FULL_WIDTH_IN, _MARGINS_IN + _LINE_IN * lines, notes) as sheet:
+        _draw_ranks(sheet.subplots(), names, ranking)
+        return save(sheet, figure.name, folder)
+
+
+def gap_table(found: Contest) -> NDArray[np.float64]:
+    """Return by instance and contestant the mean gap to the best known value; ranks compare these."""
+    return np.array([[mean_gap(runs[at], best) for runs in found.runs.values()] for at, best in found.best.items()])
+
+
+def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
+    """Draw Demšar's diagram: a mark per scheduler, a bar under schedulers that do not differ significantly."""
+    most, difference = len(names), ranking.critical_difference
+    pad = 0.03 * (most - 1)
+    below_bars = 0.5 + 0.5 * len(ranking.groups)
+    for position, index in enumerate(np.argsort(ranking.ranks, kind="stable").tolist()):
+        rank, look = float(ranking.ranks[index]), scheduler_look(names[index])
+        left = position < (most + 1) // 2
+        level = below_bars + (position if left else most - 1 - position)
+        end = 1.0 - pad if left else most + pad
+        ax.plot([rank, rank, end], [0.0, level, level], color=QUIET, linewidth=0.6)
+        ax.plot(rank, 0.0, look.marker, color=look.colour, clip_on=False, zorder=3)
+        told = f"{names[index]}  {rank:.2f} " if left else f" {rank:.2f}  {names[index]}"
+        ax.text(end, level, told, ha="right" if left else "left", va="center")
+    for position, group in enumerate(ranking.groups):
+        ends = [ranking.ranks[group[0]] - pad / 3.0, ranking.ranks[group[-1]] + pad / 3.0]
+        ax.plot(ends, [0.5 + 0.5 * position] * 2, color="black", linewidth=2.5, solid_capstyle="butt")
+    ax.errorbar(1.0 + difference / 2.0, -1.6, xerr=difference / 2.0, color="black", capsize=2.5, linewidth=0.8)
+    ax.text(1.0 + difference + pad, -1.6, f"critical difference {difference:.2f}", va="center")
+    ax.set(xlim=(1.0, most), ylim=(below_bars + (most + 1) // 2 - 0.5, -2.0))
+    ax.set_xticks(range(1, most + 1))
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.set_xlabel("Average rank by gap to the best known (1 is best)")
+    ax.yaxis.set_visible(False)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.spines["top"].set(visible=True, position=("data", 0.0))
+
+
+def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the profiles of ``rows`` into ``folder``; see ``Figure.draw``."""
+    found = contest(figure.name, rows)
+    notes = [*found.notes, *failures(found)]
+    names = list(found.runs)
+    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
+        quality, speed = sheet.subplots(1, 2, sharey=True)
+        _draw_profiles(quality, names, performance_ratios(values(found)))
+        _draw_profiles(speed, names, performance_ratios(times_s(found)))
+        quality.set(xlabel="Value within this factor of the best", ylabel="Part of the instances (%)", ylim=(0, 103))
+        speed.set(xlabel=f"Time to within {100.0 * TARGET:g} % of the best value, over the shortest", xscale="log")
+        speed.xaxis.set_major_formatter("{x:g}")
+        speed.xaxis.set_minor_formatter("")
+        for ax in (quality, speed):
+            ax.grid()
+        looks = {name: scheduler_look(name) for name in names}
+        handles = [stroke(name, **look.marked) for name, look in looks.items()]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))
+        return save(sheet, figure.name, folder)
+
+
+def values(found: Contest) -> NDArray[np.float64]:
+    """Return by instance and contestant the factor to the best known value, of the mean gap over the seeds."""
+
+    def factor(rows: Sequence[Row], best: float | None) -> float:
+        gap = mean_gap(rows, best)
+        return 1.0 / (1.0 - gap) if gap < UNSOLVED else np.inf
+
+    return _table(found, factor)
+
+
+def times_s(found: Contest) -> NDArray[np.float64]:
+    """Return by instance and contestant the mean seconds to a good plan, infinite where a seed finds none."""
+
+    def time_s(rows: Sequence[Row], best: float | None) -> float:
+        return fmean(
+            next((max(t_s, _LEAST_S) for t_s, gap in gap_over_time(row, best) if gap <= TARGET), np.inf) for row in rows
+        )
+
+    return _table(found, time_s)
+
+
+def _table(found: Contest, of: Callable[[Sequence[Row], float | None], float]) -> NDArray[np.float64]:
+    return np.array([[of(runs[at], best) for runs in found.runs.values()] for at, best in found.best.items()])
+
+
+def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) -> None:
+    most = max(1.05, 1.1 * ratios[np.isfinite(ratios)].max(initial=1.0))
+    for name, column in zip(names, ratios.T, strict=True):
+        look = scheduler_look(name)
+        tau, rho = performance_profile(column)
+        heights = 100.0 * np.array([0.0, *rho, rho[-1] if rho.size else 0.0])
+        ax.step([1.0, *tau, most], heights, where="post", color=look.colour, linestyle=look.line)
+        ax.plot(tau, 100.0 * rho, look.marker, color=look.colour, markersize=2.5)
+    ax.set_xlim(1.0, most)
+
+
+def _draw_over_time(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the gaps of ``rows`` over time into ``folder``; see ``Figure.draw``."""
+    found = contest(figure.name, rows)
+    horizon_s = min(row.time_limit_s for runs in found.runs.values() for seeds in runs.values() for row in seeds)
+    steps = {
+        name: [[gap_over_time(row, found.best[at]) for row in seeds] for at, seeds in runs.items()]
+        for name, runs in found.runs.items()
+    }
+    notes = [*found.notes, *failures(found), "Bands and whiskers: 95 % bootstrap intervals of the means."]
+    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
+        over_time, integrals = sheet.subplots(1, 2, width_ratios=(1.5, 1.0))
+        _draw_gaps(over_time, steps, horizon_s)
+        _draw_integrals(integrals, steps, horizon_s)
+        sheet.legend(*over_time.get_legend_handles_labels(), loc="outside upper center", ncols=min(7, len(steps)))
+        return save(sheet, figure.name, folder)
+
+
+def _draw_gaps(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) -> None:
+    times = np.geomspace(_FIRST_S, horizon_s, _POINTS)
+    for position, (name, by_instance) in enumerate(steps.items()):
+        look = scheduler_look(name)
+        gaps = [[100.0 * fmean(gap_at(each, t_s) for each in seeds) for seeds in by_instance] for t_s in times.tolist()]
+        means = [fmean(values) for values in gaps]
+        bands = [mean_interval(values) or (mean, mean) for values, mean in zip(gaps, means, strict=True)]
+        low, high = zip(*bands, strict=True)
+        ax.fill_between(times, low, high, color=look.colour, alpha=0.15, linewidth=0.0, step="post")
+        ax.plot(
+            times,
+            means,
+            color=look.colour,
+            linestyle=look.line,
+            marker=look.marker,
+            markevery=(position, 12),
+            drawstyle="steps-post",
+            label=name,
+        )
+    ax.set(xscale="log", xlim=(_FIRST_S, horizon_s), ylim=(0.0, 103.0))
+    ax.set(xlabel="Decision time (s)", ylabel="Mean gap to the best known (%)")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.grid()
+
+
+def _draw_integrals(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) -> None:
+    for position, (name, by_instance) in enumerate(steps.items()):
+        look = scheduler_look(name)
+        values = [fmean(primal_integral(each, horizon_s) for each in seeds) for seeds in by_instance]
+        mean = fmean(values)
+        low, high = mean_interval(values) or (mean, mean)
+        whiskers = [[max(0.0, mean - low)], [max(0.0, high - mean)]]
+        ax.errorbar(mean, position, xerr=whiskers, fmt=look.marker, color=look.colour, capsize=2.0, linewidth=0.8)
+    ax.set_yticks(range(len(steps)), list(steps))
+    ax.set(ylim=(len(steps) - 0.5, -0.5), xlabel=f"Primal integral over {horizon_s:g} s (s)", xscale="log")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x")
+
+
+CRITICAL_DIFFERENCE = Figure(
+    name="critical-difference",
+    title="Average ranks and significant differences",
+    paper="ours",
+    shows="Whether one scheduler is better than another beyond chance: Friedman's and Nemenyi's tests over all "
+    "instances (Demšar 2006). This figure is new.",
+    look_for="Schedulers under one black bar do not differ significantly; more instances may separate them. Ranks "
+    "show how often a scheduler is ahead, not by how much; see performance-profiles for that.",
+    cost="the runs of performance-profiles",
+    needs=NEEDS,
+    draws=_draw_ranking,
+)
+
+PERFORMANCE_PROFILES = Figure(
+    name="performance-profiles",
+    title="Performance profiles: quality of the plans, and time to a good plan",
+    paper="ours",
+    shows="Papers compare means over a few instances. A profile (Dolan and Moré 2002) shows the percentage of "
+    "instances on which a scheduler is within a factor of the best. This figure is new.",
+    look_for="Left: a line starts at the percentage of instances on which the scheduler has the best known value, and "
+    "ends at the percentage that it solves at all. A run without a feasible plan is never within any factor. Right: "
+    "the same for the time to a plan within 1 % of the best known value; a low end means that the scheduler seldom "
+    "finds one.",
+    cost="196 runs: up to the time limit for each of the 84 of local-search, cpsat and colgen; exact-scaling and "
+    "exact-gap share those of the last two",
+    needs=NEEDS,
+    draws=_draw_quality_and_speed,
+)
+
+PRIMAL_INTEGRAL = Figure(
+    name="primal-integral",
+    title="Gaps over time, and primal integrals",
+    paper="ours",
+    shows="A value does not show the time it took, and a time does not show the value. The primal integral (Berthold "
+    "2013) is the gap to the best known plan, integrated over the time limit. This figure is new.",
+    look_for="Left: a line falls from 100 % (no plan) with the first plans. Heuristics fall first and stay constant; "
+    "methods that continue to search cross them. Right: a small integral means good plans early; 0.1 s may be a "
+    "perfect plan after 0.1 s, or a plan with a gap of 1 % at once, over 10 s.",
+    cost="the runs of performance-profiles",
+    needs=NEEDS,
+    draws=_draw_over_time,
+)
+
+FIGURES = (CRITICAL_DIFFERENCE, PERFORMANCE_PROFILES, PRIMAL_INTEGRAL)

@@ -1,0 +1,146 @@
+"""Runs of a ledger for a document's queries, and the missing runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+
+from bench.ledger.refutation import Refutation, ledger_refutations, upheld
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.max_rate import Climb, retraced, with_all_served
+from instances.instance import Instance
+from instances.suites import SCENARIO_SUITES, SUITES
+from reports.need import Need, made_for
+
+
+class NotAtHandError(Exception):
+    """Missing runs or measurements of a number; the message names which in two words."""
+
+
+@dataclass
+class Runs:
+    """The runs in a ledger.
+
+    Attributes
+    ----------
+    ledger
+        The ledger.
+    used
+        Rows found for the queries so far, by key.
+    missing
+        Needs of the queries so far that the ledger does not fully have.
+    """
+
+    ledger: Ledger
+    used: "dict[str, Row]" = field(default_factory=dict)
+    missing: list[Need] = field(default_factory=list)
+    _by_scheduler: "dict[str, list[Row]]" = field(default_factory=dict)
+    _climbs: dict[Need, Mapping[str, Climb]] = field(default_factory=dict)
+
+    def rows(self, need: Need) -> list[Row]:
+        """Return the latest row of each run, ordered by instance, scheduler and seed.
+
+        Raises
+        ------
+        NotAtHandError
+            If the ledger lacks a run; ``missing`` then has the need.
+        """
+        return self.each([need])[0]
+
+    def row(self, need: Need) -> Row:
+        """Return the latest row of a need that names one run; see ``rows``."""
+        (row,) = self.rows(need)
+        return row
+
+    def each(self, needs: Iterable[Need]) -> list[list[Row]]:
+        """Return the rows of several needs; see ``rows``. Every need with a missing run is added to ``missing``."""
+        found = [self._found(need) for need in needs]
+        if any(rows is None for rows in found):
+            raise NotAtHandError("no runs")
+        return [rows for rows in found if rows is not None]
+
+    def climbs(self, need: Need) -> Mapping[str, Climb]:
+        """Return the search for the largest rates of a need, by instance; see ``rows``."""
+        if need not in self._climbs:
+            made = self._made_for(need)
+            instances = instances_named(need.instances)
+            self._climbs[need] = {name: retraced(with_all_served(one), made) for name, one in instances.items()}
+        found = self._climbs[need]
+        if any(climb.next is not None or climb.broken_off is not None for climb in found.values()):
+            self._lack(replace(need, climb=True))
+            raise NotAtHandError("no runs")
+        self._use(row for climb in found.values() for row in climb.rows.values())
+        return found
+
+    def _found(self, need: Need) -> list[Row] | None:
+        latest = {(row.instance_hash, row.scheduler, row.seed): row for row in self._made_for(need)}
+        wanted = [
+            (problem, scheduler, seed)
+            for problem in _fingerprints(need.instances)
+            for scheduler in need.schedulers
+            for seed in need.seeds
+        ]
+        if not all(run in latest for run in wanted):
+            self._lack(need)
+            return None
+        rows = [latest[run] for run in wanted]
+        self._use(rows)
+        return rows
+
+    def _made_for(self, need: Need) -> list[Row]:
+        rows = [row for scheduler in need.schedulers for row in self._rows_of(scheduler)]
+        return [row for row in made_for(rows, need) if _within_limits(row, need)]
+
+    def _rows_of(self, scheduler: str) -> list[Row]:
+        if scheduler not in self._by_scheduler:
+            self._by_scheduler[scheduler] = upheld(self.ledger.rows(scheduler=scheduler), self._refuted)
+        return self._by_scheduler[scheduler]
+
+    @cached_property
+    def _refuted(self) -> dict[str, Refutation]:
+        return ledger_refutations(self.ledger)
+
+    def _use(self, rows: Iterable[Row]) -> None:
+        self.used |= {row.key: row for row in rows}
+
+    def _lack(self, need: Need) -> None:
+        if need not in self.missing:
+            self.missing.append(need)
+
+
+def _within_limits(row: Row, need: Need) -> bool:
+    """Return whether a run has the limits of a need; a need without a work limit takes only runs without one."""
+    return need.time_limit_s in (None, row.time_limit_s) and need.work_limit == row.work_limit
+
+
+def merged(needs: Sequence[Need]) -> list[Need]:
+    """Return needs for the same runs; needs that differ only in their scheduler become one."""
+    schedulers: dict[Need, dict[str, None]] = {}
+    for need in needs:
+        schedulers.setdefault(replace(need, schedulers=()), {}).update(dict.fromkeys(need.schedulers))
+    return [replace(need, schedulers=tuple(names)) for need, names in schedulers.items()]
+
+
+def the_instance(name: str) -> Instance:
+    """Return the instance ``name`` of a suite."""
+    return instances_named(name)[name]
+
+
+@cache
+def _suites() -> Mapping[str, Sequence[Instance]]:
+    return {suite.name: suite.build() for suite in SUITES.values()}
+
+
+@cache
+def instances_named(names: str) -> Mapping[str, Instance]:
+    """Return the instances of ``names`` by name; ``names`` has the form of ``Need.instances``."""
+    wanted = names.split(",")
+    return {one.name: one for suite, built in _suites().items() for one in built if {suite, one.name} & {*wanted}}
+
+
+@cache
+def _fingerprints(names: str) -> Sequence[str]:
+    """Return the fingerprints of the problems of ``names``; a scenario set is one problem."""
+    if names in SCENARIO_SUITES:
+        return [SCENARIO_SUITES[names].build().fingerprint]
+    return [instance.fingerprint for instance in instances_named(names).values()]

@@ -1,0 +1,81 @@
+"""Gap of a plan to the best known one, at the end of a run and over time."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from statistics import fmean
+
+from bench.ledger.gap import relative_gap
+from bench.ledger.row import Row
+
+UNSOLVED = 1.0
+"""Gap of a run without a feasible plan, for any reason: that of an unlimited cost."""
+
+
+def achieved(row: Row) -> float | None:
+    """Return the value of a run's plan if it is feasible by the judge, otherwise ``None``.
+
+    For a scenario set it is the number of scenarios served, which counts even if other plans break constraints.
+    """
+    return row.value if row.feasible or row.scenarios is not None else None
+
+
+def best_known(rows: Iterable[Row]) -> float | None:
+    """Return the best feasible value among runs of one instance, ``None`` if no run has one."""
+    found = [(row.objective, value) for row in rows if (value := achieved(row)) is not None]
+    if not found:
+        return None
+    values = [value for _, value in found]
+    return min(values) if found[0][0] == "cost" else max(values)
+
+
+def gap_to_best(value: float | None, best: float | None) -> float:
+    """Return the gap of ``value`` to the best known one of its instance.
+
+    ``g = |value - best| / max(|value|, |best|)``, 0 if both are 0, and 1 without a value: the primal gap of
+    T. Berthold, "Measuring the impact of primal heuristics", Operations Research Letters 41, 2013. ``1 / (1 - g)`` is
+    the factor to the best value: of a larger cost, or of a smaller throughput.
+    """
+    return UNSOLVED if value is None or best is None else min(UNSOLVED, relative_gap(value, best))
+
+
+def mean_gap(seeds: Sequence[Row], best: float | None) -> float:
+    """Return the mean gap to ``best`` of runs that differ in their seeds only: one result of one instance."""
+    return fmean(gap_to_best(achieved(row), best) for row in seeds)
+
+
+def gap_over_time(row: Row, best: float | None) -> list[tuple[float, float]]:
+    """Return ``(seconds, gap)`` at each decrease of the gap between a run's best feasible plan so far and ``best``.
+
+    The first entry is (0, 1). The plans are those that the run reported during the search, with the judge's values, and
+    its last one.
+    """
+    plans = [(point["t_s"], point["value"]) for point in row.trajectory if point["feasible"]]
+    plans.append((row.decision_s, achieved(row)))
+    steps = [(0.0, UNSOLVED)]
+    for t_s, value in sorted((t_s, value) for t_s, value in plans if t_s is not None and value is not None):
+        gap = gap_to_best(value, best)
+        if gap < steps[-1][1]:
+            steps.append((t_s, gap))
+    return steps
+
+
+def gap_at(steps: list[tuple[float, float]], t_s: float) -> float:
+    """Return the gap at a time, from the steps of ``gap_over_time``."""
+    return min(gap for since_s, gap in steps if since_s <= t_s)
+
+
+def primal_integral(steps: list[tuple[float, float]], horizon_s: float) -> float:
+    """Return the primal integral in seconds, from 0 (the best plan at once) to ``horizon_s`` (no plan until then).
+
+    ``P(T) = sum_i g(t_(i-1)) (min(t_i, T) - t_(i-1))`` over the times at which the gap ``g`` falls, ``g = 1`` before
+    the first feasible plan (Berthold 2013, Sec. 2). ``P(T) / T`` is the mean gap over the time limit.
+
+    Parameters
+    ----------
+    steps
+        Result of ``gap_over_time``.
+    horizon_s
+        ``T``: the same for all compared runs, usually their time limit. Later steps do not count.
+    """
+    ends = [*(min(t_s, horizon_s) for t_s, _ in steps), horizon_s]
+    return sum(gap * (end - start) for (_, gap), (start, end) in zip(steps, pairwise(ends), strict=True))

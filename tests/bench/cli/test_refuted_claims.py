@@ -1,0 +1,55 @@
+"""A scheduler that certifies a false bound is named wherever its row is read, and its bound is never used."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.bench.conftest import Call
+
+LIAR = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bench.api import Bound, Outcome, Status
+from instances import Objective
+
+
+@dataclass(frozen=True)
+class Liar:
+    """Bound of a million dollars."""
+
+    name: ClassVar[str] = "liar"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
+
+    def schedule(self, instance, run):
+        return Outcome(Status.UNKNOWN, bound=Bound(1e6, certified=True))
+'''
+
+
+@pytest.fixture
+def ledger(call: Call, tmp_path: Path) -> Path:
+    Path("liar.py").write_text(LIAR)
+    honest = call("run --instances igniter-3 --schedulers igniter,colgen --time-limit 20 --simulate off")
+    assert honest.code == 0, honest.err
+    lying = call("run --instances igniter-3 --schedulers ./liar.py:Liar --time-limit 20")
+    assert lying.code == 1
+    assert "the certified bound ≥ 1000000 of" in lying.out
+    assert "is refuted: igniter has a feasible plan of value 3.06" in lying.out
+    return tmp_path / "results/ledger.sqlite"
+
+
+def test_gaps_are_the_true_ones_and_the_liar_is_named(call: Call, ledger: Path) -> None:
+    rows = json.loads(
+        call("run --instances igniter-3 --schedulers igniter,colgen --time-limit 20 --simulate off --format json").out
+    )
+    assert all(row["gap"] is not None and row["gap"] < 0.6 for row in rows)
+    assert all(row["gap"] == 0.0 for row in rows if row["status"] == "optimal")
+    shown = call("show igniter-3")
+    assert "refuted" in shown.out
+    compared = call("compare igniter colgen")
+    assert "100 %" not in compared.out
+    site = Path("site")
+    assert call(f"report {ledger} -o {site}").code == 0
+    for page in (site / "index.html", *(site / "instances").glob("*.html")):
+        assert "Refuted claims" in page.read_text()

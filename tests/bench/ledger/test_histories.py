@@ -1,0 +1,107 @@
+"""Histories of a ledger: every row reported as stored is there after any sequence of kills, full disks and locks."""
+
+import os
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bench.ledger import store
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from instances import InputError, Instance
+from tests.bench.ledger.faulty_disk import BUSY, FULL, IO_ERROR, KILL, Faults, faulty_disk
+
+MakeRow = Callable[..., Row]
+
+KINDS = (IO_ERROR, FULL, BUSY, KILL)
+SESSIONS = 3
+ROWS = 4
+"""Rows that a session tries to store."""
+
+
+def session(path: Path, rows: list[Row], instance: Instance, faults: Faults) -> set[str]:
+    """Store rows in a process of its own, whose disk fails; return the keys that it reported as stored."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        code = 1
+        try:
+            store.BUSY_TIMEOUT_S = 0.02
+            with faulty_disk(faults):
+                try:
+                    with Ledger(path, create=True) as ledger:
+                        for row in rows:
+                            try:
+                                ledger.add(row, instance)
+                            except InputError:
+                                continue
+                            os.write(writing, row.key.encode())
+                except InputError:
+                    pass
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as told:
+        keys = told.read().decode()
+    _, status = os.waitpid(child, 0)
+    assert status == (signal.SIGKILL if os.WIFSIGNALED(status) and faults.code == KILL else 0)
+    return {keys[start : start + 64] for start in range(0, len(keys), 64)}
+
+
+def check(path: Path, told: set[str], rows: dict[str, Row]) -> None:
+    """Check that the file is whole, holds all rows reported as stored and no row that nobody wrote."""
+    if not path.exists():
+        assert told == set()
+        return
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "runs" not in tables:  # the first session ended before it had made the tables
+        assert told == set()
+        return
+    with Ledger(path) as ledger:
+        found = {row.key: row for row in ledger.rows()}
+    assert told <= found.keys()
+    assert all(rows[key] == row for key, row in found.items())
+
+
+def history(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> None:
+    """Run a few sessions, each with one fault, and check the ledger after each."""
+    random = Random(seed)
+    told: set[str] = set()
+    rows: dict[str, Row] = {}
+    for number in range(SESSIONS):
+        added = [
+            make_row(
+                key=f"{seed * 1000 + number * ROWS + each:064x}",
+                instance_hash=instance.fingerprint,
+                log_tail="x" * random.choice((0, 100, 20_000)),
+            )
+            for each in range(ROWS)
+        ]
+        rows |= {row.key: row for row in added}
+        code = random.choice(KINDS)
+        # A lasting lock is waited for; that is another test.
+        faults = Faults(at=random.randrange(150), code=code, lasting=code != BUSY and random.random() < 0.3)
+        told |= session(path, added, instance, faults)
+        check(path, told, rows)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_reported_as_stored_survive(seed: int, tmp_path: Path, make_row: MakeRow, instance: Instance) -> None:
+    history(tmp_path / "ledger.sqlite", seed, make_row, instance)
+
+
+@pytest.mark.soak
+def test_rows_reported_as_stored_survive_two_thousand_histories(
+    tmp_path: Path, make_row: MakeRow, instance: Instance
+) -> None:
+    for seed in range(1000, 3000):
+        history(tmp_path / f"{seed}.sqlite", seed, make_row, instance)

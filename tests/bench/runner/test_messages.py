@@ -1,0 +1,126 @@
+"""The pipe from a worker is untrusted: whatever a message holds, it costs its own run only."""
+
+import json
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+import pytest
+
+from bench.runner.messages import LineReader, checked
+from bench.runner.record import RunRecord
+from bench.task import Task
+from instances import InputError
+
+BOUND = {
+    "value": 3.0,
+    "certified": True,
+    "plan_class": "spatial",
+    "allowed_shares": None,
+    "slots_per_gpulet": 1,
+    "max_batch": None,
+}
+PLAN = {"version": 1, "instance": "mix", "gpus": [{"type": "v100", "gpulets": []}]}
+GOOD: list[dict[str, Any]] = [
+    {"type": "phase", "phase": "importing it", "peak_memory_mb": 10.0},
+    {"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 10.0},
+    {"type": "report", "t_s": 0.1, "plan": PLAN, "bound": BOUND, "peak_memory_mb": 10.0},
+    {
+        "type": "done",
+        "decision_s": 0.2,
+        "status": "optimal",
+        "statistics": {"nodes": 3.0, "odd": None},
+        "reason": "",
+        "plan": PLAN,
+        "bound": BOUND,
+        "peak_memory_mb": 10.0,
+    },
+    {"type": "ended", "decision_s": None, "termination": "exception", "reason": "it failed", "peak_memory_mb": 10.0},
+    {"type": "chunk", "elapsed_s": 0.1, "plans": [PLAN, None], "decision_s": [0.1, 0.1], "peak_memory_mb": 10.0},
+]
+ODD = (None, True, -1, 0, 2**70, 1e308, "", "x" * 200_001, "1.0", [], [[]], {}, {"type": "done"}, [None] * 20_000)
+
+
+def mutated(message: dict[str, Any], random: Random) -> dict[str, Any]:
+    """Return a message with a few fields removed, added or replaced, at any depth."""
+    changed = deepcopy(message)
+    for _ in range(random.randint(1, 3)):
+        inner: Any = changed
+        while isinstance(inner, dict) and inner:
+            name = random.choice(list(inner))
+            if isinstance(inner[name], dict) and random.random() < 0.7:
+                inner = inner[name]
+                continue
+            if random.random() < 0.3:
+                del inner[name]
+            else:
+                inner[name if random.random() < 0.8 else "further"] = random.choice(ODD)
+            break
+    return changed
+
+
+def feed(record: RunRecord, line: bytes) -> None:
+    """Feed a line to the bench as the runner does."""
+    for message in LineReader().feed(line):
+        record.take(checked(message), 101.0)
+
+
+def taken(record: RunRecord, line: bytes) -> bool:
+    """Feed a line and return whether the run goes on."""
+    try:
+        feed(record, line)
+    except InputError:
+        return False
+    return True
+
+
+@pytest.fixture
+def record(make_task: Callable[..., Task]) -> RunRecord:
+    return RunRecord(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
+
+
+def test_messages_of_a_worker_pass() -> None:
+    assert [checked(message) for message in GOOD] == GOOD
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"type": "report"}\n', b'{"type": []}\n', b"[" * 100_000 + b"\n", b"NaN\n", b'{"type": "order"}\n', b"\xff\n"],
+)
+def test_impossible_message_ends_the_run_in_one_line(record: RunRecord, line: bytes) -> None:
+    with pytest.raises(InputError) as raised:
+        feed(record, line)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 400
+
+
+def test_mutated_messages_raise_nothing_else(make_task: Callable[..., Task]) -> None:
+    random, refused = Random(0), 0
+    for _ in range(5000):
+        fresh = RunRecord(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
+        if random.random() < 0.5:
+            assert taken(fresh, json.dumps(GOOD[1]).encode() + b"\n")
+        line = json.dumps(mutated(random.choice(GOOD), random)).encode()
+        if random.random() < 0.1:
+            line = line[: random.randrange(len(line))].replace(b"\n", b"")
+        refused += not taken(fresh, line + b"\n")
+        assert fresh.clock_started is None or fresh.clock_started <= 101.0
+        assert fresh.decision_s is None or math.isfinite(fresh.decision_s)
+    assert 2000 < refused < 5000
+
+
+def test_start_in_the_future_does_not_postpone_the_kill(record: RunRecord) -> None:
+    assert taken(record, json.dumps(GOOD[1] | {"at": 1e9}).encode() + b"\n")
+    assert record.clock_started == 101.0
+
+
+def test_second_start_is_refused(record: RunRecord) -> None:
+    line = json.dumps(GOOD[1]).encode() + b"\n"
+    assert taken(record, line)
+    assert not taken(record, line)
+
+
+def test_chunk_outside_a_scenario_set_is_refused(record: RunRecord) -> None:
+    assert not taken(record, json.dumps(GOOD[5]).encode() + b"\n")

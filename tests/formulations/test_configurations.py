@@ -1,0 +1,259 @@
+"""Configurations: complete before the filters, sufficient after them, and their conditions equal to the time test."""
+
+from dataclasses import replace
+from itertools import pairwise, product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from formulations.configurations import (
+    Configurations,
+    Rates,
+    configurations_on,
+    most_company,
+    needed,
+    rates_of,
+    servable_configurations,
+    undominated,
+    why_not_exact,
+)
+from instances import GpuPool, GpuType, Instance, Objective, SloRule
+from instances.catalogue import gpu_type
+from instances.tables import gpu_tables
+from instances.view import View
+from tests.formulations import exhaustive
+from tests.instances import reference
+from tests.instances.reference import TOY, Tenant
+
+V100 = gpu_type("v100")
+COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=10), 5)
+GAPS = exhaustive.small_batches(replace(V100, name="gaps", allowed_shares=(2, 5, 8, 9, 16, 20, 33, 40)), 4)
+HOT = replace(COARSE, name="hot", hardware=replace(V100.hardware, max_power_w=150.0))
+GRIDS = (COARSE, GAPS, HOT, TOY)
+RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
+
+
+def draw(seed: int, workloads: int = 3, objective: Objective = Objective.COST) -> View:
+    random = Random(seed)
+    gpu = random.choice(GRIDS)
+    asked = exhaustive.draw_workloads(random, gpu, workloads, (0.1, 0.4))
+    instance = Instance(
+        "drawn",
+        objective,
+        random.choice(RULES),
+        "igniter",
+        (GpuPool(gpu, 2),),
+        asked,
+        latency_buffer=random.choice((1.0, 1.1)),
+    )
+    return View.of(instance, gpu)
+
+
+def all_choices(view: View) -> list[Configurations]:
+    return [servable_configurations(view, w, rates_of(view.instance, w)) for w in range(len(view.instance.workloads))]
+
+
+def tenant(view: View, workload: int, choices: Configurations, k: int) -> Tenant:
+    model = view.gpu.models[view.instance.workloads[workload].model]
+    batch, rate = int(choices.batch[k]), float(choices.rate_rps[k])
+    return Tenant(model, batch, exhaustive.budget_ms(view.instance, view.gpu, workload, batch, rate))
+
+
+def feasible(view: View, group: dict[int, tuple[Configurations, int]]) -> bool:
+    """Whether workloads live together on one GPU at these choices, in plain Python."""
+    tenants = [tenant(view, w, *choice) for w, choice in group.items()]
+    memory = sum(t.model.memory_mib(t.batch) for t in tenants)
+    units = [int(choices.units[k]) for choices, k in group.values()]
+    return memory <= view.gpu.memory_mib and reference.fits(view.gpu, tenants, units)
+
+
+def random_group(random: Random, lists: list[Configurations]) -> dict[int, tuple[Configurations, int]]:
+    """Some workloads at choices that leave each other room, more often than chance would."""
+    members = random.sample(range(len(lists)), random.randint(1, len(lists)))
+    group = {}
+    for w in members:
+        small = np.flatnonzero(lists[w].units <= np.quantile(lists[w].units, random.choice((0.2, 0.5, 1.0))))
+        group[w] = (lists[w], int(random.choice(small.tolist())))
+    return group
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_servable_choices_are_all_that_fit_alone(seed: int) -> None:
+    view = draw(seed)
+
+    for w, choices in enumerate(all_choices(view)):
+        found = set(zip(choices.batch.tolist(), choices.units.tolist(), strict=True))
+        rate = view.instance.workloads[w].rate_rps
+        expected = {
+            (t.batch, units)
+            for t in exhaustive.tenants(view.instance, view.gpu, w, rate)
+            for units in reference.permitted(view.gpu)
+            if reference.fits(view.gpu, [t], [units]) and t.model.memory_mib(t.batch) <= view.gpu.memory_mib
+        }
+        assert found == expected
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=150)
+def test_the_linear_conditions_are_the_time_test(seed: int) -> None:
+    random = Random(seed)
+    view = draw(random.randrange(40), workloads=4)
+    lists = all_choices(view)
+    assume(all(map(len, lists)))
+    group = random_group(random, lists)
+    tenants = [tenant(view, w, *choice) for w, choice in group.items()]
+    times = reference.gpu_times_ms(view.gpu, tenants, [int(choices.units[k]) for choices, k in group.values()])
+    total = sum(choices.demand[k] for choices, k in group.values())
+
+    for (choices, k), one, time in zip(group.values(), tenants, times, strict=True):
+        rows = choices.conditions[k]
+        sums = np.array([len(group), *(total - choices.demand[k])])
+        if len(group) > 1 and abs(time - one.budget_ms) > 1e-9:
+            assert bool(np.all(rows[:, :4] @ sums <= rows[:, 4])) == (time < one.budget_ms)
+        if len(group) == 1:
+            assert np.all(rows[:, :4] @ sums <= rows[:, 4] + 1e-9)
+
+
+@given(st.integers(0, 10**6), st.booleans())
+@settings(max_examples=200)
+def test_a_dominated_choice_can_be_replaced_in_any_feasible_gpu(seed: int, count_steps: bool) -> None:
+    random = Random(seed)
+    view = draw(random.randrange(40), objective=random.choice((Objective.COST, Objective.GOODPUT)))
+    lists = all_choices(view)
+    assume(all(map(len, lists)))
+    group = random_group(random, lists)
+    assume(feasible(view, group))
+
+    w = random.choice(list(group))
+    choices, k = group[w]
+    kept = undominated(choices, count_steps)
+    replacements = [
+        other
+        for other in range(len(kept))
+        if kept.units[other] <= choices.units[k]
+        and (not count_steps or kept.step[other] >= choices.step[k])
+        and feasible(view, {**group, w: (kept, other)})
+    ]
+    assert replacements
+
+
+def test_dominance_leaves_few_choices() -> None:
+    """What all the filters are for: without them a V100 workload has hundreds of choices."""
+    asked = exhaustive.draw_workloads(Random(1), V100, 6, (0.1, 0.4))
+    instance = Instance("six", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    view = View.of(instance, V100)
+
+    before = sum(map(len, all_choices(view)))
+    after = sum(map(len, configurations_on(view, [rates_of(instance, w) for w in range(6)])))
+
+    assert 6 <= after < 0.1 * before
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_least_shares_of_feasible_groups_are_needed(seed: int) -> None:
+    view = draw(seed)
+    lists = all_choices(view)
+    kept = [
+        set(zip(c.batch.tolist(), c.units.tolist(), strict=True))
+        for c in needed(lists, gpu_tables(view.gpu, "igniter"))
+    ]
+
+    for members in exhaustive.subsets((0, 1, 2)):
+        for group in exhaustive.fitting_batches(view.instance, view.gpu, members):
+            units = reference.least_fixed_point(view.gpu, group)
+            assert units is not None
+            for w, one, share in zip(members, group, units, strict=True):
+                assert (one.batch, share) in kept[w]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_choices_left_decide_what_fits(seed: int) -> None:
+    """Filtered choices admit exactly the groups that some batches and shares admit."""
+    view = draw(seed)
+    lists = configurations_on(view, [rates_of(view.instance, w) for w in range(3)])
+
+    for members in exhaustive.subsets((0, 1, 2)):
+        if members:
+            possible = any(
+                feasible(view, {w: (lists[w], k) for w, k in zip(members, combination, strict=True)})
+                for combination in product(*(range(len(lists[w])) for w in members))
+            )
+            assert possible == any(exhaustive.fitting_batches(view.instance, view.gpu, members))
+
+
+def test_company_is_bounded_by_what_fits_beside() -> None:
+    view = draw(3)
+    lists = all_choices(view)
+    most = most_company(lists, view.gpu.share_units)
+
+    for group in (random_group(Random(seed), lists) for seed in range(200)):
+        units = sum(int(choices.units[k]) for choices, k in group.values())
+        if units <= view.gpu.share_units:
+            sums = [len(group), *sum(choices.demand[k] for choices, k in group.values())]
+            absent = [w for w in range(3) if w not in group]
+            for w in [*absent, -1]:
+                assert np.all(np.array(sums) <= most[:, w, units] * (1 + 1e-12))
+
+
+def test_goodput_offers_every_twentieth_of_the_rate() -> None:
+    view = draw(0, objective=Objective.GOODPUT)
+    own = view.instance.workloads[0].rate_rps
+
+    rates = rates_of(view.instance, 0)
+
+    assert rates.step.tolist() == list(range(1, 21))
+    assert rates.rate_rps == pytest.approx(own * np.arange(1, 21) / 20, rel=1e-12)
+    assert rates.rate_rps[-1] == own
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rate_worth_no_more_needs_a_larger_budget(rule: SloRule) -> None:
+    view = draw(5, objective=Objective.GOODPUT)
+    view = View.of(replace(view.instance, slo_rule=rule), view.gpu)
+
+    for w, choices in enumerate(all_choices(view)):
+        for batch in set(choices.batch.tolist()):
+            offered = sorted(
+                set(zip(*(a[choices.batch == batch].tolist() for a in (choices.step, choices.rate_rps)), strict=True))
+            )
+            budgets = [exhaustive.budget_ms(view.instance, view.gpu, w, batch, rate) for _, rate in offered]
+            assert all(low > high for low, high in pairwise(budgets))
+
+
+def test_of_rates_alike_the_one_with_the_largest_budget_is_offered() -> None:
+    """Under ``assembly`` a batch of 8 fills in 35 ms at 200 req/s, and in 47 or 70 ms at lower rates."""
+    view = draw(0)
+    asked = replace(view.instance.workloads[0], model="alexnet", slo_ms=60.0, rate_rps=100.0)
+    instance = replace(view.instance, slo_rule=SloRule.ASSEMBLY, workloads=(asked,), gpus=(GpuPool(V100),))
+
+    choices = servable_configurations(
+        View.of(instance, V100), 0, Rates(np.array([100.0, 200.0, 150.0]), np.ones(3, dtype=np.int64))
+    )
+
+    assert set(choices.rate_rps[choices.batch == 8].tolist()) == {200.0}
+    assert set(choices.rate_rps[choices.batch == 1].tolist()) == {100.0}
+
+
+def test_a_workload_that_no_gpu_serves_has_no_choice() -> None:
+    view = draw(0)
+    asked = (replace(view.instance.workloads[0], slo_ms=0.1), view.instance.workloads[1])
+    instance = replace(view.instance, workloads=asked)
+
+    choices = configurations_on(View.of(instance, view.gpu), [rates_of(instance, w) for w in range(2)])
+
+    assert [len(c) > 0 for c in choices] == [False, True]
+
+
+def broken(gpu: GpuType, **change: float) -> GpuType:
+    return replace(gpu, name="broken", hardware=replace(gpu.hardware, **change))
+
+
+def test_a_premise_that_fails_is_named() -> None:
+    helpful = replace(TOY, name="helpful", models={"small": replace(TOY.models["small"], alpha_cache=-0.1)})
+
+    assert why_not_exact(gpu_tables(TOY, "igniter")) == ""
+    assert "least shares" in why_not_exact(gpu_tables(helpful, "igniter"))
+    assert "not linear" in why_not_exact(gpu_tables(broken(TOY, alpha_sch=0.02, beta_sch=0.01), "igniter"))

@@ -1,0 +1,70 @@
+"""Largest scales in parts of a reference."""
+
+import pytest
+
+from reports.charts.rate_bars import MEAN, relative_scales
+from reports.papers import figure
+
+
+@pytest.fixture(scope="module")
+def scale_row(make_row, stated):
+    def make(need, instance, value, **given):
+        own = {"value": value, "feasible": True, "decision_s": 0.5, "parameters": stated(need)}
+        return make_row(need.schedulers[0], instance, **(own | given))
+
+    return make
+
+
+def test_parts_and_their_mean_where_the_reference_has_a_plan(make_row):
+    rows = {
+        "best": [
+            make_row("b", "gpulet-game", value=4.0, feasible=True),
+            make_row("b", "gpulet-equal", value=5.0, feasible=True),
+        ],
+        "other": [
+            make_row("o", "gpulet-game", value=3.0, feasible=True),
+            make_row("o", "gpulet-equal", value=2.5, feasible=True),
+            make_row("o", "gpulet-traffic", value=9.0, feasible=True),
+        ],
+        "none": [make_row("n", "gpulet-game", value=3.0, feasible=False)],
+    }
+    assert relative_scales(rows, "best") == {
+        "best": {"gpulet-game": 1.0, "gpulet-equal": 1.0, MEAN: 1.0},
+        "other": {"gpulet-game": 0.75, "gpulet-equal": 0.5, MEAN: 0.625},
+    }
+    assert relative_scales(rows, "none") == {}
+
+
+def test_bars_by_instance_and_the_papers_mean(scale_row, draw):
+    ideal, elastic = figure("gpulet-fig17").needs
+    rows = [scale_row(ideal, "gpulet-scen1", 8.0), scale_row(elastic, "gpulet-scen1", 6.0)]
+    (ax,) = draw("gpulet-fig17", rows).axes
+    assert [text.get_text() for text in ax.get_xticklabels()][-1] == MEAN
+    heights = sorted(bar.get_height() for bar in ax.patches)
+    assert heights == [0.75, 0.75, 1.0, 1.0]  # the instance and the mean
+    (star,) = (line for line in ax.lines if line.get_marker() == "*")
+    assert star.get_ydata() == [0.926]
+
+
+def test_the_rows_of_other_variants_are_not_mixed_in(scale_row, draw):
+    sbp, greedy, ideal = figure("gpulet-fig6").needs
+    rows = [
+        scale_row(greedy, "gpulet-pair1", 4.0),
+        scale_row(sbp, "gpulet-pair1", 2.0),
+        scale_row(sbp, "gpulet-pair1", 9.0, parameters={"sbp": {"halves": True}}),
+        scale_row(ideal, "gpulet-pair1", 5.0),
+    ]
+    (ax,) = draw("gpulet-fig6", rows).axes
+    assert sorted({bar.get_height() for bar in ax.patches}) == [0.5, 1.0, 1.25]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["ssd/be", MEAN]  # no place for what was not run
+
+
+def test_runs_at_their_time_limit_and_broken_plans_are_named(scale_row, draw):
+    ideal, elastic = figure("gpulet-arxiv-fig16").needs
+    rows = [
+        scale_row(ideal, "gpulet-equal", 8.0, decision_s=10.02),
+        scale_row(elastic, "gpulet-equal", 6.0, feasible=False, violations=2),
+    ]
+    note = " ".join(draw("gpulet-arxiv-fig16", rows).get_supxlabel().split())
+    assert "Stopped by the time limit: ideal on gpulet-equal." in note
+    assert "Without a result: elastic-partitioning (feasible) on gpulet-equal." in note

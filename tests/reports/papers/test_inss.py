@@ -1,0 +1,120 @@
+"""InSS's decision times, fragments and usage of GPUs, and what its agent learned."""
+
+import csv
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from reports.charts.palette import ALARM
+from reports.papers import figure
+from reports.papers.inss_agent import FAMILIES, TIMED, curves, own_runs, points
+from reports.papers.inss_clusters import LARGE, SMALL
+from reports.papers.inss_schedulers import TRAININGS
+from reports.quantities import allocated_pct, fragments_pct
+from reports.statistics.inference import half_width
+from rl.ts import SHIPPED
+from tests.reports.figure_names import OF_TRAININGS
+
+
+@pytest.fixture(scope="module")
+def run_row(make_row, stated):
+    def make(name, label, training=0, **given):
+        need = {"inss-fig18": LARGE, "inss-fig19": TIMED}.get(name, SMALL)[label][training]
+        own = {"value": 1.0, "feasible": True, "decision_s": 0.25, "gpus_used": 3, "fragments_pct": 20.0}
+        instance = given.pop("instance", need.instances)
+        return make_row(need.schedulers[0], instance, parameters=stated(need), **(own | given))
+
+    return make
+
+
+def test_fragments_are_summed_over_the_gpus_in_use(make_row):
+    row = make_row(gpus_used=3, fragments_pct=20.0)
+    assert (allocated_pct(row), fragments_pct(row)) == (240.0, 60.0)
+    nothing = make_row(gpus_used=None, fragments_pct=None)
+    assert (allocated_pct(nothing), fragments_pct(nothing)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "heights"), [("inss-fig3", [250.0]), ("inss-fig4", [60.0]), ("inss-fig15", [240.0, 60.0])]
+)
+def test_a_bar_of_each_part(name, heights, run_row, draw):
+    (ax,) = draw(name, [run_row(name, "igniter")]).axes
+    assert [bar.get_height() for bar in ax.patches] == heights
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["igniter"]
+    assert not ax.containers[0].errorbar  # of one run nothing is known of its spread
+
+
+def test_a_bar_of_the_agent_is_the_mean_of_its_trainings(run_row, draw):
+    left = [10.0, 20.0, 30.0, 40.0, 50.0]
+    rows = [run_row("inss-fig4", "ts", n, gpus_used=1, fragments_pct=pct) for n, pct in enumerate(left)]
+    old = run_row("inss-fig4", "ts", 2, gpus_used=1, fragments_pct=90.0)
+    page = draw("inss-fig4", [old, *rows, run_row("inss-fig4", "igniter")])
+    (ax,) = page.axes
+    assert [bar.get_height() for bar in ax.patches] == [30.0, 60.0]
+    (whisker,) = (line.get_segments()[0] for line in ax.collections)
+    assert whisker[:, 1] == pytest.approx([30.0 - half_width(left), 30.0 + half_width(left)])
+    assert "ts: mean of 5 trainings and its 95 % confidence interval." in " ".join(page.get_supxlabel().split())
+
+
+def test_the_variant_that_leaves_shares_free_is_drawn(run_row, draw):
+    rows = [run_row("inss-fig15", "igniter"), run_row("inss-fig15", "igniter", gpus_used=4, fragments_pct=0.0)]
+    rows[1].parameters["igniter"]["spend_spare"] = True
+    (ax,) = draw("inss-fig15", rows).axes
+    assert [bar.get_height() for bar in ax.patches] == [240.0, 60.0]
+
+
+def test_plans_that_break_constraints_are_named_in_red(run_row, draw):
+    rows = [
+        run_row("inss-fig18", "ts", 1, feasible=False, violations=3),
+        run_row("inss-fig18", "ts", 2),
+        run_row("inss-fig18", "gslice+", feasible=False, violations=98),
+        run_row("inss-fig18", "igniter"),
+    ]
+    page = draw("inss-fig18", rows)
+    (ax,) = page.axes
+    colours = [to_hex(text.get_color()).upper() for text in ax.get_xticklabels()]
+    assert colours == [ALARM, ALARM, "#000000"]
+    note = " ".join(page.get_supxlabel().split())
+    assert "plans that break constraints, with their number of violations: ts 3, gslice+ 98." in note
+    assert "Not run: elastic-partitioning, local-search." in note
+
+
+def test_who_has_no_plan_is_named(run_row, draw):
+    nothing = {"status": "unknown", "gpus_used": None, "fragments_pct": None, "value": None, "feasible": None}
+    page = draw("inss-fig18", [run_row("inss-fig18", "gpulet", **nothing), run_row("inss-fig18", "igniter")])
+    assert "Without a result: elastic-partitioning (unknown) on inss-64gpu." in " ".join(page.get_supxlabel().split())
+
+
+def test_decision_times_are_medians_over_repeats_and_trainings(run_row, draw):
+    times = {("4gpu", 0): 0.009, ("4gpu", 1): 0.001, ("4gpu", 2): 0.002, ("inss-32gpu", 0): 0.1}
+    rows = [
+        run_row("inss-fig19", "gslice+", instance=instance, seed=seed, decision_s=seconds)
+        for (instance, seed), seconds in times.items()
+    ]
+    trained = [run_row("inss-fig19", "ts", n, instance="inss-8gpu", decision_s=0.001 * (n + 1)) for n in TRAININGS]
+    without = run_row("inss-fig19", "ts", instance="inss-64gpu", gpus_used=None)
+    everything = [*rows, *trained, without]
+    assert points(own_runs(everything, "gslice+")) == [(4, pytest.approx(2.0)), (32, pytest.approx(100.0))]
+    assert points(own_runs(everything, "ts")) == [(8, pytest.approx(3.0))]
+    page = draw("inss-fig19", everything)
+    (ax,) = page.axes
+    (line,) = (line for line in ax.lines if line.get_label() == "gslice+")
+    assert line.get_xydata().round(6).tolist() == [[4.0, 2.0], [32.0, 100.0]]
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert "Without a result: ts (feasible) on inss-64gpu." in " ".join(page.get_supxlabel().split())
+
+
+@pytest.mark.parametrize("name", OF_TRAININGS)
+def test_curves_are_means_of_all_trainings_in_their_band(name, draw):
+    assert figure(name).needs == ()
+    axes = np.array(draw(name, []).axes).reshape(-1, len(FAMILIES))
+    for column, family in zip(axes.T, FAMILIES, strict=True):
+        for ax in column:
+            *each, mean = (line.get_ydata() for line in ax.lines)
+            assert len(each) == len(TRAININGS)
+            assert mean == pytest.approx(np.mean(each, axis=0))
+            low, high = ax.collections[0].get_datalim(ax.transData).intervaly
+            assert low < mean.min() <= mean.max() < high
+        *_, last = csv.DictReader((SHIPPED / f"{family}-s0.csv").read_text().splitlines())
+        assert curves(family, "reward")[0, -1] == float(last["reward"])

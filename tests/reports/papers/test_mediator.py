@@ -1,0 +1,106 @@
+"""MediatorDNN's figures: the published example, improvements by job, and demand against capacity."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from bench.api import Run
+from bench.judging.colocation import over_capacity_pct
+from bench.judging.judge import judge
+from heuristics.mediator.mediator import BinPacking, Horus, Mediator
+from instances.files import plan_from_json, plan_to_json
+from instances.suites import suite
+from reports.charts.palette import ALARM, scheduler_look
+from reports.need import NothingToDrawError
+from reports.papers.mediator_groups import busiest_group, colocations, deviation_pct, fares, improvement_pct
+
+
+@pytest.fixture(scope="module")
+def rows(make_row):
+    """Return what each scheduler makes of the first mix."""
+    problem = suite("mediator-40").build()[0]
+    plans = {rule.name: rule.schedule(problem, Run()).plan for rule in (Mediator(), Horus(), BinPacking())}
+    return {name: make_row(name, problem.name, plan=plan_to_json(plan)) for name, plan in plans.items()}
+
+
+# --- Fig. 4 ---
+
+
+def test_like_with_like_varies_by_31_instead_of_40(draw):
+    page = draw("mediator-fig4", [])
+    found = {name: [deviation_pct(group) for group in groups] for name, groups in colocations().items()}
+    assert {name: round(sum(each)) for name, each in found.items()} == {"bin-packing": 40, "mediator": 31}
+    for ax, (name, each) in zip(page.axes, found.items(), strict=True):
+        assert ax.get_title("left").startswith(name)
+        tops = [bar.get_height() for bar in ax.patches if bar.get_y() == 60.0]
+        assert tops == pytest.approx(each)
+        assert len(ax.patches) == 6
+
+
+# --- Fig. 8 ---
+
+
+def test_improvements_by_hand():
+    assert improvement_pct({"a": 12.0, "b": 3.0, "c": 1.0}, {"a": 10.0, "b": 4.0, "c": 0.0, "d": 1.0}) == {
+        "a": pytest.approx(20.0),
+        "b": pytest.approx(-25.0),
+    }
+
+
+def test_how_jobs_fare_is_what_the_judge_says(rows):
+    row = rows["horus"]
+    plan = plan_from_json(row.plan)
+    batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
+    found = fares(row)
+    for slot in judge(plan, suite("mediator-40").build()[0]).slots:
+        assert found.served[slot.workload] == slot.throughput_rps
+        assert found.processed[slot.workload] == pytest.approx(1000 * batch[slot.workload] / slot.t_inf_ms)
+    assert len(found.served) == len(found.processed) == 40
+
+
+def test_a_bar_for_each_job_and_comparison(rows, draw):
+    page = draw("mediator-fig8", list(rows.values()))
+    found = {name: fares(row) for name, row in rows.items()}
+    assert page.axes[0].get_title("left") == "mediator-40-s0"
+    for measure, (by_job, by_mix) in enumerate(zip(page.axes[::2], page.axes[1::2], strict=True)):
+        for other in ("horus", "bin-packing"):
+            better = improvement_pct(found["mediator"][measure], found[other][measure])
+            colour = scheduler_look(other).colour.lower()
+            heights = [bar.get_height() for bar in by_job.patches if to_hex(bar.get_facecolor()) == colour]
+            assert heights == pytest.approx([better[f"j{number}"] for number in range(1, 41)])
+            (mean,) = (bar.get_height() for bar in by_mix.patches if to_hex(bar.get_facecolor()) == colour)
+            assert mean == pytest.approx(np.mean(list(better.values())))
+            assert mean > 0
+
+
+def test_what_was_not_run_is_not_compared(rows, make_row, draw):
+    crashed = make_row("bin-packing", "mediator-40-s0", termination="crashed")
+    page = draw("mediator-fig8", [rows["mediator"], rows["horus"], crashed])
+    assert len(page.axes[0].patches) == 40
+    assert "bin-packing (crashed) on mediator-40-s0" in page.get_supxlabel()
+    with pytest.raises(NothingToDrawError, match=r"no two plans to compare\. Not run: mediator, bin-packing\."):
+        draw("mediator-fig8", [rows["horus"]])
+
+
+# --- Fig. 9 ---
+
+
+def test_the_busiest_group_of_each_plan_against_the_capacity(rows, draw):
+    panels = draw("mediator-fig9", list(rows.values())).axes
+    over = {}
+    for ax, (name, row) in zip(panels, rows.items(), strict=True):
+        position, gpu, demand = busiest_group(row)
+        assert ax.get_title("left").startswith(f"{name}: GPU {position + 1}, {len(gpu.gpulets)} jobs, over capacity")
+        colour = scheduler_look(name).colour.lower()
+        total = next(line for line in ax.lines if to_hex(line.get_color()) == colour)
+        assert total.get_ydata() == pytest.approx(100 * demand.sum(axis=0))
+        assert len(ax.lines) == len(gpu.gpulets) + 2
+        assert ax.get_ylim()[1] >= total.get_ydata().max()
+        assert ALARM.lower() in [to_hex(line.get_color()) for line in ax.lines]
+        over[name] = over_capacity_pct(demand)
+    assert over["mediator"] < min(over["horus"], over["bin-packing"])
+
+
+def test_without_a_plan_nothing_is_drawn(make_row, draw):
+    with pytest.raises(NothingToDrawError, match="horus \\(crashed\\) on mediator-40-s0"):
+        draw("mediator-fig9", [make_row("horus", "mediator-40-s0", termination="crashed")])

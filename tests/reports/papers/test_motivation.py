@@ -1,0 +1,141 @@
+"""Tests of the figures of the papers' motivation, against the papers and sums by hand."""
+
+import numpy as np
+import pytest
+
+from instances.catalogue import gpu_type
+from reports.papers import (
+    gpulet_models,
+    gpulet_online,
+    igniter_contention,
+    igniter_model,
+    inss_model,
+    mediator_jobs,
+)
+
+V100 = gpu_type("v100")
+
+
+# --- iGniter ---
+
+
+@pytest.mark.parametrize("performance", igniter_contention.PERFORMANCE)
+@pytest.mark.parametrize("model", igniter_contention.MODELS)
+def test_every_further_copy_makes_all_slower(performance, model):
+    for batch in igniter_contention.BATCHES:
+        slower = igniter_contention.copies_slowdown(performance, model, batch)
+        assert slower[0] == 1.0
+        assert (np.diff(slower) > 0.0).all()
+
+
+def test_the_delay_grows_by_a_step_for_each_workload_in_proportion_to_the_kernels():
+    steps = {model: np.diff(igniter_contention.scheduling_ms(model))[1:] for model in igniter_contention.MODELS}
+    for model, found in steps.items():
+        assert found == pytest.approx(V100.hardware.alpha_sch * V100.model(model).kernels)
+    assert steps["resnet50"][0] == pytest.approx(4.0 * steps["alexnet"][0])
+
+
+def test_the_frequency_falls_from_the_copy_that_reaches_the_cap():
+    power, frequency = igniter_contention.power_w("vgg19"), igniter_contention.frequency_mhz("vgg19")
+    assert power == pytest.approx(53.5 + (power[0] - 53.5) * np.arange(1, 6))
+    assert (frequency == 1530.0).tolist() == [True, True, True, False, False]
+    assert frequency[4] == pytest.approx(1530.0 + V100.hardware.alpha_f * (power[4] - 300.0))
+
+
+def test_the_active_time_grows_with_what_the_others_take_of_the_cache():
+    active, others = igniter_contention.active_ms("resnet50"), igniter_contention.others_l2_pct("resnet50")
+    assert others[0] == 0.0
+    assert active / active[0] - 1.0 == pytest.approx(V100.model("resnet50").alpha_cache * others)
+
+
+def test_a_larger_batch_of_the_neighbour_disturbs_no_less():
+    for neighbour in igniter_contention.NEIGHBOURS:
+        for performance in ("igniter", "gpulet", "hybrid"):
+            slower = igniter_contention.neighbour_slowdown(performance, neighbour)
+            assert 1.0 < slower[0] <= slower[-1] < 1.2
+            assert (np.diff(slower) >= 0.0).all()
+
+
+def test_larger_batches_of_the_neighbour_demand_more():
+    for neighbour in igniter_contention.NEIGHBOURS:
+        l2_pct, power_w = igniter_contention.neighbour_demands(neighbour)
+        assert (np.diff(l2_pct) > 0.0).all()
+        assert (np.diff(power_w) > 0.0).all()
+    # Sec. 2.2: AlexNet in batches of 32 takes 18.4 % of the L2 cache and 156 W
+    l2_pct, power_w = igniter_contention.neighbour_demands("alexnet")
+    assert l2_pct[-1] == pytest.approx(18.4, rel=0.1)
+    assert power_w[-1] == pytest.approx(156.0, rel=0.1)
+
+
+def test_equation_11_is_close_to_the_profiled_grid():
+    for batch in igniter_model.BATCHES:
+        assert igniter_model.relative_error(batch) < 0.15
+    assert igniter_model.relative_error(32) < 0.02
+
+
+# --- InSS ---
+
+
+def test_sixty_percent_are_enough_for_resnet50():
+    times_ms = dict(zip(inss_model.SHARES_PCT, inss_model.alone_ms("resnet50", inss_model.BATCH), strict=True))
+    assert times_ms[30.0] > 1.2 * times_ms[60.0]
+    assert times_ms[60.0] < 1.02 * times_ms[100.0]
+
+
+def test_the_growths_of_two_neighbours_add_up():
+    together = inss_model.growth_pct("both, 30 % each")
+    assert together == pytest.approx(inss_model.growth_pct("alexnet 30 %") + inss_model.growth_pct("vgg16 30 %"))
+    assert (inss_model.growth_pct("vgg16 60 %") > inss_model.growth_pct("vgg16 30 %")).all()
+
+
+# --- gpulet ---
+
+
+def test_large_batches_gain_from_the_share_and_small_ones_hardly():
+    for model in gpulet_models.MODELS:
+        assert gpulet_models.gain(model, 32) > 4.0
+        assert gpulet_models.gain(model, 32) > gpulet_models.gain(model, 1)
+
+
+@pytest.mark.parametrize("scenarios", ["gpulet-1023", "gpulet-19682"])
+def test_the_least_share_for_a_rate_serves_it_and_the_next_smaller_does_not(scenarios):
+    for found in gpulet_models.partitions(scenarios).values():
+        served = dict(zip(found.share_pct, found.rate_rps, strict=True))
+        assert found.efficient_pct in served
+        for rate, required in found.required_pct.items():
+            smaller = [share for share in served if share < required]
+            assert served[required] >= rate or required == 100.0
+            assert not smaller or served[max(smaller)] < rate
+
+
+def test_half_a_gpu_serves_about_half_the_rate():
+    assert all(0.4 < part < 0.53 for part in gpulet_models.half_gpu_part("gpulet-19682").values())
+
+
+def test_side_by_side_copes_with_more_than_by_turns():
+    by_turns, apart = (gpulet_online.late_pct(scheme) for scheme in gpulet_online.SCHEMES)
+    assert (np.diff(by_turns["lenet"]) > 0.0).all()
+    assert max(apart["lenet"]) < 1.0 < apart["vgg16"][-1]
+    assert [gpulet_online.largest_rate_rps(scheme) for scheme in gpulet_online.SCHEMES] == [0.0, 300.0]
+
+
+# --- MediatorDNN ---
+
+
+def test_two_that_never_cease_take_twice_as_long():
+    for other in mediator_jobs.OTHERS:
+        assert mediator_jobs.growth_pct(other) == pytest.approx((100.0, 100.0), abs=15.0)
+
+
+def test_what_is_used_over_time_is_what_the_profile_says():
+    found = mediator_jobs.used()
+    for number in mediator_jobs.FLUCTUATING:
+        over_time = mediator_jobs.over_time_pct(number)
+        assert found.mean_pct[number - 1] == pytest.approx(over_time.mean())
+        assert found.deviation_pct[number - 1] == pytest.approx(over_time.std())
+
+
+def test_the_largest_ratio_of_deviations_by_hand():
+    found = mediator_jobs.Used(np.array([10.0, 10.4, 20.0]), np.array([1.0, 3.0, 9.0]))
+    assert mediator_jobs.deviation_ratio(found) == pytest.approx(3.0)
+    assert mediator_jobs.deviation_ratio(found, alike=0.5) == pytest.approx(9.0)

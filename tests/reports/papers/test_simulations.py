@@ -1,0 +1,240 @@
+"""Figures of what plans do under real arrivals: violations, largest rates, wrong figures."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from bench.ledger.row import Termination
+from bench.max_rate import Climb, with_all_served
+from instances.suites import suite
+from reports.charts.online import course
+from reports.charts.palette import ALARM, scheduler_look
+from reports.papers import figure, inss_agent
+from reports.papers.gpulet_online import SETTING
+from reports.papers.igniter_plans import not_in_time_pct
+from reports.quantities import dropped_pct, late_pct, mean_latency_ms, spare_rps
+
+
+@pytest.fixture(scope="module")
+def need_row(make_row, stated):
+    """Make a row of a figure's need, tried like it."""
+
+    def make(need, instance, **given):
+        arrivals = {"arrivals": need.trial.arrivals.label, "workloads": given.pop("workloads", []), "applications": []}
+        own = {"parameters": stated(need), "headroom": need.trial.headroom, "truth": need.trial.reality}
+        return make_row(
+            given.pop("scheduler", need.schedulers[0]), instance, **(own | {"simulation": arrivals} | given)
+        )
+
+    return make
+
+
+def served(workload, violation_rate, **given):
+    return {"id": workload, "violation_rate": violation_rate} | given
+
+
+def test_violations_by_workload_under_both_arrivals(need_row, draw):
+    workloads = [served("W1", 0.002), served("W2", 0.25)]
+    constant, poisson = figure("igniter-fig14-violations").needs
+    rows = [
+        need_row(constant, "igniter-12", workloads=workloads, sim_violating=1),
+        need_row(poisson, "igniter-12", scheduler="ffd+", workloads=workloads[:1], sim_violating=7),
+    ]
+    page = draw("igniter-fig14-violations", rows)
+    upper, lower = page.axes
+    assert not_in_time_pct(rows[0]) == {"W1": pytest.approx(0.2), "W2": 25.0}
+    assert [bar.get_height() for bar in upper.patches] == pytest.approx([0.2, 25.0])
+    assert to_hex(upper.patches[1].get_edgecolor()).upper() == ALARM
+    assert to_hex(upper.patches[0].get_edgecolor()).upper() != ALARM
+    assert (upper.get_title("left"), lower.get_title("left")) == ("Constant arrivals", "Poisson arrivals")
+    assert (upper.get_title("right"), lower.get_title("right")) == ("in violation: igniter 1", "in violation: ffd+ 7")
+    assert len(lower.patches) == 1
+
+
+def climb_rows(need_row, need, instance, most):
+    """Return the rows of a climb that ends at ``most`` times the rates."""
+    one, rows = Climb(with_all_served(instance)), []
+    while (multiple := one.next) is not None:
+        scaled = one.instance.scaled(multiple)
+        row = need_row(
+            need,
+            instance.name,
+            instance_hash=scaled.fingerprint,
+            plan={"gpus": []} if multiple <= most else None,
+            sim_violation_rate=0.0,
+        )
+        rows.append(row)
+        one.take(multiple, row)
+    return rows, one.reached
+
+
+def test_bars_end_where_the_climb_does_and_diamonds_where_the_plans_do(need_row, draw):
+    (instance,) = suite("gpulet-scen2").build()
+    sbp, greedy, *_ = (need for need in figure("gpulet-fig13").needs if not need.climb)
+    rows, reached = climb_rows(need_row, sbp, instance, 3.0)
+    promised = {"objective": "scale", "feasible": True}
+    rows.append(need_row(sbp, "gpulet-scen2", value=6.5, sim_violation_rate=0.001, **promised))
+    rows.append(need_row(greedy, "gpulet-scen2", value=5.0, sim_violation_rate=0.02, **promised))
+    (ax,) = draw("gpulet-fig13", rows).axes
+    assert 3.0 / 1.05 < reached <= 3.0
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx([200.0 * reached])  # two models at 100 req/s
+    diamonds = {round(line.get_ydata()[0]): to_hex(line.get_markerfacecolor()) for line in ax.lines}
+    assert diamonds == {1300: "#000000", 1000: "#ffffff"}
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["scen2"]
+
+
+def test_a_climb_that_has_not_ended_is_named(need_row, draw):
+    (instance,) = suite("gpulet-scen2").build()
+    sbp = figure("gpulet-fig13").needs[0]
+    rows, _ = climb_rows(need_row, sbp, instance, 3.0)
+    told = "Climbs that have not ended: sbp on gpulet-scen2."
+    assert told in draw("gpulet-fig13", rows[:3]).get_supxlabel()
+    crashed = replace(rows[2], termination=Termination.CRASHED, reason="it crashed")  # which says nothing about rates
+    assert (
+        "Climbs that have not ended: sbp on gpulet-scen2." in draw("gpulet-fig13", [*rows[:2], crashed]).get_supxlabel()
+    )
+
+
+def test_at_the_largest_rate_late_requests_or_not_schedulable(need_row, draw):
+    blind, counting = figure("gpulet-fig14").needs
+    rows = [
+        need_row(blind, "gpulet-scen1", value=9.0, sim_violation_rate=0.04),
+        need_row(counting, "gpulet-scen1", value=8.0, sim_violation_rate=0.0),
+        need_row(counting, "gpulet-scen2", value=4.0, sim_violation_rate=0.005),
+    ]
+    (ax,) = draw("gpulet-fig14", rows).axes
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx([4.0, 0.5])
+    assert [to_hex(bar.get_edgecolor()).upper() == ALARM for bar in ax.patches] == [True, False]
+    assert [text.get_text() for text in ax.texts] == ["N"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["scen1\n9.00x", "scen2\n4.00x"]
+
+
+def test_means_over_seeds_by_error_and_headroom(need_row, draw):
+    rows = [
+        need_row(
+            need,
+            "64gpu-cost",
+            seed=seed,
+            gpus_used=round(66 * need.trial.headroom),
+            violations=8 * seed,
+            sim_violation_rate=0.1 * need.trial.error,
+        )
+        for need, seed in product(figure("robustness").needs, (0, 1, 2))
+    ]
+    axes = draw("robustness", rows).axes
+    assert [ax.get_title("left") for ax in axes[:3]] == ["headroom 1", "headroom 1.1", "headroom 1.25"]
+    assert [ax.get_title("right") for ax in axes[:3]] == ["GPUs 66", "GPUs 73", "GPUs 82"]
+    broken, late = axes[0].lines[0], axes[8].lines[0]
+    assert broken.get_color() == scheduler_look("igniter").colour
+    assert list(broken.get_xdata()) == list(late.get_xdata()) == [0.0, 10.0, 20.0, 30.0, 50.0]
+    assert list(broken.get_ydata()) == pytest.approx([5.0] * 5)  # 0, 8 and 16 of 160
+    assert list(late.get_ydata()) == pytest.approx([0.0, 1.0, 2.0, 3.0, 5.0])
+
+
+def test_what_became_of_requests(make_row):
+    row = make_row(
+        instance="4gpu", throughput_rps=120.0, sim_goodput_rps=90.0, sim_violation_rate=0.05, sim_drop_rate=0.02
+    )
+    assert (spare_rps(row), late_pct(row), dropped_pct(row)) == pytest.approx((30.0, 3.0, 2.0))
+    blank = make_row(instance="4gpu")
+    assert spare_rps(blank) is late_pct(blank) is dropped_pct(blank) is None
+
+
+def test_mean_latency_weighs_workloads_by_the_requests_they_served(make_row):
+    needs = figure("inss-fig13").needs
+    counts = {"dropped": 10, "unfinished": 0}
+    found = [
+        served("W2", 0.0, requests=110, mean_ms=10.0, **counts),
+        served("W10", 0.0, requests=310, mean_ms=20.0, **counts),
+        served("W3", 0.0, requests=310, mean_ms=99.0, **counts),
+    ]
+    row = make_row(instance="4gpu", simulation={"arrivals": "poisson", "workloads": found})
+    assert mean_latency_ms(row, "resnet50", needs) == pytest.approx(17.5)
+    assert mean_latency_ms(row, "vgg16", needs) == pytest.approx(99.0)
+    assert mean_latency_ms(row, "alexnet", needs) is None
+    assert mean_latency_ms(make_row(instance="4gpu"), "resnet50", needs) is None
+
+
+def test_gpus_follow_the_load_and_the_first_plan_does_not():
+    first_wave = replace(SETTING, seconds=1200.0)
+    following, kept = (course(first_wave, policy) for policy in ("reschedule", "static"))
+    assert min(period.gpus_used for period in following.periods) < max(p.gpus_used for p in following.periods)
+    assert len({period.gpus_used for period in kept.periods}) == 1
+    assert following.seen.violation_rate < 0.01 < kept.seen.violation_rate
+
+
+def test_the_course_of_a_load_is_drawn_under_its_command(draw):
+    throughput, gpus, shares, late = (page := draw("gpulet-fig15", [])).axes
+    assert throughput.get_xlim() == (0.0, 3200.0)
+    following, kept = gpus.lines
+    assert max(following.get_ydata()) == 4
+    assert max(shares.lines[0].get_ydata()) <= 400.0
+    assert max(kept.get_ydata()) == min(kept.get_ydata())
+    assert max(late.lines[0].get_ydata()) < max(late.lines[1].get_ydata())
+    assert SETTING.command("reschedule") in " ".join(page.get_supxlabel().split())
+
+
+def test_reactive_tuning_takes_from_w10_what_it_needs(draw):
+    latency, throughput = draw("igniter-fig15", []).axes
+    (tuned, planned), (tuned_rps, planned_rps) = (
+        [list(step.get_data().values) for step in ax.patches] for ax in (latency, throughput)
+    )
+    assert planned_rps == pytest.approx([150.0] * 12, rel=0.01)
+    assert max(planned) < 12.5
+    assert tuned_rps[-1] < 149.0
+    assert tuned[-1] < tuned[0]
+
+
+def test_w10_falls_short_from_when_its_batch_is_halved(draw):
+    share, batch = draw("igniter-fig16", []).axes
+    (tuned_pct, planned_pct), (tuned, planned) = (
+        [list(step.get_data().values) for step in ax.patches] for ax in (share, batch)
+    )
+    _, throughput = draw("igniter-fig15", []).axes
+    tuned_rps = list(throughput.patches[0].get_data().values)
+    assert (len(set(planned_pct)), len(set(planned))) == (1, 1)
+    assert set(tuned) == {1, 2}
+    assert [size == 1 for size in tuned] == [served_rps < 149.0 for served_rps in tuned_rps]
+    assert 0.0 < tuned_pct[0] < planned_pct[0] < tuned_pct[-1] <= 100.0
+
+
+def test_shadow_processes_mend_what_errors_break(draw):
+    page = draw("igniter-fig17", [])
+    kept_and_shadow = [list(step.get_data().values) for step in page.axes[0].patches]
+    broken = len(kept_and_shadow) // 2
+    assert broken > 0
+    for kept, mended in zip(kept_and_shadow[:broken], kept_and_shadow[broken:], strict=True):
+        assert min(kept) > 1.0
+        assert mended[0] > 1.0
+        assert max(mended[2:]) <= 1.0
+
+
+def test_the_load_of_four_gpus_is_between_half_the_rates_and_all_of_them():
+    (instance,) = suite("4gpu").build()
+    end_s = int(inss_agent.SECONDS)
+    requests = inss_agent.load(instance)
+    assert list(requests) == [workload.id for workload in instance.workloads]
+    parts = []
+    for workload in instance.workloads:
+        times_ms = requests[workload.id].until(1000.0 * end_s)
+        counts, _ = np.histogram(times_ms, bins=end_s // 10, range=(0.0, 1000.0 * end_s))
+        parts.append(counts / 10.0 / workload.rate_rps)
+    assert np.min(parts) == pytest.approx(0.5, abs=0.05)
+    assert np.max(parts) == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_agent_serves_most_of_what_comes_while_rates_change(draw, monkeypatch):
+    trainings = inss_agent.SCHEDULERS["ts"][:2]  # all of them would take a while
+    monkeypatch.setattr(inss_agent, "SCHEDULERS", {**inss_agent.SCHEDULERS, "ts": trainings})
+    page = draw("inss-fig11", [])
+    came, *served = [list(step.get_data().values) for step in page.axes[0].patches]
+    by_label = dict(zip(inss_agent.SCHEDULERS, served, strict=True))
+    assert len(page.axes[0].collections) == 1  # the band of the agent's trainings
+    assert list(by_label) == ["ts", "gpulet", "gslice+", "igniter"]
+    assert sum(by_label["ts"]) > 0.99 * sum(came)
+    for label in ("gpulet", "gslice+", "igniter"):
+        assert 0.8 * sum(came) < sum(by_label[label]) < 0.98 * sum(came)
+        assert f"{label} {100.0 * inss_agent.served_by(label).seen.violation_rate:.2g} %" in page.get_supxlabel()

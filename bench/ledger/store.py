@@ -118,8 +118,11 @@ class Ledger:
                 raise
 
     def _prepare(self, create: bool) -> None:
+        # In one transaction: another bench may be creating the tables.
+        self._database.execute("BEGIN")
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
         tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self._database.execute("COMMIT")
         if {"instances", "runs"} <= tables:
             if version != SCHEMA_VERSION:
                 raise InputError(

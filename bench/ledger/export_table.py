@@ -127,6 +127,13 @@ _COMPUTED: Mapping[str, Sequence[Exported]] = {
             lambda _, gap: gap.gap,
         ),
         Exported("own_gap", float, "fraction", "the same with the run's own bound", lambda _, gap: gap.own_gap),
+        Exported(
+            "refuted",
+            str,
+            "",
+            "the run's claim that a feasible plan in the ledger refutes, in words; its bound counts for no gap",
+            lambda _, gap: None if gap.refuted is None else str(gap.refuted),
+        ),
     ],
 }
 """Columns that are computed when a ledger is exported, by the column before them."""

@@ -21,6 +21,7 @@ MAIN = (
     "gpus_used",
     "bound",
     "gap",
+    "refuted",
     "decision_s",
     "feasible",
     "violations",

@@ -80,7 +80,7 @@ def test_every_field_of_a_row_is_exported_or_left_out_knowingly():
     assert len(set(names)) == len(names)
     assert fields - set(names) == DOCUMENTS
     assert set(names) - fields == {
-        *("value_unit", "gap", "own_gap", "arrivals", "simulated_s"),
+        *("value_unit", "gap", "own_gap", "refuted", "arrivals", "simulated_s"),
         *(name for name in names if name.startswith(("scenarios_", "scenario_decision_"))),
         *("bench_version", "commit", "python", "cpu", "cores", "load_average"),
     }

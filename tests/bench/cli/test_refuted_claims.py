@@ -1,10 +1,13 @@
 """A scheduler that certifies a false bound is named wherever its row is read, and its bound is never used."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
 import pytest
 
+import bench
 from tests.bench.conftest import Call
 
 LIAR = '''
@@ -53,3 +56,11 @@ def test_gaps_are_the_true_ones_and_the_liar_is_named(call: Call, ledger: Path) 
     assert call(f"report {ledger} -o {site}").code == 0
     for page in (site / "index.html", *(site / "instances").glob("*.html")):
         assert "Refuted claims" in page.read_text()
+
+
+def test_exports_and_tables_name_the_refuted_claim(call: Call, ledger: Path) -> None:
+    exported = {line["scheduler"]: line for line in csv.DictReader(io.StringIO(call(f"export {ledger}").out))}
+    assert "is refuted: igniter has a feasible plan of value 3.06" in exported["Liar"]["refuted"]
+    assert exported["igniter"]["refuted"] == exported["colgen"]["refuted"] == ""
+    table = bench.run("igniter-3", "./liar.py:Liar", time_limit_s=20, ledger=ledger)
+    assert table.refuted[0] == exported["Liar"]["refuted"]

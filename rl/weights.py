@@ -9,6 +9,7 @@ import torch
 
 from instances import InputError
 from instances.files import write_bytes
+from instances.special_files import refuse_special
 
 MAX_BYTES = 2**28
 """Size limit in bytes for reading a file; the shipped policies have less than a hundredth of it."""
@@ -40,6 +41,7 @@ def load_weights(path: Path) -> dict[str, Any]:
     InputError
         If the file cannot be read, is too large, or has other content.
     """
+    refuse_special(path)
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:

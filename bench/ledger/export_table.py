@@ -12,6 +12,7 @@ from bench.ledger.gap import Gap, ledger_gaps
 from bench.ledger.row import UNITS, Row, columns
 from bench.ledger.store import Ledger
 from instances import InputError
+from instances.errors import printable
 
 Value = str | int | float | bool | None
 Values = Mapping[str, Value]
@@ -39,13 +40,16 @@ def table(ledger: Ledger) -> Iterator[Values]:
         yield {column.name: column.of(row, gaps[row.key]) for column in COLUMNS}
 
 
-def to_csv(lines: Sequence[Values]) -> str:
-    """Return lines as CSV (RFC 4180) with a header: empty for ``None``, ``true`` and ``false``, floats in full."""
+def to_csv(lines: Sequence[Values], spreadsheet: bool = False) -> str:
+    """Return lines as CSV (RFC 4180) with a header: empty for ``None``, ``true`` and ``false``, floats in full.
+
+    Unprintable characters are escaped. With ``spreadsheet``, an apostrophe precedes texts that look like formulas.
+    """
     text = StringIO()
     out = writer(text, lineterminator="\n")
     out.writerow([column.name for column in COLUMNS])
     for line in lines:
-        out.writerow([_cell(line[column.name]) for column in COLUMNS])
+        out.writerow([_cell(line[column.name], spreadsheet) for column in COLUMNS])
     return text.getvalue()
 
 
@@ -75,7 +79,7 @@ def to_parquet(lines: Sequence[Values]) -> bytes:
 
 def like_formulas(lines: Sequence[Values]) -> int:
     """Return the number of texts that a spreadsheet would interpret as formulas."""
-    return sum(isinstance(value, str) and value[:1] in tuple("=+-@\t\r") for line in lines for value in line.values())
+    return sum(_like_formula(value) for line in lines for value in line.values())
 
 
 def documentation() -> str:
@@ -85,10 +89,16 @@ def documentation() -> str:
     return "\n".join([_HEAD, *lines, _HEAD_OF_OTHERS, *others, ""])
 
 
-def _cell(value: Value) -> str:
+def _like_formula(value: Value) -> bool:
+    return isinstance(value, str) and value.startswith(("=", "+", "-", "@"))
+
+
+def _cell(value: Value, spreadsheet: bool) -> str:
     if value is None:
         return ""
-    return dumps(value) if isinstance(value, bool) else str(value)
+    if not isinstance(value, str):
+        return dumps(value) if isinstance(value, bool) else str(value)
+    return printable(f"'{value}" if spreadsheet and _like_formula(value) else value)
 
 
 _HEAD = """# Columns of `bench export`
@@ -98,11 +108,11 @@ _HEAD = """# Columns of `bench export`
 One line per run, in the order in which the runs ended. An empty cell is unknown or does not apply: a
 run that failed has no `value`, and a failure is never a zero. Times are seconds, fractions lie between 0 and 1.
 
-CSV is UTF-8 with commas, one header line, `true` and `false`, and every digit of a float. Texts are written as they
-are, also those that begin with `=`, `+`, `-` or `@`: a quotation mark before them would change names and break joins
-with other tables. Spreadsheets interpret such texts as formulas, so import columns as text from a ledger of unknown
-origin; `bench export` reports such texts. Parquet does not have this problem, and has units and meanings in
-the metadata of its columns.
+CSV is UTF-8 with commas, one header line, `true` and `false`, and every digit of a float. Control characters in texts
+are escaped (`\\n`). Otherwise texts are written as they are, also those that begin with `=`, `+`, `-` or `@`: an
+apostrophe before them would change names and break joins with other tables. Spreadsheets interpret such texts as
+formulas; `bench export` reports them, and `--spreadsheet` writes the apostrophe. Parquet does not have this problem,
+and has units and meanings in the metadata of its columns.
 
 | column | type | unit | meaning |
 |---|---|---|---|"""

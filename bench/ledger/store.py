@@ -27,6 +27,7 @@ from bench.ledger.sql import (
 from instances import InputError, Instance
 from instances.errors import printable, unknown_name
 from instances.files import instance_from_json, instance_to_json
+from instances.special_files import refuse_special
 
 
 @contextmanager
@@ -97,6 +98,7 @@ class Ledger:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
+        refuse_special(path)
         if create:
             with self._explained():
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from bench.simulation.trace import Trace, read_trace
 from instances import InputError
 from instances.arrays import Floats
 from instances.errors import unknown_name
+from instances.special_files import refuse_special
 
 DEFAULT_BURSTINESS = 3.0
 
@@ -89,6 +90,7 @@ def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
                 where, f'"{text}"; expected a burstiness (a number) after the colon, such as gamma:3'
             ) from None
     path = Path(text)
+    refuse_special(path)
     if path.is_file():
         return Arrivals(Process.TRACE, trace=read_trace(path))
     if path.suffix or len(path.parts) > 1:

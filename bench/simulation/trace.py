@@ -12,6 +12,7 @@ import numpy as np
 
 from instances import InputError
 from instances.arrays import Floats
+from instances.special_files import refuse_special
 
 MOST_SECONDS = 10_000_000
 """Longest trace, a third of a year; a longer file is refused instead of read into memory."""
@@ -81,6 +82,7 @@ def read_trace(path: Path) -> Trace:
         If a rate is not a number from 0 to ``MOST_RPS``, no rate is above 0, or the file is too long or cannot be read.
         The message names the file and the line.
     """
+    refuse_special(path)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             return Trace(path.name, _rates_rps(str(path), lines))

@@ -5,7 +5,6 @@ Files are checked while they are read and are written completely or not at all. 
 
 import json
 import os
-import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from secrets import token_hex
 
 from instances.errors import InputError, printable
 from instances.files.problems import Location, input_error
+from instances.special_files import refuse_special
 
 MAX_BYTES = 64 * 2**20
 """Largest file that is read, in bytes."""
@@ -108,12 +108,13 @@ def read_json(path: Path) -> object:
 
 
 def _read_bytes(path: Path, where: str) -> bytes:
-    """Read at most one byte more than the limit, since a pipe has no size."""
+    """Read at most one byte more than the limit: some files, such as those in ``/proc``, are larger than they say."""
+    refuse_special(path)
     try:
         with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            content = b"" if stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES else file.read(MAX_BYTES + 1)
-            too_large = status.st_size > MAX_BYTES or len(content) > MAX_BYTES
+            size = os.fstat(file.fileno()).st_size
+            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)
+            too_large = size > MAX_BYTES or len(content) > MAX_BYTES
     except OSError as error:
         raise InputError(where, f"cannot be read: {error.strerror}") from None
     except ValueError:
@@ -161,9 +162,10 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises
     ------
     InputError
-        If the file cannot be written, or is a database such as a ledger, which is never replaced.
+        If the file cannot be written, or is a pipe, a device or a database such as a ledger, which are never replaced.
     """
     where = printable(str(path))
+    refuse_special(path)
     if _is_database(path):
         raise InputError(where, "is a ledger or another database; it is not replaced, name another file")
     temporary = path.parent / f".{token_hex(8)}.tmp"
@@ -182,8 +184,6 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def _is_database(path: Path) -> bool:
     try:
-        if not path.is_file():  # such as a pipe, on which a read would block
-            return False
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except (OSError, ValueError):  # no such file, or the write reports the problem

@@ -20,6 +20,9 @@ RATIOS = np.geomspace(0.02, 4.0, 70)
 _BINS_PER_OCTAVE = 16.0
 """Layout of the stored histograms: see ``bench.simulation.histogram.compact``."""
 
+_RANGE_MS = (1e-9, 1e15)
+"""Range to which latencies and SLOs are limited. Only forged ledgers exceed it; their numbers could overflow."""
+
 _NOTHING_SERVED: JsonObject = {"lower_ms": [], "requests": []}
 
 
@@ -55,7 +58,7 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
         quantiles_ms[known] = np.interp((wanted + shift[:, None])[known], counts + np.repeat(shift, sizes), latencies)
 
     shift = np.cumsum(last_ms + 1.0) - (last_ms + 1.0)
-    asked_ms = np.outer([served["slo_ms"] for served in everyone], RATIOS)
+    asked_ms = np.outer(np.clip([served["slo_ms"] for served in everyone], *_RANGE_MS), RATIOS)
     between = (asked_ms >= first_ms[:, None]) & (asked_ms < last_ms[:, None])
     within = np.where(asked_ms >= last_ms[:, None], total[:, None], 0.0)
     if between.any():
@@ -87,13 +90,14 @@ def _cumulative(everyone: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray
     bins = [served["histogram"] if served["max_ms"] is not None else _NOTHING_SERVED for served in everyone]
     sizes = np.array([len(histogram["lower_ms"]) for histogram in bins], dtype=np.int64)
     lower = np.array([bound for histogram in bins for bound in histogram["lower_ms"]], dtype=np.float64)
+    lower = lower.clip(*_RANGE_MS)
     requests = np.array([count for histogram in bins for count in histogram["requests"]], dtype=np.float64)
     largest = [
         max(served["max_ms"], histogram["lower_ms"][-1]) if size else 0.0
         for served, histogram, size in zip(everyone, bins, sizes, strict=True)
     ]
     starts = np.cumsum(sizes) - sizes
-    upper = np.minimum(lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, np.repeat(largest, sizes))
+    upper = np.minimum(lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, np.repeat(np.clip(largest, *_RANGE_MS), sizes))
     total = np.concatenate(([0.0], np.cumsum(requests)))
     after = total[1:] - np.repeat(total[starts], sizes)
     latencies, counts = np.column_stack((lower, upper)).ravel(), np.column_stack((after - requests, after)).ravel()

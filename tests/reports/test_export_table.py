@@ -128,7 +128,7 @@ def test_every_value_is_of_the_kind_that_its_column_says(lines):
 
 def test_csv_gives_back_every_text_and_every_digit(lines):
     (read,) = csv.DictReader(io.StringIO(to_csv(lines), newline=""))
-    assert read["reason"] == 'a "quoted", comma\nand a line'
+    assert read["reason"] == r'a "quoted", comma\nand a line'
     assert float(read["value"]) == 6.119999999999999
     assert float(read["decision_s"]) == 1e-05
     assert (read["feasible"], read["seed"], read["truth"], read["scenarios_count"]) == ("true", "0", "", "")

@@ -37,28 +37,34 @@ def export(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Output file. Default for CSV: standard output."),
     ] = None,
+    spreadsheet: Annotated[
+        bool, typer.Option("--spreadsheet", help="CSV: write an apostrophe before texts that look like formulas.")
+    ] = False,
     columns: Annotated[
         bool, typer.Option("--columns", help="Print only the meaning of the columns (docs/columns.md).")
     ] = False,
 ) -> None:
     """Write a ledger as one table with a line per run, for analysis with other tools.
 
-    Texts are written unchanged, even if a spreadsheet would read them as formulas. The table has no plans,
-    trajectories or full simulations; `bench show KEY --format json` prints these.
+    Without --spreadsheet, texts are written unchanged except for control characters, even if a spreadsheet would read
+    them as formulas. The table has no plans, trajectories or full simulations; `bench show KEY --format json` prints
+    these.
     """
     if columns:
         emit(documentation(), sys.stdout)
         return
     if form is TableFormat.PARQUET and output is None:
         raise InputError("--output", "is missing; expected a file for Parquet")
+    if form is TableFormat.PARQUET and spreadsheet:
+        raise InputError("--spreadsheet", "has an effect only with --format csv; omit it")
     with Ledger(ledger_file) as ledger:
         lines = list(table(ledger))
-    data = to_parquet(lines) if form is TableFormat.PARQUET else to_csv(lines).encode()
+    data = to_parquet(lines) if form is TableFormat.PARQUET else to_csv(lines, spreadsheet).encode()
     if output is None:
         emit(data.decode(), sys.stdout)
     else:
         write_bytes(output, data)
         say(f"{len(lines)} runs in {output}")
     formulas = like_formulas(lines)
-    if formulas and form is TableFormat.CSV:
-        say(f"{formulas} texts begin with =, +, - or @; import them as text if you open the file in a spreadsheet")
+    if formulas and form is TableFormat.CSV and not spreadsheet:
+        say(f"{formulas} texts begin with =, +, - or @; for a spreadsheet, repeat the command with --spreadsheet")

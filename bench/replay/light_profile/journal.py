@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from bench.replay.light_profile.points import Point, Tenant
 from instances.errors import InputError
+from instances.special_files import refuse_special
 
 JOURNAL = "readings.jsonl"
 
@@ -181,6 +182,7 @@ class Journal:
             raise InputError(str(self.file), f"cannot be written: {error.strerror}") from None
 
     def _read(self) -> None:
+        refuse_special(self.file)
         try:
             text = self.file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

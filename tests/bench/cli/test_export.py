@@ -30,11 +30,28 @@ def test_csv_goes_to_standard_output_or_into_a_file(call: Call, tmp_path: Path) 
         ("mix", "6.12", "$/h"),
         ("=mix", "6.12", "$/h"),
     ]
-    assert shown.err == "2 texts begin with =, +, - or @; import them as text if you open the file in a spreadsheet\n"
+    assert shown.err == "2 texts begin with =, +, - or @; for a spreadsheet, repeat the command with --spreadsheet\n"
     written = call("export", "l.sqlite", "-o", "new/runs.csv")
     assert (written.code, written.out) == (0, "")
     assert "2 runs in new/runs.csv\n" in written.err
     assert (tmp_path / "new/runs.csv").read_text() == shown.out
+
+
+def test_formulas_are_quoted_for_a_spreadsheet(call: Call) -> None:
+    shown = call("export", "l.sqlite", "--spreadsheet")
+    assert [line["instance"] for line in csv.DictReader(io.StringIO(shown.out))] == ["mix", "'=mix"]
+    assert shown.err == ""
+
+
+def test_control_characters_are_escaped(
+    call: Call, make_row: Callable[..., Row], make_instance: Callable[..., Instance]
+) -> None:
+    odd = "\x1b[31mred\n\x00\x9b\u202ex"
+    with Ledger(Path("l.sqlite")) as ledger:
+        ledger.add(make_row(key="odd", reason=odd, instance_hash=make_instance("mix").fingerprint), make_instance("mix"))
+    shown = call("export", "l.sqlite")
+    assert list(csv.DictReader(io.StringIO(shown.out)))[2]["reason"] == r"\x1b[31mred\n\x00\x9b\u202ex"
+    assert all(character.isprintable() or character == "\n" for character in shown.out)
 
 
 def test_parquet_goes_into_a_file(call: Call, tmp_path: Path) -> None:
@@ -54,6 +71,7 @@ def test_columns_are_explained_without_a_ledger(call: Call) -> None:
         ("missing.sqlite", "error: missing.sqlite: no such ledger"),
         ("l.sqlite --format parquet", "error: --output: is missing; expected a file for Parquet\n"),
         ("l.sqlite --format xlsx", "error: --format:"),
+        ("l.sqlite --format parquet -o x --spreadsheet", "error: --spreadsheet: has an effect only with --format csv"),
         ("l.sqlite -o l.sqlite/x.csv", "error: l.sqlite/x.csv: cannot be written: "),
     ],
 )

@@ -1,7 +1,5 @@
 """Files that commands write are neither ledgers nor what they read."""
 
-import json
-import os
 from pathlib import Path
 
 import pytest
@@ -47,10 +45,3 @@ def test_measurements_are_not_written_over(call: Call) -> None:
     for line in ("profile fit m -o m/solo.csv", "profile fit plan.json -o plan.json"):
         done = call(line)
         assert (done.code, done.err.count("name another file")) == (2, 1)
-
-
-def test_a_pipe_takes_what_is_written(call: Call, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    done = call("show igniter-3 -o pipe")  # a file in its place, as in that of any file: nobody is waited for
-    assert done.code == 0
-    assert json.loads((tmp_path / "pipe").read_text())["name"] == "igniter-3"

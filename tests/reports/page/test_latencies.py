@@ -1,5 +1,7 @@
 """Distributions of latencies from the histograms of a run."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,19 @@ def test_nothing_served_is_no_latency():
 
 def test_nothing_asked_for_is_no_latency():
     assert set(distributions(simulation(served([], 0)))["in_time"]) == {0.0}
+
+
+@pytest.mark.parametrize("slo_ms", [0.0, 1e-320, 1.7e308])
+@pytest.mark.parametrize("lower_ms", [1e-320, 1e-300, 1.0, 1.7e308])
+def test_extreme_numbers_neither_warn_nor_overflow(lower_ms, slo_ms):
+    extreme = {
+        "id": "w",
+        "slo_ms": slo_ms,
+        "requests": 2**63 - 1,
+        "max_ms": 1.7e308,
+        "violation_rate": 0.0,
+        "histogram": {"lower_ms": [lower_ms], "requests": [2**63 - 1]},
+    }
+    with np.errstate(all="raise", under="ignore"):
+        found = distributions(simulation(extreme, {**extreme, "max_ms": 1e-320}, served([5.0] * 10, 10)))
+    json.dumps(found, allow_nan=False)

@@ -1,0 +1,53 @@
+"""Pipes, devices and sockets named as files are refused before anything waits for them."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Call
+
+SPECIAL = {"pipe": "pipe", "device": "device", "endless": "device", "socket": "socket"}
+
+
+@pytest.fixture
+def special(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A pipe that nobody writes, two devices and a socket in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    Path("device").symlink_to("/dev/null")
+    Path("endless").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind("socket")
+        yield
+
+
+@pytest.mark.usefixtures("special")
+@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run --instances ./{}",
+        "run --instances igniter-3 --schedulers igniter --ledger {}",
+        "run --instances igniter-3 --schedulers igniter --arrivals ./{}",
+        "show --ledger {}",
+        "show igniter-3 -o {}",
+        "export {}",
+        "export {} -o x.csv",
+        "report {} -o site",
+        "compare ./{} ./{}",
+        "verify {}",
+        "simulate {}",
+        "online --instances igniter-3 --scheduler igniter --trace ./{}",
+        "profile fit {} -o gpu.toml",
+        "generate igniter-mix --size 3 -o {}",
+    ],
+)
+def test_pipes_and_devices_are_refused_at_once(call: Call, line: str, name: str) -> None:
+    before = os.lstat(name)
+    done = call(line.replace("{}", name))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(f"{name}: is a {SPECIAL[name]}; expected a regular file\n")
+    assert done.err.count("\n") == 1
+    assert os.lstat(name).st_ino == before.st_ino

@@ -97,7 +97,9 @@ def _cumulative(everyone: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray
         for served, histogram, size in zip(everyone, bins, sizes, strict=True)
     ]
     starts = np.cumsum(sizes) - sizes
-    upper = np.minimum(lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, np.repeat(np.clip(largest, *_RANGE_MS), sizes))
+    upper = np.minimum(
+        lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, np.repeat(np.clip(largest, *_RANGE_MS), sizes)
+    )
     total = np.concatenate(([0.0], np.cumsum(requests)))
     after = total[1:] - np.repeat(total[starts], sizes)
     latencies, counts = np.column_stack((lower, upper)).ravel(), np.column_stack((after - requests, after)).ravel()

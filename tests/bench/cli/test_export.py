@@ -48,7 +48,9 @@ def test_control_characters_are_escaped(
 ) -> None:
     odd = "\x1b[31mred\n\x00\x9b\u202ex"
     with Ledger(Path("l.sqlite")) as ledger:
-        ledger.add(make_row(key="odd", reason=odd, instance_hash=make_instance("mix").fingerprint), make_instance("mix"))
+        ledger.add(
+            make_row(key="odd", reason=odd, instance_hash=make_instance("mix").fingerprint), make_instance("mix")
+        )
     shown = call("export", "l.sqlite")
     assert list(csv.DictReader(io.StringIO(shown.out)))[2]["reason"] == r"\x1b[31mred\n\x00\x9b\u202ex"
     assert all(character.isprintable() or character == "\n" for character in shown.out)

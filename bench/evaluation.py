@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.simulation.arrivals import Arrivals
-from instances import InputError, Instance, Plan
+from instances import InputError, Instance, Objective, Plan
 from instances.misspecification import misspecified
+
+MOST_REQUESTS = 100_000_000
+"""Most requests that are simulated for a row; a core simulates so many in about a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,17 @@ class Trial:
         """Return the instance with the true performance, for judging a plan."""
         return instance if self.reality is None else misspecified(instance, self.truth, self.error, seed)
 
+    def too_many_requests(self, plan: Plan, instance: Instance) -> str | None:
+        """Return why ``plan`` is not simulated, if so many requests would arrive that the bench refuses it."""
+        from bench.plan_simulation import Settings, expected_requests
+
+        if self.arrivals is None or instance.objective is Objective.COLOCATION:
+            return None
+        requests = expected_requests(plan, instance, Settings(self.arrivals, self.seconds))
+        if requests <= MOST_REQUESTS:
+            return None
+        return f"not simulated: {requests:,.0f} requests would arrive, at most {MOST_REQUESTS:,} are simulated"
+
     def simulated(
         self, plan: Plan, instance: Instance, truth: Instance, seed: int
     ) -> Generator[float, None, dict[str, Any] | None]:
@@ -95,6 +109,8 @@ class Trial:
         from bench.plan_simulation import Settings, no_simulation, simulation
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
+            return None
+        if self.too_many_requests(plan, instance) is not None:
             return None
         settings = Settings(self.arrivals, self.seconds, seed=seed)
         found = yield from simulation(plan, instance, settings, truth)

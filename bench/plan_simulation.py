@@ -7,6 +7,7 @@ cycle. The performance model gives the time of a batch of its actual size, with 
 (``dynamic``) or with all planned neighbours (``static``).
 """
 
+import math
 from collections.abc import Generator
 from functools import cache
 
@@ -14,7 +15,7 @@ from bench.judging.judge import check_belongs
 from bench.simulation.driver import Simulation
 from bench.simulation.result import Series, Served, Simulated
 from bench.simulation.serving_rules import offered_rps
-from bench.simulation.settings import Interference, Settings
+from bench.simulation.settings import MOST_REQUESTS, Interference, Settings
 from instances import Gpulet, InputError, Instance, Objective, PlacedGpu, Plan, Slot
 from instances.suites import suite
 
@@ -43,7 +44,8 @@ def simulate(
     Raises
     ------
     InputError
-        If the plan does not belong to this instance, or there are no figures for one of its batches.
+        If the plan does not belong to this instance, there are no figures for one of its batches, or more than
+        ``MOST_REQUESTS`` would arrive.
     """
     steps = simulation(plan, instance, settings or Settings(), truth)
     while True:
@@ -61,7 +63,15 @@ def simulation(
     check_belongs(plan, instance)
     if (reason := no_simulation(plan, instance)) is not None:
         raise InputError("plan", f"cannot be simulated: {reason}")
+    if (requests := expected_requests(plan, instance, settings)) > MOST_REQUESTS:
+        problem = f"{requests:,.0f} requests would arrive; at most {MOST_REQUESTS:,} are simulated"
+        raise InputError("simulation", f"{problem}; ask for fewer seconds")
     return Simulation(plan, instance, settings, truth or instance).run()
+
+
+def expected_requests(plan: Plan, instance: Instance, settings: Settings) -> float:
+    """Return the mean number of requests that arrive in a simulation."""
+    return math.fsum(offered_rps(plan, instance).values()) * (settings.warmup_s + settings.seconds)
 
 
 def no_simulation(plan: Plan, instance: Instance) -> str | None:

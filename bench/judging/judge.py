@@ -90,6 +90,9 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
             at = f"{where}: gpus[{g}].gpulets[{p}]"
             if gpulet.share_units < 1 or not gpulet.slots:
                 raise InputError(at, "expected at least one share unit and one slot")
+            if gpulet.share_units > pool.type.share_units:
+                problem = f"{gpulet.share_units}; a {pool.type.name} has {pool.type.share_units} share units"
+                raise InputError(f"{at}.share_units", problem)
             cycle_ms = gpulet.duty_cycle_ms
             if cycle_ms is None and len(gpulet.slots) > 1:
                 raise InputError(at, "slots that take turns need a duty_cycle_ms")
@@ -163,8 +166,7 @@ def _judge_gpulet(
     slots: list[SlotVerdict] = []
     found: list[Violation] = []
     times_ms = []
-    # There are no figures for more than a whole GPU: a larger gpulet is judged as a whole GPU.
-    units = min(gpulet.share_units, tables.share_units)
+    units = gpulet.share_units
     for slot in gpulet.slots:
         m = _model(view, slot)
         times_ms.append(gpu_time_beside_ms(tables, m, slot.batch, units, demands, own))
@@ -216,7 +218,7 @@ def _model(view: View, slot: Slot) -> int:
 
 def _demand(view: View, gpulet: Gpulet) -> tuple[float, float, float]:
     """Return the largest L2, DRAM and power demand of a gpulet's slots, each running alone."""
-    tables, u = view.tables, min(gpulet.share_units, view.tables.share_units)
+    tables, u = view.tables, gpulet.share_units
     places = [(_model(view, slot), slot.batch, u) for slot in gpulet.slots]
     return (
         max(float(tables.l2_pct[at]) for at in places),

@@ -43,6 +43,8 @@ def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
                 figures = _figures(record.plan, plan, judge(plan, task.reality))
                 found = yield from task.trial.simulated(plan, task.instance, task.reality, task.seed)
                 figures |= {} if found is None else simulated_figures(found)
+                if (refusal := task.trial.too_many_requests(plan, task.instance)) is not None:
+                    record.reason = "; ".join(filter(None, (record.reason, refusal)))
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)

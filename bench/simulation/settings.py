@@ -9,6 +9,9 @@ from instances import InputError
 MOST_SECONDS = 10_000_000
 """Longest simulation: a third of a year, as for a trace."""
 
+MOST_REQUESTS = 10_000_000_000
+"""Most requests of a simulation; on one core, so many take from a quarter of an hour to several hours."""
+
 MOST_SERIES_S = 86_400
 """Longest simulation with a series: a day, as every second of every workload is in memory."""
 

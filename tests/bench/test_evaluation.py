@@ -134,6 +134,19 @@ def test_what_cannot_be_simulated_is_still_judged(make_task: TaskFactory) -> Non
     assert row.simulation is None
 
 
+def test_a_plan_for_too_many_requests_is_judged_and_the_row_says_why_it_is_not_simulated(
+    make_task: TaskFactory, make_instance: Callable[..., Instance]
+) -> None:
+    crowd = make_instance()
+    crowd = replace(crowd, workloads=tuple(replace(w, rate_rps=1e7) for w in crowd.workloads))
+    (row,) = run_tasks([make_task("Honest", crowd, trial=Trial(arrivals=Arrivals()))], None, 1)
+
+    assert row.termination is Termination.FINISHED
+    assert row.violations is not None
+    assert row.simulation is None
+    assert row.reason.startswith("not simulated: 700,000,000 requests would arrive")
+
+
 @pytest.mark.parametrize(
     ("trial", "problem"),
     [

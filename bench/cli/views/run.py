@@ -24,6 +24,7 @@ _COLUMNS = ("GPU", "share", "", "workload", "model", "batch", "rate", "cycle")
 _RIGHT = ("", "batch", "rate")
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
+_GPUS_SHOWN = 100
 _BESIDE_THE_BAR = 65
 """Terminal columns of everything but the bar if names are short."""
 
@@ -31,9 +32,10 @@ _BESIDE_THE_BAR = 65
 def plan_picture(plan: Plan, instance: Instance) -> Table:
     """Return a picture of ``plan`` in which bars are shares of the GPU, in the order of the plan.
 
-    Under ``colocation`` all bars begin at the left, since every job can use the whole GPU.
+    Under ``colocation`` all bars begin at the left, since every job can use the whole GPU. Of a larger plan, the first
+    ``_GPUS_SHOWN`` GPUs are shown, and the number of the others.
     """
-    gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus)]
+    gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus[:_GPUS_SHOWN])]
     widths = [max((len(cells[column]) for lines in gpus for _, cells in lines), default=0) for column in range(8)]
     picture = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name, width in zip(_COLUMNS, widths, strict=True):
@@ -42,6 +44,8 @@ def plan_picture(plan: Plan, instance: Instance) -> Table:
         for colour, (gpu_name, bar, *cells) in lines:
             picture.add_row(gpu_name, Text(bar, style=colour), *cells)
         picture.add_section()
+    if len(plan.gpus) > _GPUS_SHOWN:
+        picture.caption = f"and {len(plan.gpus) - _GPUS_SHOWN:,} more GPUs"
     return picture
 
 
@@ -69,7 +73,8 @@ def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[tupl
 
 def _bar(start: int, width: int, units: int, block: str) -> str:
     scale = min(1.0, _bar_width() / units)
-    first, end = round(start * scale), round((start + width) * scale)
+    # Shares that sum to more than the GPU extend to at most twice its bar.
+    first, end = (min(round(at * scale), 2 * _bar_width()) for at in (start, start + width))
     return " " * first + block * max(1, end - first)
 
 

@@ -10,9 +10,11 @@ import pytest
 from conftest import Call
 
 from bench.cli.commands.show import leaders
+from bench.cli.views.run import plan_picture
 from bench.ledger.row import Row
+from instances import Plan, spatial_gpu
 from instances.files import read_plan
-from instances.suites import SUITES
+from instances.suites import SUITES, suite
 
 pytestmark = pytest.mark.usefixtures("plugin")
 
@@ -46,6 +48,16 @@ def test_show_ranks_schedulers_by_instance_and_shows_a_run_in_full(call: Call, t
     on_one = call("show igniter-12").out
     assert "W12" in on_one
     assert re.search(r"igniter-12 +igniter +feasible", on_one)
+
+
+def test_of_a_large_plan_some_gpus_are_shown_and_the_others_counted() -> None:
+    (asked,) = suite("igniter-3").build()
+    gpu = spatial_gpu("v100", [("W1", 30, 1, 1.0), ("W2", 2**30, 1, 1.0)])
+    picture = plan_picture(Plan(asked.name, (gpu,) * 20_000), asked)
+
+    assert picture.row_count == 200
+    assert picture.caption == "and 19,900 more GPUs"
+    assert max(len(str(bar)) for bar in picture.columns[1].cells) < 200
 
 
 def test_show_refuses_an_ambiguous_or_unknown_key(call: Call) -> None:

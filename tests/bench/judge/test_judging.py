@@ -139,11 +139,10 @@ def test_share() -> None:
     assert violation.message == "GPU 0: 11 share units allocated, 10 exist"
 
 
-def test_a_single_share_beyond_the_gpu_is_judged_as_all_of_it() -> None:
-    verdict = judge(plan([("a", 14, 1, 200.0)]), instance(A))
-
-    assert only(verdict).kind == "share"
-    assert verdict.slots[0].t_gpu_ms == pytest.approx(1.5)
+@pytest.mark.parametrize("units", [11, 2**31 - 1])
+def test_a_single_share_beyond_the_gpu_is_refused(units: int) -> None:
+    with pytest.raises(InputError, match=rf"share_units: {units}; a toy has 10 share units$"):
+        judge(plan([("a", units, 1, 200.0)]), instance(A))
 
 
 def test_allowed_share() -> None:

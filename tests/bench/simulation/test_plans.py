@@ -198,6 +198,12 @@ def test_what_is_no_plan_for_the_instance_is_refused(plan: Plan, problem: str) -
         simulate(plan, instance())
 
 
+def test_more_requests_than_can_be_simulated_are_refused_before_the_first() -> None:
+    crowd = instance(replace(A, rate_rps=1e9))
+    with pytest.raises(InputError, match=r"^simulation: 15,000,000,000 requests would arrive; at most 10,000,000,000"):
+        simulate(_in_plan(spatial_gpu("toy", [("a", 4, 1, 1e9)])), crowd, Settings(seconds=10.0))
+
+
 def test_jobs_and_unmeasured_mig_instances_are_not_simulated() -> None:
     asked = PARVAGPU["parvagpu-1"]
     unknown = Plan(asked.name, (PlacedGpu("a100-mig", (Gpulet(1, (Slot("bert", 7, 1.0),), start=0),)),))

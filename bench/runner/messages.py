@@ -1,9 +1,12 @@
 """Messages from a worker to the bench: one JSON object per line. Pickle would let schedulers run code in the bench.
 
-The worker executes code of schedulers, so its messages are untrusted input: ``checked`` compares each with a schema.
+The worker executes code of schedulers, so its messages are untrusted input: ``checked`` compares each with a schema,
+and ``LineReader`` limits their rate. The plan of a report follows its message after a tab, so that the bench parses
+only the few plans that it judges.
 """
 
 import json
+import time
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -20,6 +23,11 @@ Message = dict[str, Any]
 
 MAX_BYTES = 64 * 2**20
 """Largest accepted message; only a message with a plan can be larger."""
+
+FREE_MESSAGES, MESSAGES_PER_S = 20_000, 2_000
+"""Messages that a run may send at once, and per second of its life on top of them."""
+
+_FREE_BYTES, _BYTES_PER_S = 4 * MAX_BYTES, 100 * 2**20
 
 _MOST_CHARACTERS = 100_000
 
@@ -66,7 +74,7 @@ class _ReportMessage(TypedDict):
     type: Literal["report"]
     peak_memory_mb: _Seconds
     t_s: _Seconds
-    plan: _Plan
+    plan: bytes | None
     bound: _Bound | None
 
 
@@ -133,7 +141,13 @@ def encode(message: Mapping[str, object]) -> bytes:
     TypeError, ValueError, RecursionError
         If the message has no JSON form; NaN and infinity have none.
     """
-    return json.dumps(message, allow_nan=False, separators=(",", ":"), default=_plain).encode() + b"\n"
+    if message["type"] == "report" and message["plan"] is not None:
+        return _json({**message, "plan": None}) + b"\t" + _json(message["plan"]) + b"\n"
+    return _json(message) + b"\n"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode()
 
 
 def _plain(value: object) -> object:
@@ -148,6 +162,8 @@ class LineReader:
 
     def __init__(self) -> None:
         self._rest = bytearray()
+        self._since = time.monotonic()
+        self._bytes = self._messages = 0
 
     def feed(self, data: bytes) -> list[Message]:
         """Add the next piece and return the messages that are now complete.
@@ -155,8 +171,9 @@ class LineReader:
         Raises
         ------
         InputError
-            If a line is no message, for example because other code wrote into the pipe.
+            If a line is no message, for example because other code wrote into the pipe, or if there are too many.
         """
+        self._count(data)
         # Only the new piece can contain a line end, so a large plan in many pieces is searched only once.
         if b"\n" not in data:
             self._rest += data
@@ -167,12 +184,30 @@ class LineReader:
         self._rest = bytearray(rest)
         return [self._parse(line) for line in complete.split(b"\n")]
 
+    def _count(self, data: bytes) -> None:
+        """Count a piece; reading an endless stream would keep the bench from the other runs."""
+        self._bytes += len(data)
+        self._messages += data.count(b"\n")
+        life_s = time.monotonic() - self._since
+        if (
+            self._messages > FREE_MESSAGES + MESSAGES_PER_S * life_s
+            or self._bytes > _FREE_BYTES + _BYTES_PER_S * life_s
+        ):
+            sent = f"{self._messages} messages of {self._bytes} bytes in {life_s:.1f} s"
+            raise InputError("worker", f"sent more than the bench reads: {sent}")
+
     @staticmethod
     def _parse(line: bytes) -> Message:
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
+        head, _, plan = line.partition(b"\t")
+        message = parsed(head)
         if not isinstance(message, dict) or "type" not in message:
             raise InputError("worker", "sent data that is no message; expected JSON objects, one per line")
-        return message
+        return {**message, "plan": plan} if plan else message
+
+
+def parsed(text: bytes) -> object:
+    """Return the value of a JSON text, or ``None`` if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

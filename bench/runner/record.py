@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bench.api import Status
 from bench.ledger.row import JsonObject, Termination
-from bench.runner.messages import Message
+from bench.runner.messages import Message, parsed
 from bench.runner.worker import tells_of_memory
 from bench.scenarios import Tally
 from bench.task import Task
@@ -15,15 +15,32 @@ TRAJECTORY_POINTS = 50
 """Most reported plans of a run, and again most reported bounds, that are judged and stored."""
 
 _REPORTS_KEPT = 16 * TRAJECTORY_POINTS
+_BYTES_KEPT = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """Report of a plan, a bound or both, as JSON values, ``t_s`` seconds after the clock started."""
+    """Report of a plan, as a JSON text, a bound or both, ``t_s`` seconds after the clock started."""
 
     t_s: float
-    plan: JsonObject | None
+    plan_text: bytes | None
     bound: JsonObject | None
+
+    @property
+    def plan(self) -> JsonObject | None:
+        """The plan as JSON values; parsed on every access, since most reported plans are never read.
+
+        Raises
+        ------
+        InputError
+            If the text is no JSON object.
+        """
+        if self.plan_text is None:
+            return None
+        plan = parsed(self.plan_text)
+        if not isinstance(plan, dict):
+            raise InputError("plan", "is no JSON object")
+        return plan
 
 
 @dataclass
@@ -67,6 +84,7 @@ class RunRecord:
     bound: JsonObject | None = None
     statistics: JsonObject = field(default_factory=dict)
     log_tail: str = ""
+    _reported: Incumbent | None = None
     _plans: "_Sample" = field(default_factory=lambda: _Sample())
     _bounds: "_Sample" = field(default_factory=lambda: _Sample())
 
@@ -123,8 +141,8 @@ class RunRecord:
         return t_s is not None and t_s > self.task.time_limit_s + self.grace_s
 
     def _report(self, incumbent: Incumbent) -> Incumbent:
-        if incumbent.plan is not None:
-            self.plan = incumbent.plan
+        if incumbent.plan_text is not None:
+            self._reported = incumbent
             self._plans.add(incumbent)
         else:
             self._bounds.add(incumbent)
@@ -135,16 +153,22 @@ class RunRecord:
         self.decision_s = message["decision_s"]
         self.statistics = message["statistics"]
         self.bound = message["bound"] or self.bound
-        if message["plan"] is not None:
-            self.plan = message["plan"]
-        elif message["status"] == Status.INFEASIBLE:
-            self.plan = None  # an infeasible instance has no plan, even if one was reported before
+        self.plan = message["plan"]
+        if message["status"] == Status.INFEASIBLE:
+            self._reported = None  # an infeasible instance has no plan, even if one was reported before
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
 
     def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
-        """Note how the run ended. A run that is stopped keeps its last reported plan."""
+        """Note how the run ended. A run without a final plan keeps its last reported plan."""
         if termination is Termination.INVALID_PLAN:
-            self.plan = None  # the final plan was refused; no earlier plan replaces it
+            self.plan = self._reported = None  # the final plan was refused; no earlier plan replaces it
+        if self.plan is None and self._reported is not None:
+            latest, self._reported = self._reported, None
+            try:
+                self.plan = latest.plan
+            except InputError as error:
+                self.end(Termination.INVALID_PLAN, f"report: {error}")
+                return
         self.termination = termination
         self.reason = reason.encode(errors="replace").decode()  # lone surrogates cannot be stored
         self.status = status or (Status.FEASIBLE if self.plan is not None else Status.UNKNOWN)
@@ -192,6 +216,7 @@ class _Sample:
 
     def __init__(self) -> None:
         self._kept: list[Incumbent] = []
+        self._bytes = 0
         self._stride = 1
         self._count = 0
         self._last: Incumbent | None = None
@@ -199,10 +224,12 @@ class _Sample:
     def add(self, incumbent: Incumbent) -> None:
         if self._count % self._stride == 0:
             self._kept.append(incumbent)
+            self._bytes += len(incumbent.plan_text or b"")
         self._count += 1
         self._last = incumbent
-        if len(self._kept) > _REPORTS_KEPT:
+        while len(self._kept) > (_REPORTS_KEPT if self._bytes <= _BYTES_KEPT else TRAJECTORY_POINTS):
             self._kept = self._kept[::2]
+            self._bytes = sum(len(kept.plan_text or b"") for kept in self._kept)
             self._stride *= 2
 
     def thinned(self) -> list[Incumbent]:

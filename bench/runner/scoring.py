@@ -3,6 +3,7 @@
 import math
 import traceback
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,15 +77,14 @@ def judge_chunk(record: RunRecord, tally: Tally, message: JsonObject) -> Generat
 
 
 def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
-    """Judge the reported plans, except for the final plan, which is already judged."""
+    """Judge the reported plans."""
     points: list[JsonObject] = []
     instance = record.task.reality
     for report in record.trajectory():
         value = feasible = None
-        if report.plan is not None and report.plan == final.get("plan"):
-            value, feasible = final["value"], final["feasible"]
-        elif report.plan is not None:
-            value, feasible = _glance(report.plan, instance)
+        if report.plan_text is not None:
+            with suppress(InputError):  # no plan of this instance
+                value, feasible = _glance(report.plan, final, instance)
             yield
         points.append(_point(report.t_s, value, feasible, report.bound))
     timed = record.termination is Termination.FINISHED and record.decision_s is not None  # not so for a replay
@@ -93,11 +93,11 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, Non
     return points
 
 
-def _glance(plan: JsonObject, instance: Instance) -> tuple[float | None, bool | None]:
-    try:
-        verdict = judge(plan_from_json(plan), instance)
-    except InputError:
-        return None, None
+def _glance(plan: JsonObject | None, final: dict[str, Any], instance: Instance) -> tuple[float | None, bool | None]:
+    """Return the value and the feasibility of a reported plan; the final plan is already judged."""
+    if plan == final.get("plan"):
+        return final["value"], final["feasible"]
+    verdict = judge(plan_from_json(plan), instance)
     return _finite(verdict.value), verdict.feasible
 
 

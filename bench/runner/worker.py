@@ -8,7 +8,8 @@ The worker sends messages to the parent as lines of JSON (``bench.runner.message
 - ``phase``: the phase that begins; the parent names it in the reason if the worker does not survive it;
 - ``clock``: the scheduler is warm, the tables are filled, and the clock starts (``at`` on the system-wide monotonic
   clock);
-- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after the start of the clock;
+- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after the start of the clock; the worker slows down
+  schedulers that report faster than the bench reads;
 - ``done``: the outcome;
 - ``chunk``: the ``plans`` of consecutive scenarios (null where there is none) and the ``decision_s`` of each; every
   chunk has its own ``clock`` message;
@@ -31,7 +32,7 @@ from multiprocessing.connection import Connection
 from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
 from bench.ledger.row import Termination
 from bench.runner import worker_limits
-from bench.runner.messages import MAX_BYTES, Message, encode
+from bench.runner.messages import FREE_MESSAGES, MAX_BYTES, MESSAGES_PER_S, Message, encode
 from bench.runner.worker_limits import in_control_group
 from bench.schedulers import registry
 from bench.schedulers.parameters import instantiate
@@ -110,6 +111,7 @@ class Report:
         self._process = os.getpid()
         self._one_at_a_time = threading.Lock()
         self._start: float | None = None
+        self._reports = 0
         self.plan: Plan | None = None
         self.refusal: str | None = None
 
@@ -150,12 +152,20 @@ class Report:
         try:
             message = {"type": "report", "t_s": self.elapsed_s, **_result(plan, bound)}
             if plan is not None or message["bound"] is not None:
+                self._hold_back()
                 self.send(message)
         except RefusedError as error:
             self.refusal = self.refusal or f"report: {error}"
             raise
         if plan is not None:
             self.plan = plan
+
+    def _hold_back(self) -> None:
+        """Wait if the scheduler reports faster than the bench reads."""
+        self._reports += 1
+        ahead_s = (self._reports - FREE_MESSAGES / 2) / MESSAGES_PER_S - (self.elapsed_s or 0.0)
+        if ahead_s > 0.0:
+            time.sleep(ahead_s)
 
 
 def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:

@@ -325,6 +325,16 @@ class Flood(Base):
 
 
 @dataclass(frozen=True)
+class PipeFlood(Base):
+    """Writes messages into the bench's pipe, past everything that slows it down, until it is killed."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        outbox = run.listener._outbox  # type: ignore[attr-defined]
+        while True:
+            os.write(outbox, b'{"type":"phase","phase":"x","peak_memory_mb":1.0}\n' * 1000)
+
+
+@dataclass(frozen=True)
 class Brief(Base):
     """Notes that it runs, then takes some milliseconds."""
 

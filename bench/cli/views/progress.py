@@ -18,7 +18,7 @@ from bench.cli.views.run_tables import set_in_words
 from bench.cli.views.tables import cell, console_on, mark
 from bench.formatting import clock, labels, objective_of, result, seconds, worth
 from bench.judging.judge import judge
-from bench.ledger.row import JsonObject, Row
+from bench.ledger.row import Row
 from bench.runner.record import Incumbent
 from bench.runner.runner import Listener
 from bench.task import Task
@@ -165,8 +165,8 @@ class _Running:
 
     task: Task
     since: float
-    newest: JsonObject | None = None
-    judged: JsonObject | None = None
+    newest: Incumbent | None = None
+    judged: Incumbent | None = None
     worth: str = "-"
 
     def incumbent_worth(self) -> str:
@@ -174,7 +174,7 @@ class _Running:
         if newest is not None and newest is not self.judged:
             instance = self.task.instance
             try:
-                verdict = judge(plan_from_json(newest), instance)
+                verdict = judge(plan_from_json(newest.plan), instance)
                 broken = "" if verdict.feasible else f"{len(verdict.violations)} "
                 self.worth = f"{worth(verdict.value, instance.objective)}, {broken}{mark(verdict.feasible)}"
             except InputError:
@@ -213,8 +213,8 @@ class LiveTable(Progress):
 
     def incumbent(self, task: Task, incumbent: Incumbent) -> None:
         """Note the newest plan."""
-        if incumbent.plan is not None:
-            self._running[task.key].newest = incumbent.plan
+        if incumbent.plan_text is not None:
+            self._running[task.key].newest = incumbent
 
     def finished(self, task: Task, row: Row) -> None:
         """Remove the run's line and print its result above the table."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.runner.messages import LineReader, checked
+from bench.runner import messages
+from bench.runner.messages import LineReader, checked, encode
 from bench.runner.record import RunRecord
 from bench.task import Task
 from instances import InputError
@@ -26,7 +27,7 @@ PLAN = {"version": 1, "instance": "mix", "gpus": [{"type": "v100", "gpulets": []
 GOOD: list[dict[str, Any]] = [
     {"type": "phase", "phase": "importing it", "peak_memory_mb": 10.0},
     {"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 10.0},
-    {"type": "report", "t_s": 0.1, "plan": PLAN, "bound": BOUND, "peak_memory_mb": 10.0},
+    {"type": "report", "t_s": 0.1, "plan": None, "bound": BOUND, "peak_memory_mb": 10.0},
     {
         "type": "done",
         "decision_s": 0.2,
@@ -94,6 +95,39 @@ def test_impossible_message_ends_the_run_in_one_line(record: RunRecord, line: by
         feed(record, line)
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 400
+
+
+def test_plan_of_a_report_is_parsed_where_it_is_read(record: RunRecord) -> None:
+    assert taken(record, encode(GOOD[1]))
+    assert taken(record, encode(GOOD[2] | {"plan": PLAN}))
+    (point,) = record.trajectory()
+    assert isinstance(point.plan_text, bytes)
+    assert point.plan == PLAN
+    assert taken(record, encode(GOOD[4]))
+    assert record.plan == PLAN
+
+
+@pytest.mark.parametrize("text", [b"nonsense", b"3", b"[" * 100_000])
+def test_reported_plan_that_is_none_costs_its_run(record: RunRecord, text: bytes) -> None:
+    assert taken(record, encode(GOOD[1]))
+    assert taken(record, encode(GOOD[2])[:-1] + b"\t" + text + b"\n")
+    assert taken(record, encode(GOOD[4]))
+    assert (record.termination, record.reason) == ("invalid_plan", "report: plan: is no JSON object")
+
+
+def test_messages_are_limited_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(messages.time, "monotonic", lambda: now)
+    line = encode(GOOD[0])
+    for sent, most in ((line * 1000, 20), (b'{"type":"' + b"x" * 32 * 2**20 + b'"}\n', 7)):
+        reader = LineReader()
+        for _ in range(most):
+            reader.feed(sent)
+        with pytest.raises(InputError, match=r"sent more than the bench reads: .* in 0.0 s"):
+            reader.feed(sent)
+    reader = LineReader()
+    for now in range(60):  # noqa: B007 - the clock reads it
+        assert len(reader.feed(line * 2000)) == 2000
 
 
 def test_mutated_messages_raise_nothing_else(make_task: Callable[..., Task]) -> None:

@@ -305,7 +305,7 @@ def test_impossible_limits_are_refused(make_task: TaskFactory, terms: dict[str, 
 def late(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
     record = RunRecord(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
     record.take({"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 1.0}, 101.0)
-    record.take({"type": "report", "t_s": 1.4, "plan": {"first": 1}, "bound": None, "peak_memory_mb": 2.0}, 101.4)
+    record.take({"type": "report", "t_s": 1.4, "plan": b'{"first": 1}', "bound": None, "peak_memory_mb": 2.0}, 101.4)
     record.take({"peak_memory_mb": 3.0, **message}, 101.6)
     return record
 
@@ -313,7 +313,7 @@ def late(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
 @pytest.mark.parametrize(
     "message",
     [
-        {"type": "report", "t_s": 1.6, "plan": {"second": 2}, "bound": None},
+        {"type": "report", "t_s": 1.6, "plan": b'{"second": 2}', "bound": None},
         {"type": "done", "decision_s": 1.6, "plan": {"second": 2}, "bound": None, "status": "optimal"},
         {"type": "ended", "decision_s": 1.6, "termination": "exception", "reason": "too late"},
     ],

@@ -71,6 +71,7 @@ def rows(make_task: TaskFactory, pids: dict[str, Path]) -> dict[str, Row]:
         "misused": make_task("Honest", parameters={"unit": 3}),
         **{f"garbage: {kind}": make_task("Garbage", parameters={"kind": kind}) for kind in GARBAGE},
         **{f"crash: {how}": make_task("Crasher", parameters={"how": how}) for how in CRASHES},
+        "pipe flood": make_task("PipeFlood"),
         "honest last": make_task("Honest", seed=2),
     }
     return dict(zip(tasks, run_tasks(list(tasks.values()), None, jobs=2, grace_s=0.3), strict=True))
@@ -214,6 +215,11 @@ def test_no_earlier_plan_stands_in_for_garbage(rows: dict[str, Row]) -> None:
 def test_garbage_reported_on_the_way_counts_though_the_end_is_good(rows: dict[str, Row]) -> None:
     assert rows["swallower"].termination is Termination.INVALID_PLAN
     assert rows["swallower"].reason == "report: plan is a str; expected a Plan"
+
+
+def test_flood_of_messages_costs_its_own_run(rows: dict[str, Row]) -> None:
+    assert rows["pipe flood"].termination is Termination.CRASHED
+    assert rows["pipe flood"].reason.startswith("worker: sent more than the bench reads: ")
 
 
 def test_numpy_numbers_are_numbers(rows: dict[str, Row]) -> None:

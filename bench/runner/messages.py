@@ -166,7 +166,7 @@ class LineReader:
         self._bytes = self._messages = 0
 
     def feed(self, data: bytes) -> list[Message]:
-        """Add the next piece and return the messages that are now complete.
+        """Add the next piece and return the messages that are now complete, each with its ``size_bytes``.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class LineReader:
         message = parsed(head)
         if not isinstance(message, dict) or "type" not in message:
             raise InputError("worker", "sent data that is no message; expected JSON objects, one per line")
-        return {**message, "plan": plan} if plan else message
+        return message | {"size_bytes": len(line)} | ({"plan": plan} if plan else {})
 
 
 def parsed(text: bytes) -> object:

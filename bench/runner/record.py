@@ -1,5 +1,6 @@
 """Record of one run, built from the worker's messages and from the end of its process."""
 
+import math
 import signal
 from dataclasses import dataclass, field
 
@@ -16,6 +17,9 @@ TRAJECTORY_POINTS = 50
 
 _REPORTS_KEPT = 16 * TRAJECTORY_POINTS
 _BYTES_KEPT = 64 * 2**20
+
+TIME_ALLOWANCE_S, TIME_ALLOWANCE_S_PER_BYTE = 0.25, 1e-6
+"""Time for which a loaded host may hold a worker between reading its clock and sending the message, and per byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class RunRecord:
         Whether a chunk has arrived and the next one is not ordered yet.
     limited_by
         Mechanism of the memory limit: ``control group`` or ``address space``.
+    quiet_at
+        Latest time, on the monotonic clock, by which the worker had written none of the messages still to be taken.
     """
 
     task: Task
@@ -71,6 +77,7 @@ class RunRecord:
     phase: str = "starting"
     pausing: bool = False
     limited_by: str = "address space"
+    quiet_at: float = -math.inf
     clock_started: float | None = None
     import_s: float | None = None
     warm_s: float | None = None
@@ -85,6 +92,7 @@ class RunRecord:
     statistics: JsonObject = field(default_factory=dict)
     log_tail: str = ""
     _reported: Incumbent | None = None
+    _contradiction: str = ""
     _plans: "_Sample" = field(default_factory=lambda: _Sample())
     _bounds: "_Sample" = field(default_factory=lambda: _Sample())
 
@@ -111,34 +119,69 @@ class RunRecord:
                 if self.clock_started is not None:
                     raise InputError("worker", "started its clock twice")
                 self.phase = "scheduling"
-                # A start in the future would postpone the kill.
-                self.clock_started = min(message["at"], now)
+                self.clock_started = self._start(message["at"], now)
                 self.import_s, self.warm_s = message["import_s"], message["warm_s"]
-            case "report" if not self._too_late(message["t_s"]):
-                return self._report(Incumbent(message["t_s"], message["plan"], message["bound"]))
-            case "chunk" if not self._too_late(message["elapsed_s"]):
-                left = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
-                if not 0 < len(message["plans"]) == len(message["decision_s"]) <= left:
-                    raise InputError("worker", "sent a chunk that does not match the scenarios asked for")
-                self.phase, self.pausing = "waiting for the judge", True
-            case "done" if not self._too_late(message["decision_s"]):
-                self._done(message)
-            case "ended" if not self._too_late(message["decision_s"]):
-                self.decision_s = message["decision_s"]
+            case "ended" if message["decision_s"] is None and self.clock_started is None:
                 self.end(Termination(message["termination"]), message["reason"])
             case "report" | "chunk" | "done" | "ended":
-                # The message is from after the kill time; the run was still alive because the bench was busy.
-                self.end_at_limit(message[{"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")])
+                t_s = self._time(message, now)
+                if t_s > self.task.time_limit_s + self.grace_s:
+                    # The message is from after the kill time; the run was still alive because the bench was busy.
+                    self.end_at_limit(t_s)
+                elif message["type"] == "report":
+                    return self._report(Incumbent(t_s, message["plan"], message["bound"]))
+                elif message["type"] == "chunk":
+                    self._chunk(message, t_s)
+                elif message["type"] == "done":
+                    self._done(message, t_s)
+                else:
+                    self.decision_s = t_s
+                    self.end(Termination(message["termination"]), message["reason"])
         return None
+
+    def _start(self, claimed: float, now: float) -> float:
+        """Return the start of the clock: ``claimed``, or ``now`` if the worker had sent no message by then."""
+        if self.quiet_at - TIME_ALLOWANCE_S <= claimed <= now:
+            return claimed
+        self._contradiction = "the scheduler's clock did not start when its worker claimed"
+        return now
+
+    def _time(self, message: Message, now: float) -> float:
+        """Return the time of a message since the start of the clock.
+
+        It is the worker's precise time, unless the worker had not sent the message by then, or claims a time to come.
+        Then it is the time of the arrival. A scheduler's code runs in the worker and can change what that claims.
+        """
+        if self.clock_started is None:
+            raise InputError("worker", "sent a result before it started its clock")
+        claimed = message[{"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")]
+        seen_s = now - self.clock_started
+        allowance_s = TIME_ALLOWANCE_S + TIME_ALLOWANCE_S_PER_BYTE * message.get("size_bytes", 0)
+        if claimed is not None and self.quiet_at - self.clock_started - allowance_s <= claimed <= seen_s + 1e-6:
+            return float(claimed)
+        self._contradict(claimed, seen_s)
+        return seen_s
+
+    def _contradict(self, claimed: float | None, seen_s: float) -> None:
+        told = "no time" if claimed is None else f"{claimed:.3g} s"
+        self._contradiction = f"the scheduler's worker claimed {told} where the bench saw {seen_s:.3g} s, which counts"
+
+    def _chunk(self, message: Message, elapsed_s: float) -> None:
+        times = message["decision_s"]
+        left = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
+        if not 0 < len(message["plans"]) == len(times) <= left:
+            raise InputError("worker", "sent a chunk that does not match the scenarios asked for")
+        # The worker also makes each scenario and writes its plan.
+        if not elapsed_s / 2 - TIME_ALLOWANCE_S * len(times) <= math.fsum(times) <= elapsed_s + 1e-6:
+            self._contradict(math.fsum(times), elapsed_s)
+            message["decision_s"] = [elapsed_s / len(times)] * len(times)
+        self.phase, self.pausing = "waiting for the judge", True
 
     def resume_after_chunk(self, tally: Tally) -> None:
         """Note that a chunk is judged; the last chunk ends the run, and its status concerns all scenarios."""
         if tally.complete and not self.ended:
             self.end(Termination.FINISHED, "", Status.FEASIBLE if tally.all_accepted else Status.UNKNOWN)
         self.phase, self.pausing, self.clock_started = "starting a chunk", False, None
-
-    def _too_late(self, t_s: float | None) -> bool:
-        return t_s is not None and t_s > self.task.time_limit_s + self.grace_s
 
     def _report(self, incumbent: Incumbent) -> Incumbent:
         if incumbent.plan_text is not None:
@@ -149,8 +192,8 @@ class RunRecord:
         self.bound = incumbent.bound or self.bound
         return incumbent
 
-    def _done(self, message: Message) -> None:
-        self.decision_s = message["decision_s"]
+    def _done(self, message: Message, decision_s: float) -> None:
+        self.decision_s = decision_s
         self.statistics = message["statistics"]
         self.bound = message["bound"] or self.bound
         self.plan = message["plan"]
@@ -169,6 +212,8 @@ class RunRecord:
             except InputError as error:
                 self.end(Termination.INVALID_PLAN, f"report: {error}")
                 return
+        if self._contradiction not in reason:
+            reason = f"{reason}; {self._contradiction}" if reason else self._contradiction
         self.termination = termination
         self.reason = reason.encode(errors="replace").decode()  # lone surrogates cannot be stored
         self.status = status or (Status.FEASIBLE if self.plan is not None else Status.UNKNOWN)

@@ -42,6 +42,12 @@ STARTUP_LIMIT_S = 120.0
 
 _DYING_S = 1.0
 
+_LOOK_S, _LOOK_PART = 0.02, 0.05
+"""Longest time for which a deciding worker is not looked at: this, or this part of its time if that is more."""
+
+_REFILL_S = 0.1
+"""Time that a worker whose pipe was full may need to write the waiting message after the bench has read the pipe."""
+
 
 class Listener:
     """Listener to the runner's events; every method does nothing by default."""
@@ -165,6 +171,8 @@ class _Active:
     startup_limit_s: float
     ordered_at: float
     """Time of the order for the run or, for a scenario set, for the latest chunk; on the monotonic clock."""
+    emptied_at: float = -math.inf
+    """A recent time at which the bench had read all that the worker had sent, on the monotonic clock."""
 
     @property
     def kill_at(self) -> float:
@@ -175,6 +183,20 @@ class _Active:
         if started is None:
             return self.ordered_at + self.startup_limit_s
         return started + self.record.task.time_limit_s + self.record.grace_s
+
+    @property
+    def look_at(self) -> float:
+        """Time by which the bench looks whether the worker has sent something, on the monotonic clock."""
+        started = self.record.clock_started
+        if started is None or self.record.pausing:
+            return math.inf
+        now = time.monotonic()
+        return now + max(_LOOK_S, _LOOK_PART * (now - started))
+
+    def note_emptied(self, at: float) -> None:
+        """Note that the bench had read all that the worker had sent by ``at``."""
+        if at >= self.emptied_at + _REFILL_S:
+            self.record.quiet_at, self.emptied_at = self.emptied_at, at
 
     def end(self) -> None:
         """Kill the worker with all processes that it started."""
@@ -248,12 +270,15 @@ class _Bench:
         sources = [wakeup]
         for run in self.active:
             sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
-        due = min((run.kill_at for run in self.active), default=time.monotonic())
-        ready = set(wait(sources, 0.0 if self.unjudged else max(0.0, due - time.monotonic())))
+        now = time.monotonic()
+        due = min((min(run.kill_at, run.look_at) for run in self.active), default=now)
+        ready = set(wait(sources, 0.0 if self.unjudged else max(0.0, due - now)))
         for run in list(self.active):
             died = run.worker.sentinel in ready
             if died or any(pipe.fileno() in ready for pipe in run.worker.readable):
                 self._read(run, died)
+            if run.worker.emptied:
+                run.note_emptied(now)
 
     def _read(self, run: _Active, died: bool) -> None:
         record = run.record

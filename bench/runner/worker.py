@@ -18,16 +18,17 @@ The worker sends messages to the parent as lines of JSON (``bench.runner.message
 After the last message the worker waits to be killed, so that exit handlers of libraries do not run.
 """
 
+import gc
 import os
 import pickle
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 from multiprocessing.connection import Connection
+from time import monotonic, sleep
 
 from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
 from bench.ledger.row import Termination
@@ -86,7 +87,7 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
         # A control group, if the runner has made one, limits memory instead.
         worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
         if task.scenarios is None:
-            report.send(_run(task, report))
+            _run(task, report)
         else:
             _run_scenarios(task, task.scenarios, report, inbox)
     except BaseException as error:  # noqa: BLE001 - every exception of a scheduler is a result, SystemExit included
@@ -118,12 +119,12 @@ class Report:
     @property
     def elapsed_s(self) -> float | None:
         """Seconds since the clock started, or ``None`` before."""
-        return None if self._start is None else time.monotonic() - self._start
+        return None if self._start is None else monotonic() - self._start
 
     def start_clock(self, import_s: float, warm_s: float) -> float:
         """Tell the parent that the scheduler starts, and return the start time."""
-        self.send({"type": "clock", "at": time.monotonic(), "import_s": import_s, "warm_s": warm_s})
-        self._start = time.monotonic()
+        self.send({"type": "clock", "at": monotonic(), "import_s": import_s, "warm_s": warm_s})
+        self._start = monotonic()
         return self._start
 
     def send(self, message: Message) -> None:
@@ -150,9 +151,9 @@ class Report:
             If it is neither. The run then ends as ``invalid_plan``, even if a solver's callback catches the error.
         """
         try:
+            self._hold_back()
             message = {"type": "report", "t_s": self.elapsed_s, **_result(plan, bound)}
             if plan is not None or message["bound"] is not None:
-                self._hold_back()
                 self.send(message)
         except RefusedError as error:
             self.refusal = self.refusal or f"report: {error}"
@@ -165,12 +166,12 @@ class Report:
         self._reports += 1
         ahead_s = (self._reports - FREE_MESSAGES / 2) / MESSAGES_PER_S - (self.elapsed_s or 0.0)
         if ahead_s > 0.0:
-            time.sleep(ahead_s)
+            sleep(ahead_s)
 
 
 def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
     """Load and warm the schedulers; return them with the seconds of both steps."""
-    begin = time.monotonic()
+    begin = monotonic()
     schedulers = []
     for stage in task.stages:
         report.send({"type": "phase", "phase": f"importing {stage.target}"})
@@ -179,13 +180,13 @@ def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
         if refused is not None:
             raise SkippedError(f"{stage.name} {refused}")
         schedulers.append(instantiate(found, stage.overrides, stage.name))
-    imported = time.monotonic()
+    imported = monotonic()
     for stage, scheduler in zip(task.stages, schedulers, strict=True):
         report.send({"type": "phase", "phase": f"warming {stage.name}"})
         warm = getattr(scheduler, "warm", None)
         if warm is not None:
             warm()
-    return schedulers, imported - begin, time.monotonic() - imported
+    return schedulers, imported - begin, monotonic() - imported
 
 
 def _instance_seen(task: Task, report: Report) -> Instance:
@@ -194,12 +195,13 @@ def _instance_seen(task: Task, report: Report) -> Instance:
     return prepared(task.trial.planned(task.instance))
 
 
-def _run(task: Task, report: Report) -> Message:
+def _run(task: Task, report: Report) -> None:
     schedulers, import_s, warm_s = _loaded(task, report)
     instance = _instance_seen(task, report)
     start = report.start_clock(import_s, warm_s)
     outcome = _schedule(task, instance, schedulers, start, report)
     decision_s = report.elapsed_s
+    gc.disable()  # a collection would delay the message; the bench compares the time of its arrival with decision_s
     worker_limits.lift_memory_limit()
     if report.refusal is not None:
         raise RefusedError(report.refusal)
@@ -212,7 +214,7 @@ def _run(task: Task, report: Report) -> Message:
         **_result(outcome.plan, outcome.bound),
     }
     _final_plan(outcome, report.plan)
-    return done
+    report.send(done)  # before this function returns and frees the scheduler's data
 
 
 def _final_plan(outcome: Outcome, reported: Plan | None) -> Plan | None:
@@ -255,15 +257,15 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
         plans, decision_s = [], []
         for index in range(first, min(first + CHUNK, len(scenarios))):
             scenario, latest = seen.scenario(index), _Latest()
-            begin = time.monotonic()
+            begin = monotonic()
             try:
                 outcome = _schedule(task, scenario, schedulers, start, latest)
-                decision_s.append(time.monotonic() - begin)
+                decision_s.append(monotonic() - begin)
                 plans.append(_result(_final_plan(outcome, latest.plan), None)["plan"])
             except BaseException as error:
                 error.add_note(f"({scenario.name})")
                 raise
-            if time.monotonic() >= handed_over_at:
+            if monotonic() >= handed_over_at:
                 break
         report.send({"type": "chunk", "elapsed_s": report.elapsed_s, "plans": plans, "decision_s": decision_s})
 

@@ -88,6 +88,8 @@ class Worker:
         warden.guard(self.pid)
         self._reader = LineReader()
         self._tail = b""
+        self.emptied = True
+        """Whether the latest call of ``messages`` has read all that had arrived."""
         self.readable: list[Connection] = [self._outbox, self._log]
 
     @property
@@ -109,7 +111,9 @@ class Worker:
             If the pipe contains data that is no message.
         """
         self._read_log()
-        return [message for piece in self._pieces(self._outbox) for message in self._reader.feed(piece)]
+        pieces = list(self._pieces(self._outbox))
+        self.emptied = len(pieces) < _PIECES
+        return [message for piece in pieces for message in self._reader.feed(piece)]
 
     @property
     def silent(self) -> bool:

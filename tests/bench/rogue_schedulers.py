@@ -335,6 +335,27 @@ class PipeFlood(Base):
 
 
 @dataclass(frozen=True)
+class SetsTheClock(Base):
+    """Works for a second, with a clock that does not move, in every module."""
+
+    def warm(self) -> None:
+        begin = time.monotonic()
+
+        def clock() -> float:
+            return begin + 1e-3
+
+        for module in [*sys.modules.values()]:
+            for name in ("monotonic", "perf_counter"):
+                if name in vars(module):
+                    setattr(module, name, clock)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        time.sleep(1.0)
+        run.report(good_plan(instance))
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+
+@dataclass(frozen=True)
 class Brief(Base):
     """Notes that it runs, then takes some milliseconds."""
 

@@ -103,7 +103,7 @@ def test_plan_of_a_report_is_parsed_where_it_is_read(record: RunRecord) -> None:
     (point,) = record.trajectory()
     assert isinstance(point.plan_text, bytes)
     assert point.plan == PLAN
-    assert taken(record, encode(GOOD[4]))
+    assert taken(record, encode(GOOD[4] | {"decision_s": 0.5}))
     assert record.plan == PLAN
 
 
@@ -111,7 +111,7 @@ def test_plan_of_a_report_is_parsed_where_it_is_read(record: RunRecord) -> None:
 def test_reported_plan_that_is_none_costs_its_run(record: RunRecord, text: bytes) -> None:
     assert taken(record, encode(GOOD[1]))
     assert taken(record, encode(GOOD[2])[:-1] + b"\t" + text + b"\n")
-    assert taken(record, encode(GOOD[4]))
+    assert taken(record, encode(GOOD[4] | {"decision_s": 0.5}))
     assert (record.termination, record.reason) == ("invalid_plan", "report: plan: is no JSON object")
 
 
@@ -147,6 +147,34 @@ def test_mutated_messages_raise_nothing_else(make_task: Callable[..., Task]) -> 
 
 def test_start_in_the_future_does_not_postpone_the_kill(record: RunRecord) -> None:
     assert taken(record, json.dumps(GOOD[1] | {"at": 1e9}).encode() + b"\n")
+    assert record.clock_started == 101.0
+
+
+@pytest.mark.parametrize(
+    ("quiet_at", "claimed", "size_bytes", "counts"),
+    [
+        (100.9, 0.7, 0, 0.7),  # the worker needed 0.2 s to send it
+        (100.9, 0.3, 0, 1.0),
+        (100.9, 0.3, 10**6, 0.3),  # and a second for a large plan
+        (100.0, 0.3, 0, 0.3),  # the bench was busy
+        (100.9, 1.1, 0, 1.0),  # a time to come
+    ],
+)
+def test_time_that_the_bench_refutes_is_replaced(
+    record: RunRecord, quiet_at: float, claimed: float, size_bytes: int, counts: float
+) -> None:
+    record.take(GOOD[1], 100.0)
+    record.quiet_at = quiet_at
+    record.take(GOOD[3] | {"decision_s": claimed, "size_bytes": size_bytes}, 101.0)
+    assert record.decision_s == counts
+    assert record.reason == (
+        "" if counts == claimed else f"the scheduler's worker claimed {claimed} s where the bench saw 1 s, which counts"
+    )
+
+
+def test_start_that_the_bench_refutes_is_replaced(record: RunRecord) -> None:
+    record.quiet_at = 100.9
+    record.take(GOOD[1] | {"at": 7.0}, 101.0)
     assert record.clock_started == 101.0
 
 

@@ -72,6 +72,7 @@ def rows(make_task: TaskFactory, pids: dict[str, Path]) -> dict[str, Row]:
         **{f"garbage: {kind}": make_task("Garbage", parameters={"kind": kind}) for kind in GARBAGE},
         **{f"crash: {how}": make_task("Crasher", parameters={"how": how}) for how in CRASHES},
         "pipe flood": make_task("PipeFlood"),
+        "sets the clock": make_task("SetsTheClock"),
         "honest last": make_task("Honest", seed=2),
     }
     return dict(zip(tasks, run_tasks(list(tasks.values()), None, jobs=2, grace_s=0.3), strict=True))
@@ -220,6 +221,15 @@ def test_garbage_reported_on_the_way_counts_though_the_end_is_good(rows: dict[st
 def test_flood_of_messages_costs_its_own_run(rows: dict[str, Row]) -> None:
     assert rows["pipe flood"].termination is Termination.CRASHED
     assert rows["pipe flood"].reason.startswith("worker: sent more than the bench reads: ")
+
+
+def test_time_that_the_bench_saw_counts(rows: dict[str, Row]) -> None:
+    row = rows["sets the clock"]
+    assert (row.termination, row.value) == (Termination.FINISHED, 6.12)
+    assert row.decision_s is not None
+    assert 1.0 <= row.decision_s < row.wall_s
+    assert "the scheduler's worker claimed 0 s where the bench saw" in row.reason
+    assert min(point["t_s"] for point in row.trajectory) > 0.8
 
 
 def test_numpy_numbers_are_numbers(rows: dict[str, Row]) -> None:

@@ -14,16 +14,15 @@ HEURISTICS := igniter,ffd+,ffd++,gpu-lets+,gslice+,local-search
 demo: .venv/installed
 	$(BIN)/bench run --instances 64gpu-cost,igniter-12 --schedulers $(HEURISTICS),cpsat,colgen --ledger results/demo.sqlite
 	$(BIN)/bench run --instances igniter-12 --schedulers minlp --time-limit 45 --ledger results/demo.sqlite
-	$(BIN)/bench figures igniter-fig14 igniter-fig18 igniter-fig21 exact-gap --quick \
-		--ledger results/demo.sqlite --out results/figures
+	$(BIN)/bench figures igniter-fig14 exact-gap --quick --ledger results/demo.sqlite --out results/figures
 	$(BIN)/bench report results/demo.sqlite --output results/site
 	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"
 	$(BIN)/bench show 64gpu-cost igniter-12 --best --ledger results/demo.sqlite
 
-# What computes runs on several cores; what starts, times and kills processes has the machine to itself.
-PROCESSES := tests/bench tests/benchmarks
+# Tests run on several cores, file by file; what times and kills the bench's workers has the machine to itself.
+PROCESSES := tests/bench/runner tests/benchmarks
 test: .venv/installed
-	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 $(addprefix --ignore=,$(PROCESSES))
+	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 --dist loadfile $(addprefix --ignore=,$(PROCESSES))
 	$(BIN)/pytest -m "not soak" $(PROCESSES)
 
 soak: .venv/installed

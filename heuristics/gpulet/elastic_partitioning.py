@@ -216,7 +216,7 @@ def _allocate(
         revert_split(tables, gpulets, i)
     if not any_turns:
         return False
-    if temporal_merge(tables, terms, gpulets, -1, m, rest_rps):
+    if temporal_merge(tables, terms, gpulets, i, m, rest_rps):  # i is -1: all free gpulets were tried
         return True
     for i in range(len(gpulets.units)):
         if gpulets.slots[i] > 0 and give_most(tables, terms, gpulets, i, m, rest_rps):

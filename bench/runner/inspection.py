@@ -10,10 +10,11 @@ from typing import Any
 
 from bench.api import has_own_model, partitions, work_unit
 from bench.runner import worker_limits
+from bench.runner.forkserver import start_forkserver
 from bench.runner.messages import Message
 from bench.runner.watchdog import Warden
 from bench.runner.worker import Report, wait_to_be_killed
-from bench.runner.worker_process import Worker, start_forkserver, start_warden
+from bench.runner.worker_process import Worker
 from bench.schedulers import registry
 from bench.schedulers.parameters import Parameter, describe_parameters, instantiate
 from bench.schedulers.registry import Entry
@@ -22,6 +23,9 @@ from instances import InputError, Objective, Partition
 
 IMPORT_LIMIT_S = 120.0
 """Time limit for the import of one scheduler."""
+
+_LOST = "the bench's forkserver was killed"
+_MOST_LOST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,16 @@ def inspect_variants(
     if not waiting:
         return found
     start_forkserver()
-    warden = start_warden()
+    warden = Warden()
+    lost = 0
     try:
         while waiting:
             answered, problem = _ask(waiting, warden, import_limit_s)
             found += [_info(entry, given, answer) for (entry, given), answer in zip(waiting, answered, strict=False)]
             waiting = waiting[len(answered) :]
-            if waiting:  # the next scheduler ended the worker; continue after it with a new worker
+            if waiting and problem == _LOST and lost < _MOST_LOST:
+                lost += 1
+            elif waiting:  # the next scheduler ended the worker; continue after it with a new worker
                 entry, given = waiting.pop(0)
                 found.append(SchedulerInfo(entry, overrides=given, error=problem))
     finally:
@@ -150,6 +157,9 @@ def _ask(
             answers += new
             if new:
                 due = monotonic() + import_limit_s
+            elif died and worker.lost:
+                problem = _LOST
+                break
             elif died or worker.silent:
                 problem = f"importing it ended the process: {worker.log_tail.strip()[-500:] or 'without output'}"
                 break

@@ -22,12 +22,13 @@ from bench.ledger.store import Ledger
 from bench.plan_simulation import warm_simulation
 from bench.provenance import load_average, usable_cores
 from bench.runner import worker
+from bench.runner.forkserver import start_forkserver
 from bench.runner.messages import Message, checked
 from bench.runner.record import Incumbent, RunRecord
 from bench.runner.scoring import Start, judge_chunk, score
 from bench.runner.watchdog import Warden
 from bench.runner.worker_limits import ControlGroup, control_group
-from bench.runner.worker_process import Worker, start_forkserver, start_warden
+from bench.runner.worker_process import Worker
 from bench.scenarios import Tally
 from bench.task import Task
 from instances import InputError
@@ -39,6 +40,9 @@ GRACE_S = 1.0
 
 STARTUP_LIMIT_S = 120.0
 """Limit for a scheduler's imports and ``warm``, which do not count towards the time limit."""
+
+ATTEMPTS = 3
+"""Most attempts of a run that ends without its fault."""
 
 _DYING_S = 1.0
 
@@ -60,6 +64,9 @@ class Listener:
 
     def finished(self, task: Task, row: Row) -> None:
         """Handle the end of a run, successful or not; its row is in the ledger."""
+
+    def repeated(self, task: Task, reason: str) -> None:
+        """Handle the end of a run by a failure of the bench; the run is made again."""
 
     def advanced(self, task: Task, decided: int) -> None:
         """Handle progress of a scenario set: ``decided`` scenarios are judged, including those of interrupted runs."""
@@ -169,6 +176,7 @@ class _Active:
     asked_at: float
     """Start of the worker, on the monotonic clock."""
     startup_limit_s: float
+    attempt: int
     ordered_at: float
     """Time of the order for the run or, for a scenario set, for the latest chunk; on the monotonic clock."""
     emptied_at: float = -math.inf
@@ -222,21 +230,23 @@ class _Bench:
     unjudged: deque[Generator[object, None, None]] = field(default_factory=deque)
     """Ended runs to judge, in steps so that the other runs can be watched in between."""
     rows: dict[str, Row] = field(default_factory=dict)
+    waiting: deque[tuple[Task, int]] = field(default_factory=deque)
+    """Tasks to run, each with the number of the attempt."""
 
     def run(self, tasks: Iterable[Task], interruption: "Interruption | None") -> dict[str, Row]:
         """Run ``tasks`` and return their rows by key."""
-        waiting = deque(tasks)
+        waiting = self.waiting
+        waiting.extend((task, 1) for task in tasks)
         with signals_noted(interruption) as interrupted:
             start_forkserver()
             warm_kernels()  # for the judge, while the forkserver loads its modules
-            if any(task.trial.arrivals is not None for task in waiting):
+            if any(task.trial.arrivals is not None for task, _ in waiting):
                 warm_simulation()
-            warden = start_warden()
+            warden = Warden()
             try:
                 while (waiting or self.active or self.unjudged) and not interrupted:
-                    # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
-                    while waiting and len(self.active) < self.jobs > len(self.unjudged) and not interrupted:
-                        self._start(waiting.popleft(), warden)
+                    while waiting and self._has_room and not interrupted:
+                        self._start(*waiting.popleft(), warden)
                     self._look(interrupted.wakeup)
                     self._end_overdue()
                     self._judge_a_little()
@@ -249,7 +259,16 @@ class _Bench:
             raise KeyboardInterrupt
         return self.rows
 
-    def _start(self, task: Task, warden: Warden) -> None:
+    @property
+    def _has_room(self) -> bool:
+        """Whether the next run can start."""
+        # A repeated run is alone: if its scheduler kills the forkserver, it does so to no other run.
+        if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:
+            return False
+        # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
+        return len(self.active) < self.jobs > len(self.unjudged)
+
+    def _start(self, task: Task, attempt: int, warden: Warden) -> None:
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
         asked_at = time.monotonic()
         process = Worker(worker.main, warden)
@@ -259,7 +278,7 @@ class _Bench:
             real = replace(task.scenarios, base=task.reality)
             tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
         record = RunRecord(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
-        self.active.append(_Active(record, process, group, start, asked_at, self.startup_limit_s, asked_at))
+        self.active.append(_Active(record, process, group, start, asked_at, self.startup_limit_s, attempt, asked_at))
         process.order(task)
         if tally is not None:
             process.order(tally.decided)
@@ -293,10 +312,24 @@ class _Bench:
             record.end(Termination.CRASHED, str(error))
         if (died or run.worker.silent) and not record.ended:
             exit_code = run.worker.exit_code(_DYING_S)
+            if run.worker.lost and self._repeat(run):
+                return
             short = run.group is not None and run.group.ran_out_of_memory()
-            record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s, short)
+            if not record.ended:
+                record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s, short)
         if record.ended:
             self._end(run)
+
+    def _repeat(self, run: _Active) -> bool:
+        """Make a run again that ended with the forkserver, or return false and end it for good."""
+        if run.attempt == ATTEMPTS:
+            run.record.end(Termination.CRASHED, f"the bench's forkserver was killed in each of {ATTEMPTS} attempts")
+            return False
+        self.active.remove(run)
+        run.end()
+        self.waiting.appendleft((run.record.task, run.attempt + 1))
+        self.listener.repeated(run.record.task, "the bench's forkserver was killed")
+        return True
 
     def _end_overdue(self) -> None:
         for run in [run for run in self.active if run.kill_at <= time.monotonic()]:

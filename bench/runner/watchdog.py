@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+from bench.runner.forkserver import start_process
 from bench.runner.worker_limits import leave_forkserver
 
 _MOST_ROUNDS = 50
@@ -75,16 +75,12 @@ _JOIN_S = 5.0
 class Warden:
     """Handle of the watchdog in the bench: it registers workers, and restarts a watchdog that was killed."""
 
-    def __init__(self, context: ForkServerContext) -> None:
-        self._context = context
+    def __init__(self) -> None:
         self._guarded: set[int] = set()
         self._start()
 
     def _start(self) -> None:
-        inbox, self._outbox = self._context.Pipe(duplex=False)
-        self._process = self._context.Process(target=watch, args=(inbox,), name="bench warden")
-        self._process.start()
-        inbox.close()
+        self._process, (self._outbox,) = start_process(watch, "bench warden", reads=1, writes=0)
 
     def guard(self, worker: int) -> None:
         """Register ``worker`` to be killed when the bench ends."""

@@ -3,20 +3,14 @@
 import fcntl
 import os
 import pickle
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from multiprocessing import forkserver, get_context, resource_tracker
+from contextlib import suppress
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
-from types import ModuleType
 
+from bench.runner.forkserver import forkserver_pid, has_died, start_process
 from bench.runner.messages import LineReader, Message
 from bench.runner.watchdog import Warden, kill_tree
-from bench.runner.worker_limits import SAFE_PATH_MARK
 
 LOG_TAIL_BYTES = 4096
 """Bytes that are kept from the end of a run's output."""
@@ -26,31 +20,10 @@ _LOG_PIPE_BYTES = 2**20
 _PIECES = 32
 _JOIN_S = 5.0
 
+_NO_EXIT_CODE = 255
+"""Exit code of a process whose forkserver has died, as multiprocessing gives it."""
+
 WorkerMain = Callable[[Connection, Connection, Connection], None]
-
-
-@cache
-def forkserver_context() -> ForkServerContext:
-    """Return the context whose forkserver preloads ``bench.runner.preload``; one per process.
-
-    Plain ``fork`` is not an option: a bench that has used torch, HiGHS or Numba cannot be forked safely.
-    """
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["bench.runner.preload"])
-    return context
-
-
-def start_forkserver() -> None:
-    """Start the forkserver, which loads its modules in the background."""
-    forkserver_context()
-    with _clean_start():
-        forkserver.ensure_running()
-
-
-def start_warden() -> Warden:
-    """Start the watchdog, the process that kills the workers if the bench dies."""
-    with _clean_start():
-        return Warden(forkserver_context())
 
 
 class Worker:
@@ -65,23 +38,13 @@ class Worker:
     """
 
     def __init__(self, main: WorkerMain, warden: Warden) -> None:
-        context = forkserver_context()
-        their_inbox, self._inbox = context.Pipe(duplex=False)
-        self._outbox, their_outbox = context.Pipe(duplex=False)
-        self._log, their_log = context.Pipe(duplex=False)
+        self._process, (self._inbox, self._outbox, self._log) = start_process(main, "bench worker", reads=1, writes=2)
+        self._server = forkserver_pid()
         for mine in (self._outbox, self._log):
             os.set_blocking(mine.fileno(), False)
         if sys.platform == "linux":
             with suppress(OSError):  # the number of large pipes per user is limited
                 fcntl.fcntl(self._log.fileno(), fcntl.F_SETPIPE_SZ, _LOG_PIPE_BYTES)
-        # Not a daemon: schedulers may start processes, which daemons may not.
-        self._process = context.Process(target=main, args=(their_inbox, their_outbox, their_log), name="bench worker")
-        try:
-            with _clean_start():
-                self._process.start()
-        finally:
-            for theirs in (their_inbox, their_outbox, their_log):
-                theirs.close()
         assert self._process.pid is not None
         self.pid = self._process.pid
         self._warden = warden
@@ -166,39 +129,12 @@ class Worker:
             self._process.close()
         return exit_code
 
+    @property
+    def lost(self) -> bool:
+        """Whether the end of the process is unknown because the forkserver was killed."""
+        return self._process.exitcode == _NO_EXIT_CODE and has_died(self._server)
+
     def exit_code(self, patience_s: float) -> int | None:
         """Return the exit code of a worker that ends by itself, or ``None`` if it outlives ``patience_s``."""
         self._process.join(patience_s)
         return self._process.exitcode
-
-
-_ONE_START_AT_A_TIME = threading.RLock()
-"""Lock around ``_clean_start``, which temporarily changes the state of the whole process."""
-
-
-@contextmanager
-def _clean_start() -> Iterator[None]:
-    """Isolate new processes from the bench's main program, its working directory and its signals.
-
-    Main program: ``multiprocessing`` would import it again in every worker, in case it defines the target. The bench's
-    targets are never defined there, and the import would cost a third of a second per run on the command line.
-
-    Working directory: the forkserver would import folders called ``instances`` or ``bench`` there instead of this
-    project's packages.
-
-    Signals: terminals and ``timeout`` send Ctrl-C and SIGTERM to the whole process group, but only the bench may react
-    to them. The forkserver inherits them blocked; ``leave_forkserver`` unblocks them in workers.
-    """
-    with _ONE_START_AT_A_TIME:
-        main = sys.modules["__main__"]
-        resource_tracker.ensure_running()  # started here, since its start unblocks the signals
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
-        safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = main
-            if safe_path == SAFE_PATH_MARK:
-                del os.environ["PYTHONSAFEPATH"]
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

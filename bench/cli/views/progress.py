@@ -107,6 +107,11 @@ class Progress(Listener):
         count = f"{len(self.rows) - self.reused}/{self._total - self.reused}"
         self.tell(f"[{count}] {headline(row, self._names[task.key])}{self._eta_in_words()}")
 
+    def repeated(self, task: Task, reason: str) -> None:
+        """Print why a run is made again."""
+        run = f"{task.instance.name}, {self._names[task.key]}, seed {task.seed}"
+        self.tell(one_line(f"{run}: made again, since {reason}"))
+
     def tell(self, line: str) -> None:
         """Print a line."""
         say(line)

@@ -1,8 +1,10 @@
 """Every way in which a scheduler can misbehave, all in one batch: each gets its row, and the honest ones theirs."""
 
+import multiprocessing.forkserver
 import os
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from processes import sessions, survivors, until
 
 from bench.ledger.row import Row, Termination
 from bench.runner import watchdog
-from bench.runner.runner import run_tasks
+from bench.runner.forkserver import forkserver_pid, start_forkserver
+from bench.runner.runner import Listener, run_tasks
 from bench.runner.worker import main
-from bench.runner.worker_process import Worker, start_forkserver, start_warden
+from bench.runner.worker_process import Worker
+from bench.task import Task
 
 GARBAGE = {
     "none": "returned a NoneType",
@@ -276,7 +280,7 @@ def test_child_that_starts_while_the_others_are_listed_goes_too(monkeypatch: pyt
 
 def test_killed_warden_is_replaced() -> None:
     start_forkserver()
-    warden = start_warden()
+    warden = watchdog.Warden()
     worker = Worker(main, warden)
     first = warden._process
     assert first.pid is not None
@@ -286,3 +290,41 @@ def test_killed_warden_is_replaced() -> None:
     assert warden._process.pid != first.pid
     warden.close()  # as when the bench dies: all that it guards goes, also what the first one guarded
     assert survivors([worker.pid, another.pid]) == []
+
+
+def test_runs_are_made_again_whose_forkserver_was_killed(make_task: TaskFactory, tmp_path: Path) -> None:
+    class Repeats(Listener):
+        def repeated(self, task: Task, reason: str) -> None:
+            told.append((task.scheduler, reason))
+
+    told: list[tuple[str, str]] = []
+    once = make_task("KillsTheForkserver", parameters={"once": tmp_path / "once"}, memory_limit_mb=8000.0)
+    always, idle = make_task("KillsTheForkserver"), make_task("UsesHalfTheTime", time_limit_s=4.0)
+    rows = run_tasks([once, idle, always, make_task("Honest")], None, 2, Repeats())
+    assert [row.termination for row in rows] == ["finished", "finished", "crashed", "finished"]
+    assert rows[2].reason == "the bench's forkserver was killed in each of 3 attempts"
+    assert {reason for _, reason in told} == {"the bench's forkserver was killed"}
+    assert [name for name, _ in told if name == "KillsTheForkserver"] == ["KillsTheForkserver"] * 3
+
+
+def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_forkserver()
+    warden = watchdog.Warden()
+    connect, killed = multiprocessing.forkserver.connect_to_new_process, []
+
+    def connect_and_kill(pipes: list[int]) -> tuple[int, int]:
+        if len(killed) < 3:
+            multiprocessing.forkserver.ensure_running()
+            server = forkserver_pid()
+            assert server is not None
+            os.kill(server, signal.SIGSTOP if killed else signal.SIGKILL)
+            if killed:
+                threading.Timer(0.2, os.kill, (server, signal.SIGKILL)).start()
+            killed.append(server)
+        return connect(pipes)
+
+    monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", connect_and_kill)
+    worker = Worker(main, warden)
+    assert len(set(killed)) == 3
+    assert worker.end() == -signal.SIGKILL
+    warden.close()

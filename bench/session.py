@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from warnings import warn
 
 from pandas import DataFrame
 
@@ -93,6 +94,11 @@ def run(
     KeyboardInterrupt
         On Ctrl-C, after all workers were stopped; rows of finished runs are in the ledger.
 
+    Warns
+    -----
+    RuntimeWarning
+        If the ledger was removed, replaced, damaged or locked meanwhile: the message names the file with the rows.
+
     Examples
     --------
     >>> import bench
@@ -113,6 +119,8 @@ def run(
             if not isinstance(ledger, Ledger):
                 ledger = stack.enter_context(Ledger(Path(ledger), create=True))
             rows = run_tasks(tasks, ledger, jobs, listener, retry=retry)
+            if ledger.notice is not None:
+                warn(ledger.notice, RuntimeWarning, stacklevel=2)
             return main_columns(rows, ledger)
 
 

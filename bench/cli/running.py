@@ -58,16 +58,26 @@ def run_with_progress(
     return [progress.rows[key] for key in keys if key in progress.rows], progress.reused, interrupted
 
 
-def tell_failures(rows: Sequence[Row], ledger_file: Path) -> int:
-    """Report every failed run with its reason and the command that shows it; return the number of failures."""
-    ledger = "" if ledger_file == DEFAULT_LEDGER else f" --ledger {ledger_file}"
+def tell_failures(rows: Sequence[Row], ledger: Ledger) -> int:
+    """Report every failed run with its reason and the command that shows it; return the number of failures.
+
+    A ledger that was lost while the runs were stored counts as a failure; the message names the file with the rows.
+    """
+    option = "" if ledger.path == DEFAULT_LEDGER else f" --ledger {ledger.path}"
     failed = [row for row in rows if row.failed]
     for row in failed:
         say(
             f"failed: {row.instance}, {row.scheduler}, seed {row.seed}: {row.termination}: {row.reason}"
-            f" (bench show {short(row)}{ledger})"
+            f" (bench show {short(row)}{option})"
         )
-    return len(failed)
+    return len(failed) + tell_loss(ledger)
+
+
+def tell_loss(ledger: Ledger) -> bool:
+    """Report where the rows are if the ledger was lost while runs were stored; return whether it was."""
+    if ledger.notice is not None:
+        say(f"failed: {ledger.notice}")
+    return ledger.notice is not None
 
 
 def _cluster(address: str) -> "DaskCluster":
@@ -154,6 +164,7 @@ def make_runs(tasks: Sequence[Task], climbing: Sequence[Task], ledger: Ledger, j
     def run(tasks: list[Task]) -> list[Row]:
         rows, _, interrupted = run_with_progress(tasks, ledger, jobs)
         if interrupted:
+            tell_loss(ledger)
             say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; repeat the command for the rest")
             raise typer.Exit(INTERRUPTED)
         return rows

@@ -54,19 +54,32 @@ def row_to_sql(row: Row) -> dict[str, Any]:
     return values | {DIGEST: digest(values)}
 
 
-def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str] = (), checked: bool = True) -> Row:
-    """Return the row with the stored ``values`` by column, including its digest; see ``Ledger.rows``.
+def check_digest(values: Mapping[str, Any], where: str) -> None:
+    """Check that the stored ``values`` of all columns are those that the bench wrote.
 
     Raises
     ------
     InputError
-        If the row is damaged, or a value does not match its schema; ``where`` names the file.
+        If they are not; ``where`` names the file.
     """
+    if values[DIGEST] != digest(values):
+        raise InputError(_at(values, where), f"is damaged, or was changed outside the bench; {DELETE}")
+
+
+def _at(values: Mapping[str, Any], where: str) -> str:
     key = values["key"]
-    at = f"{where}: run {key[:12]}" if isinstance(key, str) else f"{where}: a run without a key"
-    stored = values[DIGEST]
-    if checked and stored != digest(values):
-        raise InputError(at, f"is damaged: its values are not those that were written; {DELETE}")
+    return f"{where}: run {key[:12]}" if isinstance(key, str) else f"{where}: a run without a key"
+
+
+def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str] = ()) -> Row:
+    """Return the row with the stored ``values`` by column; see ``Ledger.rows``.
+
+    Raises
+    ------
+    InputError
+        If a value does not match its schema; ``where`` names the file.
+    """
+    at = _at(values, where)
     read: dict[str, Any] = {}
     for column in columns():
         if column.name in without:

@@ -7,16 +7,21 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from bench.ledger.bound_scope import Reach
+from bench.ledger.faults import NO_TEXT, DamagedLedgerError, LockedLedgerError, LostLedgerError, fault_of, identity
 from bench.ledger.row import JsonObject, Row, Termination, columns
 from bench.ledger.sql import (
     CHUNKS,
+    DELETE,
     REACH,
     RECOVER,
+    check_digest,
     parsed,
     reach_from_sql,
     row_from_sql,
@@ -90,6 +95,13 @@ class Ledger:
     create
         Create the file and its folders if it does not exist.
 
+    Attributes
+    ----------
+    path
+        Path of the file: another one after ``rescue``.
+    notice
+        What happened to the file, and where the rows are, in one line; ``None`` if nothing happened.
+
     Raises
     ------
     InputError
@@ -98,6 +110,10 @@ class Ledger:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
+        self.notice: str | None = None
+        self._added: list[tuple[Row, Instance]] = []
+        self._secured = 0
+        self._whole: set[str] = set()
         refuse_special(path)
         if create:
             with self._explained():
@@ -118,6 +134,7 @@ class Ledger:
             except BaseException:
                 self._database.close()
                 raise
+        self._identity = identity(path)
 
     def _prepare(self, create: bool) -> None:
         # In one transaction: another bench may be creating the tables.
@@ -147,8 +164,72 @@ class Ledger:
             self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file after a last ``secure``."""
+        try:
+            self.secure()
+        finally:
+            self._database.close()
+
+    def secure(self) -> None:
+        """Check that the rows added since the last check are in the file of this name; otherwise, ``rescue`` all."""
+        if self._added and self._lost:
+            self.rescue("was removed or replaced while runs were stored", whole=True)
+        if not (keys := sorted({row.key for row, _ in self._added[self._secured :]})):
+            return
+        try:
+            with Ledger(self.path) as fresh:  # this connection may still see pages that are no longer in the file
+                found = fresh._check("key IN (SELECT value FROM json_each(?))", [json.dumps(keys)])
+        except LockedLedgerError:
+            return
+        except InputError:
+            found = 0
+        if found < len(keys):
+            self.rescue("was damaged or changed while runs were stored")
+        self._secured = len(self._added)
+
+    @property
+    def _lost(self) -> bool:
+        now = identity(self.path)
+        return any(before is not None and before != after for before, after in zip(self._identity, now, strict=True))
+
+    def rescue(self, happened: str, *, whole: bool = False) -> None:
+        """Continue in a new file beside the ledger, with the rows that were added here.
+
+        Parameters
+        ----------
+        happened
+            What happened to the file, for ``notice``.
+        whole
+            Whether to copy all other rows as well. A file that was removed or replaced can still be read.
+
+        Raises
+        ------
+        InputError
+            If the new file cannot be written.
+        """
+        name = f"{self.path}.rescued-{os.getpid()}"
+        beside = next(path for n in count(1) if not (path := Path(name if n == 1 else f"{name}-{n}")).exists())
+        fresh = Ledger(beside, create=True)
+        try:
+            if whole:
+                self._database.backup(fresh._database)
+        except sqlite3.Error:
+            whole = False
+        if not whole:
+            for row, instance in self._added:
+                fresh.add(row, instance)
         self._database.close()
+        self.notice = f"{self.path} {happened}; their rows are in {beside}"
+        self.path, self._database, self._identity = beside, fresh._database, identity(beside)
+
+    @contextmanager
+    def waiting_at_most(self, wait_s: float) -> Iterator[None]:
+        """Wait at most ``wait_s`` for another process inside the ``with`` block, and not ``BUSY_TIMEOUT_S``."""
+        self._database.execute(f"PRAGMA busy_timeout = {round(1000 * wait_s)}")
+        try:
+            yield
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT_S)}")
 
     def __enter__(self) -> Self:
         return self
@@ -167,8 +248,11 @@ class Ledger:
         ------
         InputError
             If ``instance`` has no file form (see ``instance_to_json``), or the ledger cannot be written.
+        LockedLedgerError, DamagedLedgerError, LostLedgerError
+            If this is why it cannot be written.
         """
         with self._explained():
+            self._refuse_lost()
             known = self._database.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
             text = None if known else json.dumps(instance_to_json(instance))
             with self.transaction():
@@ -177,6 +261,7 @@ class Ledger:
                 self._database.execute(f"DELETE FROM runs WHERE key = ? AND termination IN ({_FAILED})", [row.key])  # noqa: S608
                 added = self.insert("runs", row_to_sql(row))
                 self._database.execute("DELETE FROM chunks WHERE key = ?", [row.key])
+        self._added.append((row, instance))
         return added
 
     def add_chunk(self, key: str, chunk: JsonObject) -> None:
@@ -188,6 +273,7 @@ class Ledger:
             If the ledger cannot be written.
         """
         with self._explained():
+            self._refuse_lost()
             self.insert("chunks", {"key": key, "first": chunk["first"], "json": json.dumps(chunk)})
 
     def insert(self, table: str, values: Mapping[str, Any]) -> bool:
@@ -210,14 +296,16 @@ class Ledger:
         with self._explained():
             return {key for (key,) in self._database.execute("SELECT key FROM runs")}
 
-    def rows(
-        self, *, without: Collection[str] = (), checked: bool = False, **equal: str | float | bool | None
-    ) -> list[Row]:
+    def rows(self, *, without: Collection[str] = (), **equal: str | float | bool | None) -> list[Row]:
         """Return the rows that match ``equal``, oldest first: ``rows(instance="mix", seed=0)``.
 
-        A value of ``None`` matches every row. Columns listed in ``without`` are not read and are ``None`` in all rows;
-        in large ledgers, simulations take longest to read. Rows are checked for damage if all columns are read, or
-        with ``checked``.
+        A value of ``None`` matches every row. Columns listed in ``without`` are not parsed and are ``None`` in all
+        rows; in large ledgers, simulations take longest.
+
+        Raises
+        ------
+        InputError
+            If one of the rows is damaged or was changed outside the bench.
         """
         known = [column.name for column in columns()]
         for name in equal:
@@ -225,7 +313,7 @@ class Ledger:
                 raise unknown_name("ledger", "column", name, known)
         wanted = {name: value for name, value in equal.items() if value is not None}
         condition = " AND ".join(f'"{name}" = ?' for name in wanted) or "TRUE"
-        return self._select(condition, list(wanted.values()), without, checked or not without)
+        return self._select(condition, list(wanted.values()), without)
 
     def contradicted(self) -> list[str]:
         """Return the fingerprints of instances on which a feasible plan may contradict a claim of another run.
@@ -304,17 +392,38 @@ class Ledger:
             raise InputError(str(self.path), problem)
         return instance
 
-    def _select(
-        self, condition: str, values: list[Any], without: Collection[str] = (), checked: bool = True
-    ) -> list[Row]:
-        names = [name for name in sql_columns() if checked or name not in without]
+    def _select(self, condition: str, values: list[Any], without: Collection[str] = ()) -> list[Row]:
+        if without:
+            self._check(condition, values)
+        names = [name for name in sql_columns() if name not in without]
+        found = []
+        with no_collection(), self._stored(condition, values, names) as stored:
+            for one in stored:
+                if not without:
+                    check_digest(one, str(self.path))
+                found.append(row_from_sql(one, str(self.path), without))
+        return found
+
+    def _check(self, condition: str, values: list[Any]) -> int:
+        """Check the digests of the rows that match, each once in the life of this object; return their number."""
+        with self._explained():
+            keys = {key for (key,) in self._database.execute(f"SELECT key FROM runs WHERE {condition}", values)}  # noqa: S608
+        if not keys <= self._whole:
+            with self._stored(condition, values, list(sql_columns())) as stored:
+                for row in stored:
+                    if row["key"] not in self._whole:
+                        check_digest(row, str(self.path))
+                        self._whole.add(row["key"])
+        return len(keys)
+
+    @contextmanager
+    def _stored(self, condition: str, values: list[Any], names: list[str]) -> Iterator[Iterator[dict[str, Any]]]:
+        """Yield the stored values of the rows that match, oldest first."""
         listed = ", ".join(f'"{name}"' for name in names)
         # Column names come from Row alone.
         query = f"SELECT {listed} FROM runs WHERE {condition} ORDER BY rowid"  # noqa: S608
         with self._explained(), closing(self._database.execute(query, values)) as cursor:
-            stored = (dict(zip(names, found, strict=True)) for found in cursor)
-            with no_collection():
-                return [row_from_sql(values, str(self.path), without, checked) for values in stored]
+            yield (dict(zip(names, found, strict=True)) for found in cursor)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -322,23 +431,49 @@ class Ledger:
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._database.execute("COMMIT")
         except BaseException:
             if self._database.in_transaction:  # SQLite itself may have ended it, as on a full disk
                 self._database.execute("ROLLBACK")
             raise
-        self._database.execute("COMMIT")
+
+    def _refuse_lost(self) -> None:
+        if self._lost:
+            raise LostLedgerError(str(self.path), "was removed or replaced since it was opened")
+
+    def _run_without_text(self) -> str | None:
+        """Return the start of the key of the first run with a text that is not UTF-8."""
+        self._database.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+        try:
+            with closing(self._database.execute("SELECT * FROM runs")) as cursor:
+                place = [name for name, *_ in cursor.description].index("key")
+                for found in cursor:
+                    if any(isinstance(value, str) and not _is_utf8(value) for value in found):
+                        return printable(str(found[place])[:12])
+        except sqlite3.Error:
+            pass
+        finally:
+            self._database.text_factory = str
+        return None
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Convert errors of SQLite and the file system to an ``InputError`` about this file."""
         try:
             yield
-        except sqlite3.OperationalError as error:
-            raise InputError(str(self.path), printable(f"cannot be used as a ledger: {error}")) from None
-        except sqlite3.DatabaseError as error:
-            problem = f"is no ledger, or a damaged one: {error}; {RECOVER}"
-            raise InputError(str(self.path), printable(problem)) from None
+        except sqlite3.Error as error:
+            if NO_TEXT in str(error) and (at := self._run_without_text()) is not None:
+                raise InputError(f"{self.path}: run {at}", f"is damaged: a text is not UTF-8; {DELETE}") from None
+            raise fault_of(error, self.path) from None
         except UnicodeDecodeError:  # from an error message that quotes damaged data
-            raise InputError(str(self.path), f"is a damaged ledger: its schema is no text; {RECOVER}") from None
+            raise DamagedLedgerError(str(self.path), f"is a damaged ledger: its schema is no text; {RECOVER}") from None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

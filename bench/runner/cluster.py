@@ -6,6 +6,7 @@ dies, Dask repeats its task. A row that arrives twice is stored once, by its key
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Self
 from uuid import uuid4
@@ -15,8 +16,9 @@ from distributed.comm.addressing import get_address_host_port
 
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.ledger.writer import Writer
 from bench.runner.dask_worker import Node, describe, run_on_node, stop_runs
-from bench.runner.runner import Interruption, Listener, known_rows, signals_noted, store
+from bench.runner.runner import Interruption, Listener, known_rows, signals_noted
 from bench.task import Task
 from instances import InputError
 
@@ -132,15 +134,23 @@ class DaskCluster:
         packages = _packages(waiting.values())
         self.nodes(packages, max(task.threads for task in waiting.values()))
         rows: dict[str, Row] = {}
+        writer = Writer(ledger, listener.held_up)
+
+        def stored(task: Task, row: Row) -> None:
+            rows[row.key] = row
+            listener.finished(task, row)
+
         with self._submitted(waiting.values(), packages) as ended:
             while waiting and not interrupted:
+                writer.retry()
                 try:
                     key, future = ended.get(timeout=_LOOK_EVERY_S)
                 except Empty:
                     continue
                 task = waiting.pop(key)
-                rows[key] = store(_row(future, task), task, ledger, listener)
+                writer.add(_row(future, task), task.instance, partial(stored, task))
                 future.release()
+        writer.settle(interrupted.wakeup)
         if interrupted:
             listener.interrupted(list(waiting.values()))
             raise KeyboardInterrupt

@@ -107,6 +107,8 @@ _ONE_START_AT_A_TIME = threading.RLock()
 def _clean_start() -> Iterator[None]:
     """Isolate new processes from the bench's main program, its working directory and its signals.
 
+    Arguments: workers would find the path of the ledger among them.
+
     Main program: ``multiprocessing`` would import it again in every worker, in case it defines the target. The bench's
     targets are never defined there, and the import would cost a third of a second per run on the command line.
 
@@ -120,12 +122,14 @@ def _clean_start() -> Iterator[None]:
         main = sys.modules["__main__"]
         resource_tracker.ensure_running()  # started here, since its start unblocks the signals
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+        arguments, sys.argv = sys.argv, sys.argv[:1]
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
         sys.modules["__main__"] = ModuleType("__main__")
         try:
             yield
         finally:
             sys.modules["__main__"] = main
+            sys.argv = arguments
             if safe_path == SAFE_PATH_MARK:
                 del os.environ["PYTHONSAFEPATH"]
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -14,11 +14,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing.connection import wait
+from pathlib import Path
 from types import FrameType
 
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
+from bench.ledger.writer import Writer
 from bench.plan_simulation import warm_simulation
 from bench.provenance import load_average, usable_cores
 from bench.runner import worker
@@ -45,6 +48,7 @@ ATTEMPTS = 3
 """Most attempts of a run that ends without its fault."""
 
 _DYING_S = 1.0
+_IDLE_S = 60.0
 
 _LOOK_S, _LOOK_PART = 0.02, 0.05
 """Longest time for which a deciding worker is not looked at: this, or this part of its time if that is more."""
@@ -73,6 +77,9 @@ class Listener:
 
     def skipped(self, task: Task, row: Row) -> None:
         """Handle a row that is reused from the ledger."""
+
+    def held_up(self, ledger: Path) -> None:
+        """Handle a ledger that another process has locked for some seconds; rows are kept until it is free."""
 
     def interrupted(self, tasks: Sequence[Task]) -> None:
         """Handle the end of these runs by Ctrl-C or SIGTERM; they have no row, so that they run again next time.
@@ -156,14 +163,6 @@ def known_rows(
     return rows, {task.key: task for task in tasks if task.key not in rows}
 
 
-def store(row: Row, task: Task, ledger: Ledger | None, listener: Listener) -> Row:
-    """Store the row of ``task`` and notify the listener; return the row that is then in the ledger."""
-    if ledger is not None and not ledger.add(row, task.instance):
-        (row,) = ledger.rows(key=row.key)  # another bench stored its row first; that one counts
-    listener.finished(task, row)
-    return row
-
-
 @dataclass
 class _Active:
     """A run with a live worker."""
@@ -233,6 +232,9 @@ class _Bench:
     waiting: deque[tuple[Task, int]] = field(default_factory=deque)
     """Tasks to run, each with the number of the attempt."""
 
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.ledger, self.listener.held_up)
+
     def run(self, tasks: Iterable[Task], interruption: "Interruption | None") -> dict[str, Row]:
         """Run ``tasks`` and return their rows by key."""
         waiting = self.waiting
@@ -250,8 +252,10 @@ class _Bench:
                     self._look(interrupted.wakeup)
                     self._end_overdue()
                     self._judge_a_little()
+                    self.writer.retry()
                 if interrupted:
                     self._interrupt()
+                self.writer.settle(interrupted.wakeup)
             finally:
                 self._kill_all()
                 warden.close()
@@ -266,7 +270,7 @@ class _Bench:
         if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:
             return False
         # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
-        return len(self.active) < self.jobs > len(self.unjudged)
+        return len(self.active) < self.jobs > len(self.unjudged) and not self.writer.full
 
     def _start(self, task: Task, attempt: int, warden: Warden) -> None:
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
@@ -285,12 +289,12 @@ class _Bench:
         self.listener.started(task)
 
     def _look(self, wakeup: int) -> None:
-        """Wait until a worker sends a message or dies, a run is due to be killed, or there is a run to score."""
+        """Wait until a worker sends a message or dies, or there is a run to kill, to score or to store."""
         sources = [wakeup]
         for run in self.active:
             sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
         now = time.monotonic()
-        due = min((min(run.kill_at, run.look_at) for run in self.active), default=now)
+        due = min((now + _IDLE_S, self.writer.retry_at, *(min(run.kill_at, run.look_at) for run in self.active)))
         ready = set(wait(sources, 0.0 if self.unjudged else max(0.0, due - now)))
         for run in list(self.active):
             died = run.worker.sentinel in ready
@@ -364,8 +368,7 @@ class _Bench:
         record = run.record
         chunk = yield from judge_chunk(record, tally, message)
         if chunk is not None:
-            if self.ledger is not None:
-                self.ledger.add_chunk(record.task.key, chunk)
+            self.writer.add_chunk(record.task.key, chunk)
             self.listener.advanced(record.task, tally.decided)
         if run not in self.active:  # it was stopped meanwhile
             return
@@ -379,7 +382,11 @@ class _Bench:
         """Judge the results of an ended run and store its row."""
         task = run.record.task
         row = yield from score(run.record, run.start)
-        self.rows[row.key] = store(row, task, self.ledger, self.listener)
+        self.writer.add(row, task.instance, partial(self._stored, task))
+
+    def _stored(self, task: Task, row: Row) -> None:
+        self.rows[row.key] = row
+        self.listener.finished(task, row)
 
     def _interrupt(self) -> None:
         """Kill the current runs and store those that have ended."""

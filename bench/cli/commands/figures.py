@@ -94,7 +94,7 @@ def draw_figures(
         without = _draw(chosen, rows_of, out)
     for reason in without.values():
         say(reason)
-    failed = tell_failures([row for rows in found.values() for row in rows], ledger_file)
+    failed = tell_failures([row for rows in found.values() for row in rows], ledger)
     if failed or (names and without):
         raise typer.Exit(1)
 

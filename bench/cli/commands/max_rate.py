@@ -20,7 +20,7 @@ from bench.cli.options import (
     ThreadsOption,
     TimeLimitOption,
 )
-from bench.cli.running import run_with_progress, tell_failures
+from bench.cli.running import run_with_progress, tell_failures, tell_loss
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
 from bench.doctor.solvers import refuse_wrong_answers
@@ -109,13 +109,14 @@ def max_rate(
         try:
             climbs = climb(tasks, run, step)
         except KeyboardInterrupt:
-            say(f"interrupted: the finished runs are in {ledger_file}; repeat the command for the rest")
+            tell_loss(ledger)
+            say(f"interrupted: the finished runs are in {ledger.path}; repeat the command for the rest")
             raise typer.Exit(INTERRUPTED) from None
     if form is Format.JSON:
         print_json([_json(task, one) for task, one in zip(tasks, climbs, strict=True)])
     else:
         show(_table(tasks, climbs))
-    if tell_failures([row for one in climbs for row in one.rows.values()], ledger_file):
+    if tell_failures([row for one in climbs for row in one.rows.values()], ledger):
         raise typer.Exit(1)
 
 

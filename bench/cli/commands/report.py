@@ -97,7 +97,7 @@ def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None 
     if document.missing:
         advice = "" if run else "; --run executes them first"
         say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")
-    if tell_failures(rows, ledger_file):
+    if tell_failures(rows, ledger):
         raise typer.Exit(1)
 
 

@@ -26,7 +26,7 @@ from bench.cli.options import (
     TruthOption,
     WorkLimitOption,
 )
-from bench.cli.running import run_with_progress, tell_failures
+from bench.cli.running import run_with_progress, tell_failures, tell_loss
 from bench.cli.terminal import print_json, say
 from bench.cli.views.run_tables import refuted_claims, row_json, run_tables
 from bench.cli.views.tables import show
@@ -156,11 +156,12 @@ def run(
         print_json([row_json(row, gaps) for row in rows])
     else:
         show(*run_tables(rows, gaps, len(chosen_seeds) > 1))
-    say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger_file})")
+    say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger.path})")
     if interrupted:
-        say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger_file}; repeat the command for the rest")
+        tell_loss(ledger)
+        say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; repeat the command for the rest")
         raise typer.Exit(INTERRUPTED)
-    if tell_failures(rows, ledger_file) or refuted_claims(rows, gaps):
+    if tell_failures(rows, ledger) or refuted_claims(rows, gaps):
         raise typer.Exit(1)
 
 

@@ -167,7 +167,7 @@ def _show_leaderboard(ledger: Ledger, form: Format, fingerprint: str | None = No
     keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]
     if fingerprint is not None and not keys:
         return
-    best = [row for key in keys for row in ledger.rows(key=key, without=without, checked=True)]
+    best = [row for key in keys for row in ledger.rows(key=key, without=without)]
     gaps = ledger_gaps(best, ledger)
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in best])

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
+from pathlib import Path
 from typing import Self
 
 from rich.console import Group, RenderableType
@@ -111,6 +112,10 @@ class Progress(Listener):
         """Print why a run is made again."""
         run = f"{task.instance.name}, {self._names[task.key]}, seed {task.seed}"
         self.tell(one_line(f"{run}: made again, since {reason}"))
+
+    def held_up(self, ledger: Path) -> None:
+        """Say that finished runs wait for the ledger."""
+        self.tell(one_line(f"{ledger} is locked by another process; finished runs are kept until it is free"))
 
     def tell(self, line: str) -> None:
         """Print a line."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Call
 
 from bench.cli.app import main
 from bench.ledger.row import Row
@@ -112,3 +113,24 @@ def test_damaged_row_is_not_shown(path: Path, rows: list[Row], capsys: pytest.Ca
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "run 000000000000: is damaged" in printed.err
+
+
+@pytest.mark.parametrize("command", ["export {}", "show --ledger {}", "report {} -o site", "compare {} {}"])
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("log_tail = CAST(x'6162ff1b' AS TEXT)", "is damaged: a text is not UTF-8; delete it"),
+        ("log_tail = 'x'", "is damaged, or was changed outside the bench; delete it"),
+    ],
+)
+def test_every_command_that_reads_says_once_which_run_is_damaged(
+    call: Call, path: Path, rows: list[Row], command: str, change: str, problem: str
+) -> None:
+    database = sqlite3.connect(path)
+    database.execute(f"UPDATE runs SET {change} WHERE key = ?", [rows[7].key])
+    database.commit()
+    database.close()
+    done = call(command.replace("{}", str(path)))
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert f"run {rows[7].key[:12]}: {problem}" in done.err
+    assert all(character.isprintable() or character == "\n" for character in done.err)

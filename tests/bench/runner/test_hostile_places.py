@@ -13,7 +13,6 @@ import pytest
 from conftest import TaskFactory
 
 from bench.cli.app import main
-from bench.ledger import store as ledger_module
 from bench.ledger.row import Termination
 from bench.ledger.store import Ledger
 from bench.runner import runner as runner
@@ -94,18 +93,6 @@ def other(path: Path) -> Iterator[sqlite3.Connection]:
     database.execute("BEGIN IMMEDIATE")
     yield database
     database.close()
-
-
-def test_ledger_that_stays_locked_is_told_in_one_line(
-    make_task: TaskFactory, path: Path, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger_module, "BUSY_TIMEOUT_S", 0.1)
-    with Ledger(path, create=True) as ledger:
-        with pytest.raises(InputError, match="cannot be used as a ledger: database is locked"):
-            run_tasks([make_task("Honest")], ledger)
-        other.execute("COMMIT")
-        (row,) = run_tasks([make_task("Honest")], ledger)
-        assert ledger.rows() == [row]
 
 
 def test_ledger_that_is_locked_for_a_while_is_waited_for(

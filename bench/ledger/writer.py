@@ -1,0 +1,124 @@
+"""Writer of finished runs: rows are kept while the ledger is locked, and saved beside a ledger that was lost."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from bench.ledger import store
+from bench.ledger.faults import DamagedLedgerError, LockedLedgerError, LostLedgerError
+from bench.ledger.row import JsonObject, Row
+from bench.ledger.store import Ledger
+from instances import Instance
+
+_WAIT_S = 0.05
+"""Longest time in seconds that an attempt waits for another process; the bench does nothing else meanwhile."""
+
+_RETRY_S = 0.2
+_TELL_S = 5.0
+_MOST_HELD = 100
+
+
+class Writer:
+    """Writer into a ledger; a lock of another process delays what is written, not the caller.
+
+    Parameters
+    ----------
+    ledger
+        The ledger; ``None`` if the rows are not stored.
+    held_up
+        Receiver of the ledger's path when the ledger has been locked for some seconds.
+    """
+
+    def __init__(self, ledger: Ledger | None, held_up: Callable[[Path], None]) -> None:
+        self._ledger = ledger
+        self._held_up = held_up
+        self._held: deque[Callable[[Ledger], None]] = deque()
+        self._locked_at = self._tell_at = inf
+
+    @property
+    def retry_at(self) -> float:
+        """Time of the next attempt on the monotonic clock; infinite if everything is written."""
+        return self._locked_at + _RETRY_S
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits for the ledger that no further runs should start."""
+        return len(self._held) >= _MOST_HELD
+
+    def add(self, row: Row, instance: Instance, stored: Callable[[Row], None]) -> None:
+        """Write a row, now or when the ledger is free; then call ``stored`` with the row that is in the ledger.
+
+        Raises
+        ------
+        InputError
+            If the ledger cannot be written for another reason than a lock, a loss or damage.
+        """
+        if self._ledger is None:
+            stored(row)
+        else:
+            self._write(partial(_add, row, instance, stored), self._ledger)
+
+    def add_chunk(self, key: str, chunk: JsonObject) -> None:
+        """Write a judged chunk of a scenario set, now or when the ledger is free."""
+        if self._ledger is not None:
+            self._write(lambda ledger: ledger.add_chunk(key, chunk), self._ledger)
+
+    def retry(self) -> None:
+        """Make the next attempt if it is due."""
+        if self._ledger is None or time.monotonic() < self.retry_at:
+            return
+        self._attempt(self._ledger)
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = inf
+            self._held_up(self._ledger.path)
+
+    def settle(self, wakeup: int) -> None:
+        """Wait until everything is written, at most ``BUSY_TIMEOUT_S``; then save the rest beside the ledger.
+
+        Parameters
+        ----------
+        wakeup
+            Descriptor that ends the wait when it becomes readable.
+        """
+        if self._ledger is None:
+            return
+        until = time.monotonic() + store.BUSY_TIMEOUT_S
+        while self._held and time.monotonic() < until and not wait([wakeup], _RETRY_S):
+            self.retry()
+        if self._held:
+            self._ledger.rescue("stayed locked by another process while runs were stored")
+            self._attempt(self._ledger)
+        self._ledger.secure()
+
+    def _write(self, write: Callable[[Ledger], None], ledger: Ledger) -> None:
+        self._held.append(write)
+        if self._locked_at == inf:
+            self._attempt(ledger)
+
+    def _attempt(self, ledger: Ledger) -> None:
+        while self._held:
+            try:
+                with ledger.waiting_at_most(_WAIT_S):
+                    self._held[0](ledger)
+            except LockedLedgerError:
+                if self._locked_at == inf:
+                    self._tell_at = time.monotonic() + _TELL_S
+                self._locked_at = time.monotonic()
+                return
+            except LostLedgerError:
+                ledger.rescue("was removed or replaced while runs were stored", whole=True)
+            except DamagedLedgerError:
+                ledger.rescue("was damaged while runs were stored")
+            else:
+                self._held.popleft()
+        self._locked_at = self._tell_at = inf
+
+
+def _add(row: Row, instance: Instance, stored: Callable[[Row], None], ledger: Ledger) -> None:
+    # Another bench may have stored its row first; that one counts.
+    (kept,) = [row] if ledger.add(row, instance) else ledger.rows(key=row.key)
+    stored(kept)

@@ -1,5 +1,6 @@
 """Start of processes from the forkserver, which has the bench's libraries loaded; a killed forkserver is replaced."""
 
+import multiprocessing.process
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import ModuleType
 
-from bench.runner.worker_limits import SAFE_PATH_MARK
+from bench.runner.worker_limits import RUN_VARIABLE, SAFE_PATH_MARK, mark
 from instances import InputError
 
 _ATTEMPTS = 5
@@ -83,6 +84,14 @@ def forkserver_pid() -> int | None:
     return vars(forkserver._forkserver)["_forkserver_pid"]
 
 
+@contextmanager
+def own_processes() -> Iterator[set[int]]:
+    """Yield the ids of all processes that multiprocessing has started here; none starts meanwhile from this module."""
+    with _ONE_START_AT_A_TIME:
+        started = vars(multiprocessing.process)["_children"].copy()
+        yield {process.pid for process in started if process.pid is not None}
+
+
 def has_died(server: int | None) -> bool:
     """Return whether the forkserver with this process id has ended, or is about to."""
     deadline = time.monotonic() + _DYING_S
@@ -115,6 +124,8 @@ def _clean_start() -> Iterator[None]:
     Working directory: the forkserver would import folders called ``instances`` or ``bench`` there instead of this
     project's packages.
 
+    Mark: workers overwrite that of the forkserver with their own.
+
     Signals: terminals and ``timeout`` send Ctrl-C and SIGTERM to the whole process group, but only the bench may react
     to them. The forkserver inherits them blocked; ``leave_forkserver`` unblocks them in workers.
     """
@@ -124,6 +135,7 @@ def _clean_start() -> Iterator[None]:
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
         arguments, sys.argv = sys.argv, sys.argv[:1]
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
+        run = os.environ.setdefault(RUN_VARIABLE, mark())
         sys.modules["__main__"] = ModuleType("__main__")
         try:
             yield
@@ -132,4 +144,6 @@ def _clean_start() -> Iterator[None]:
             sys.argv = arguments
             if safe_path == SAFE_PATH_MARK:
                 del os.environ["PYTHONSAFEPATH"]
+            if run == mark():
+                del os.environ[RUN_VARIABLE]
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -193,6 +193,7 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Run the worker process: import the schedulers one after the other and describe each."""
     worker_limits.leave_forkserver()
+    worker_limits.mark_run()
     worker_limits.adopt_orphans()
     worker_limits.redirect_output(log.fileno())
     log.close()

@@ -2,8 +2,9 @@
 
 import gc
 import os
+import warnings
 
-from bench.runner.worker_limits import SAFE_PATH_MARK
+from bench.runner.worker_limits import SAFE_PATH_MARK, adopt_orphans
 
 if os.environ.get("PYTHONSAFEPATH") == SAFE_PATH_MARK:
     del os.environ["PYTHONSAFEPATH"]
@@ -15,6 +16,9 @@ import bench.runner.inspection  # noqa: F401 - also imports bench.runner.worker,
 from instances.one_gpu import warm_kernels
 
 warm_kernels()
+
+adopt_orphans()
+warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")  # that of an orphan
 
 # The objects loaded here are never freed. Frozen, they are skipped by the workers' garbage collectors, which would
 # otherwise copy their memory pages.

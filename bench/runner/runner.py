@@ -207,6 +207,8 @@ class _Active:
 
     def end(self) -> None:
         """Kill the worker with all processes that it started."""
+        if self.group is not None:
+            self.group.kill()
         self.worker.end()
         if self.group is not None:
             self.group.remove()

@@ -6,17 +6,21 @@ parent-death signal cannot either: it kills only the worker, and then the worker
 
 import os
 import signal
+import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 
-from bench.runner.forkserver import start_process
-from bench.runner.worker_limits import leave_forkserver
+from bench.runner.forkserver import own_processes, start_process
+from bench.runner.worker_limits import RUN_VARIABLE, leave_forkserver, mark
 
 _MOST_ROUNDS = 50
-"""Most rounds of listing new descendants; only a fork bomb needs more than two or three."""
+"""Most rounds of listing new processes; only a fork bomb needs more than two or three."""
+
+_PATIENCE_S = 5.0
+_MOST_BYTES = 2**20
 
 
 def kill_tree(leader: int) -> None:
@@ -26,10 +30,42 @@ def kill_tree(leader: int) -> None:
     an ended process is no longer a descendant of ``leader``. SIGKILL can be neither caught nor blocked, so that it
     also ends processes that ignore SIGTERM or hold the interpreter lock.
     """
+    _kill(leader, lambda: _descendants(leader))
+
+
+def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
+    """Kill a worker and all that its scheduler started, until nothing is found.
+
+    Processes that are no descendants of the worker any more are found by their mark, or, if they have removed it, as
+    orphans that the forkserver has adopted. A scheduler that kills the forkserver as well can escape.
+
+    Parameters
+    ----------
+    worker
+        Process id of the worker.
+    born_ticks
+        ``boot_ticks`` before the start of the worker; older processes are not examined.
+    server
+        Process id of the forkserver, or ``None``.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while _kill(worker, lambda: _members(worker, born_ticks, server)) and time.monotonic() < deadline:
+        time.sleep(0.001)  # for those that are dying
+
+
+def boot_ticks() -> int:
+    """Return the current time in the unit and from the origin of the start times in ``/proc``."""
+    if sys.platform != "linux":
+        return 0
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
+
+
+def _kill(leader: int, others: Callable[[], set[int]]) -> bool:
+    """Kill ``leader``, its group and ``others``; return whether there were others."""
     _signal(os.killpg, leader, signal.SIGSTOP)
     stopped: set[int] = set()
     for _ in range(_MOST_ROUNDS):
-        started = _descendants(leader) - stopped
+        started = others() - stopped
         if not started:
             break
         for process in started:
@@ -38,6 +74,7 @@ def kill_tree(leader: int) -> None:
     _signal(os.killpg, leader, signal.SIGKILL)
     for process in (leader, *stopped):  # the leader separately, since its group may not exist yet
         _signal(os.kill, process, signal.SIGKILL)
+    return bool(stopped)
 
 
 def _signal(send: Callable[[int, int], None], process: int, signum: signal.Signals) -> None:
@@ -47,26 +84,75 @@ def _signal(send: Callable[[int, int], None], process: int, signum: signal.Signa
 
 def _descendants(leader: int) -> set[int]:
     """Return the processes below ``leader`` or in its session; an empty set on systems without ``/proc``."""
-    children: dict[int, list[int]] = defaultdict(list)
-    found = []
-    with suppress(FileNotFoundError), os.scandir("/proc") as processes:
-        for entry in processes:
-            if not entry.name.isdigit():
-                continue
-            try:
-                stat = Path(entry.path, "stat").read_bytes()
-            except OSError:  # the process has ended meanwhile
-                continue
-            # The format is "pid (name) state ppid pgrp session ..."; the name may contain any character.
-            process = int(entry.name)
-            _, parent, _, session = stat.rpartition(b")")[2].split()[:4]
-            children[int(parent)].append(process)
-            if int(session) == leader and process != leader:
+    listed = _processes()
+    return _below([leader, *(process for process, (_, session, _) in listed.items() if session == leader)], listed)
+
+
+def _members(worker: int, born_ticks: int, server: int | None) -> set[int]:
+    """Return the processes of the run of ``worker``, which is not among them."""
+    with own_processes() as own:
+        listed = _processes()
+        try:
+            session_of_server = None if server is None else os.getsid(server)
+        except ProcessLookupError:
+            session_of_server = None
+        found = [worker]
+        for process, (parent, session, started_ticks) in listed.items():
+            spared = process in own or process == os.getpid() or started_ticks < born_ticks
+            # Workers and wardens are spared. Whatever else has left the forkserver's session was adopted from a run.
+            adopted = session_of_server is not None and parent == server and session != session_of_server
+            if session == worker or (not spared and (adopted or _has_mark(process, mark(worker)))):
                 found.append(process)
-    below = [leader, *found]
-    for process in below:  # the list grows during the iteration
-        below += [child for child in children[process] if child not in below]
-    return set(below[1:])
+        return _below(found, listed)
+
+
+def _below(top: list[int], listed: dict[int, tuple[int, int, int]]) -> set[int]:
+    """Return the processes ``top`` and below, without the first of them."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for process, (parent, _, _) in listed.items():
+        children[parent].append(process)
+    found = dict.fromkeys(top)
+    waiting = list(found)
+    for process in waiting:  # the list grows during the iteration
+        new = [child for child in children[process] if child not in found]
+        found |= dict.fromkeys(new)
+        waiting += new
+    return set(found) - {top[0]}
+
+
+def _processes() -> dict[int, tuple[int, int, int]]:
+    """Return parent, session and start time of every live process, the youngest process ids first."""
+    listed = {}
+    names: list[str] = []
+    with suppress(FileNotFoundError), os.scandir("/proc") as entries:
+        names = [entry.name for entry in entries]
+    for name in reversed(names):
+        if not name.isdigit():
+            continue
+        # The format is "pid (name) state ppid pgrp session ..."; the name may contain any character.
+        fields = _bytes(f"/proc/{name}/stat").rpartition(b")")[2].split()
+        if fields and fields[0] not in (b"Z", b"X"):
+            listed[int(name)] = int(fields[1]), int(fields[3]), int(fields[19])
+    return listed
+
+
+def _has_mark(process: int, value: str) -> bool:
+    """Return whether the environment of a process has ``value`` as the mark of its run."""
+    return f"{RUN_VARIABLE}={value}\0".encode() in _bytes(f"/proc/{process}/environ")
+
+
+def _bytes(file: str) -> bytes:
+    """Return the content of a file of the kernel; none if the process has ended or belongs to another user."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, _MOST_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 _JOIN_S = 5.0
@@ -109,7 +195,7 @@ class Warden:
 
 def watch(inbox: Connection) -> None:
     """Run the watchdog process: read registrations until the bench closes the pipe or ends, then kill the workers."""
-    leave_forkserver()
+    leave_forkserver(detach=False)
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     workers: set[int] = set()
@@ -120,5 +206,6 @@ def watch(inbox: Connection) -> None:
                 workers.add(worker)
             else:
                 workers.discard(worker)
+    server = os.getppid()
     for worker in workers:
-        kill_tree(worker)
+        kill_run(worker, 0, server if _has_mark(server, mark()) else None)

@@ -73,6 +73,7 @@ class SkippedError(Exception):
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Run the worker process: receive one task, execute it, report the outcome, and wait to be killed."""
     worker_limits.leave_forkserver()
+    worker_limits.mark_run()
     worker_limits.adopt_orphans()
     worker_limits.redirect_output(log.fileno())
     log.close()

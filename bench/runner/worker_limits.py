@@ -67,6 +67,11 @@ class ControlGroup:
         lines = _text(self._folder / "memory.events").splitlines()
         return any(line.startswith("oom_kill ") and int(line.split()[1]) > 0 for line in lines)
 
+    def kill(self) -> None:
+        """Kill all processes in the group at once; kernels before 5.14 cannot."""
+        with suppress(OSError):
+            self._write("cgroup.kill", "1")
+
     def remove(self) -> None:
         """Remove the group; its processes must be dead or dying."""
         deadline = time.monotonic() + _PATIENCE_S
@@ -121,6 +126,9 @@ MIB = 2**20
 SAFE_PATH_MARK = "bench.runner.preload"
 """Value of ``PYTHONSAFEPATH`` for the forkserver only, which removes the variable for its children."""
 
+RUN_VARIABLE = "GPUSHARE_BENCH_RUN"
+"""Environment variable that marks the processes of a run with the process id of its worker."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 
 THREAD_VARIABLES = (
@@ -133,11 +141,33 @@ THREAD_VARIABLES = (
 )
 
 
-def leave_forkserver() -> None:
+def mark(worker: int = 0) -> str:
+    """Return the value of ``RUN_VARIABLE`` for the run of ``worker``; without one, that of the forkserver."""
+    return f"{worker:010d}"
+
+
+def mark_run() -> None:
+    """Mark this process and all that it will start as a run.
+
+    The kernel shows the environment that a process started with. The mark of the forkserver is overwritten there, so
+    that forks of this process show this run's mark as well.
+    """
+    own = mark(os.getpid())
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        library.getenv.restype = ctypes.c_void_p
+        address = library.getenv(RUN_VARIABLE.encode())
+        if address and len(ctypes.string_at(address)) == len(own):
+            ctypes.memmove(address, own.encode(), len(own))
+    os.environ[RUN_VARIABLE] = own
+
+
+def leave_forkserver(*, detach: bool = True) -> None:
     """Start a new session and process group, unblock signals, and detach from the forkserver.
 
     The forkserver ends when the last copy of its "alive" descriptor is closed. Every child inherits a copy: a worker
-    that kept it open would keep the forkserver alive after the bench was killed.
+    that kept it open would keep the forkserver alive after the bench was killed. The watchdog keeps it, since the
+    orphans of the runs are the forkserver's children.
 
     Processes that libraries start in a worker are forked from the worker instead of coming from the forkserver. The
     objects that multiprocessing shares with forked processes have no names that would outlive a killed worker.
@@ -147,13 +177,16 @@ def leave_forkserver() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
     server = vars(forkserver._forkserver)
     alive = server.get("_forkserver_alive_fd")
-    if isinstance(alive, int):
+    if detach and isinstance(alive, int):
         os.close(alive)
         server["_forkserver_alive_fd"] = None
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of orphaned descendants, so that ``kill_tree`` finds them below it."""
+    """Make this process the parent of orphaned descendants, below which the watchdog finds them.
+
+    A scheduler can undo this in its worker. The forkserver then adopts the orphans.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 
 from bench.runner.forkserver import forkserver_pid, has_died, start_process
 from bench.runner.messages import LineReader, Message
-from bench.runner.watchdog import Warden, kill_tree
+from bench.runner.watchdog import Warden, boot_ticks, kill_run
 
 LOG_TAIL_BYTES = 4096
 """Bytes that are kept from the end of a run's output."""
@@ -38,6 +38,7 @@ class Worker:
     """
 
     def __init__(self, main: WorkerMain, warden: Warden) -> None:
+        self._born_ticks = boot_ticks()
         self._process, (self._inbox, self._outbox, self._log) = start_process(main, "bench worker", reads=1, writes=2)
         self._server = forkserver_pid()
         for mine in (self._outbox, self._log):
@@ -118,7 +119,7 @@ class Worker:
 
         A negative code is the signal that ended the process. ``None`` means that it has not ended yet.
         """
-        kill_tree(self.pid)
+        kill_run(self.pid, self._born_ticks, forkserver_pid())
         self._process.join(_JOIN_S)
         exit_code = self._process.exitcode
         self._warden.release(self.pid)

@@ -1,4 +1,4 @@
-"""A bench to be killed: it runs short tasks, some of which wait, or two that are hard to get rid of, or a number."""
+"""A bench to be killed: it runs short tasks, some of which wait, start processes that try to survive, or are many."""
 
 import signal
 import sys
@@ -24,6 +24,13 @@ def tasks(kind: str, folder: Path) -> list[Task]:
             Stage("Hogger", "rogue_schedulers:Hogger", {"pids": f"{log}.hogger"}),
         ]
         return [Task(_instance(), (stage,), time_limit_s=600.0) for stage in stages]
+    if kind in ("adopted", "bare", "secret", "daemon"):
+        pids = folder / "pids"
+        pids.mkdir()
+        stage = Stage(
+            "Escaper", "rogue_schedulers:Escaper", {"how": kind, "count": "5", "pids": str(pids), "finish": "false"}
+        )
+        return [Task(_instance(), (stage,), time_limit_s=600.0)]
     if kind.isdecimal():
         stage = Stage("Brief", "rogue_schedulers:Brief", {"log": log})
         return [Task(_instance(), (stage,), seed=seed, time_limit_s=60.0) for seed in range(int(kind))]

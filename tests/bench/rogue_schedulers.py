@@ -370,6 +370,54 @@ class KillsTheForkserver(Base):
 
 
 @dataclass(frozen=True)
+class Escaper(Base):
+    """Starts processes that try to survive the run, and notes their pids in the folder ``pids``."""
+
+    how: str = "daemon"
+    count: int = 1
+    pids: str = ""
+    finish: bool = True
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        library = ctypes.CDLL(None)
+        if self.how != "daemon":
+            library.prctl(36, 0, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        for _ in range(self.count):
+            if os.fork() == 0:
+                os.setsid()
+                child = os.fork()
+                if child == 0:
+                    self._survive(library)
+                while not Path(self.pids, str(child)).exists():
+                    time.sleep(0.001)
+                os._exit(0)
+        while len(list(Path(self.pids).iterdir())) < self.count:
+            time.sleep(0.001)
+        if self.how == "forkserver":
+            os.kill(os.getppid(), signal.SIGKILL)
+            wait_for_ever()
+        if not self.finish:
+            wait_for_ever()
+        if self.how == "daemon":
+            os._exit(0)
+        return Outcome(Status.FEASIBLE, good_plan(instance))
+
+    def _survive(self, library: ctypes.CDLL) -> None:
+        os.setsid()
+        Path(self.pids, str(os.getpid())).touch()
+        match self.how:
+            case "bare":
+                os.execve("/bin/sleep", ["sleep", "1000"], {})
+            case "secret":
+                library.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+            case "moving":
+                while os.fork() == 0:
+                    os.setsid()
+                os._exit(0)
+        wait_for_ever()
+
+
+@dataclass(frozen=True)
 class Brief(Base):
     """Notes that it runs, then takes some milliseconds."""
 

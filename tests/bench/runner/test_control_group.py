@@ -46,6 +46,13 @@ def test_group_below_ours_goes_first(kernel: Path) -> None:
     assert len(list(own.glob("gpushare-bench-*"))) == 1
 
 
+def test_group_is_killed_at_once(kernel: Path) -> None:
+    group = control_group(9, 512.0, 2)
+    assert group is not None
+    group.kill()
+    assert next(kernel.rglob("cgroup.kill")).read_text() == "1"
+
+
 @pytest.mark.parametrize("membership", ["", "4:memory:/x\n", "0::/\n", "0::/elsewhere\n"])
 def test_there_is_none_where_none_can_be_made(kernel: Path, membership: str) -> None:
     groups.MEMBERSHIP.write_text(membership)
@@ -99,6 +106,9 @@ def test_every_run_is_held_and_its_group_removed(make_task: TaskFactory, monkeyp
         def ran_out_of_memory(self) -> bool:
             return True
 
+        def kill(self) -> None:
+            told.append(("kill", self.process))
+
         def remove(self) -> None:
             told.append(("remove", self.process))
 
@@ -114,4 +124,4 @@ def test_every_run_is_held_and_its_group_removed(make_task: TaskFactory, monkeyp
     assert (honest.termination, killed.termination) == (Termination.FINISHED, Termination.MEMORY_LIMIT)
     assert {row.provenance["limited_by"] for row in (honest, killed)} == {"control group"}
     (first, second) = (process for what, process in told if what == "hold")
-    assert told == [("hold", first), ("remove", first), ("hold", second), ("remove", second)]
+    assert told == [(what, process) for process in (first, second) for what in ("hold", "kill", "remove")]

@@ -132,3 +132,14 @@ def test_workers_that_hold_the_lock_or_have_children_vanish_with_the_bench(
         bench.process.kill()
     bench.process.wait(10)
     assert survivors(workers) == []
+
+
+@pytest.mark.parametrize("how", ["adopted", "bare", "secret", "daemon"])
+def test_processes_that_left_their_worker_vanish_with_the_bench(benches: list[Bench], tmp_path: Path, how: str) -> None:
+    bench = Bench(how, tmp_path)
+    benches.append(bench)
+    pids = tmp_path / "pids"
+    assert until(lambda: pids.exists() and len(list(pids.iterdir())) == 5)
+    bench.process.kill()
+    bench.process.wait(10)
+    assert survivors(int(file.name) for file in pids.iterdir()) == []

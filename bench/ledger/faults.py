@@ -30,7 +30,7 @@ def fault_of(error: sqlite3.Error, path: Path) -> InputError:
     """Return the error to raise for an error of SQLite with the ledger at ``path``."""
     if NO_TEXT in str(error):  # the message goes on with the data
         return DamagedLedgerError(str(path), f"is a damaged ledger: a text in it is not UTF-8; {RECOVER}")
-    if isinstance(error, sqlite3.OperationalError):
+    if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
         kind = LockedLedgerError if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED else InputError
         return kind(str(path), printable(f"cannot be used as a ledger: {error}"))
     return DamagedLedgerError(str(path), printable(f"is no ledger, or a damaged one: {error}; {RECOVER}"))

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count
@@ -109,7 +109,7 @@ class Ledger:
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        self.path = path
+        self.path = self._named = path
         self.notice: str | None = None
         self._added: list[tuple[Row, Instance]] = []
         self._secured = 0
@@ -174,18 +174,22 @@ class Ledger:
         """Check that the rows added since the last check are in the file of this name; otherwise, ``rescue`` all."""
         if self._added and self._lost:
             self.rescue("was removed or replaced while runs were stored", whole=True)
-        if not (keys := sorted({row.key for row, _ in self._added[self._secured :]})):
+        if not (added := self._added[self._secured :]):
             return
         try:
             with Ledger(self.path) as fresh:  # this connection may still see pages that are no longer in the file
-                found = fresh._check("key IN (SELECT value FROM json_each(?))", [json.dumps(keys)])
+                damaged = not fresh._holds(added)
         except LockedLedgerError:
             return
         except InputError:
-            found = 0
-        if found < len(keys):
+            damaged = True
+        if damaged:
             self.rescue("was damaged or changed while runs were stored")
         self._secured = len(self._added)
+
+    def _holds(self, added: Sequence[tuple[Row, Instance]]) -> bool:
+        keys = {row.key for row, _ in added}
+        return self._check("key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]) == len(keys)
 
     @property
     def _lost(self) -> bool:
@@ -207,20 +211,26 @@ class Ledger:
         InputError
             If the new file cannot be written.
         """
-        name = f"{self.path}.rescued-{os.getpid()}"
+        name = f"{self._named}.rescued-{os.getpid()}"
         beside = next(path for n in count(1) if not (path := Path(name if n == 1 else f"{name}-{n}")).exists())
         fresh = Ledger(beside, create=True)
-        try:
-            if whole:
-                self._database.backup(fresh._database)
-        except sqlite3.Error:
-            whole = False
+        if whole and not self._copied_to(fresh):
+            fresh._database.close()
+            beside.unlink(missing_ok=True)
+            fresh, whole = Ledger(beside, create=True), False
         if not whole:
             for row, instance in self._added:
                 fresh.add(row, instance)
         self._database.close()
-        self.notice = f"{self.path} {happened}; their rows are in {beside}"
+        self.notice = f"{self._named} {happened}; their rows are in {beside}"
         self.path, self._database, self._identity = beside, fresh._database, identity(beside)
+
+    def _copied_to(self, fresh: Self) -> bool:
+        try:
+            self._database.backup(fresh._database)
+            return fresh._holds(self._added)
+        except (sqlite3.Error, InputError):  # a file that was put in the place of this one shares its log
+            return False
 
     @contextmanager
     def waiting_at_most(self, wait_s: float) -> Iterator[None]:

@@ -4,7 +4,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from random import Random
 
@@ -13,6 +13,7 @@ import pytest
 from bench.ledger import store
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.ledger.writer import Writer
 from instances import InputError, Instance
 from tests.bench.ledger.faulty_disk import BUSY, FULL, IO_ERROR, KILL, Faults, faulty_disk
 
@@ -97,6 +98,64 @@ def history(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> Non
 @pytest.mark.parametrize("seed", range(40))
 def test_rows_reported_as_stored_survive(seed: int, tmp_path: Path, make_row: MakeRow, instance: Instance) -> None:
     history(tmp_path / "ledger.sqlite", seed, make_row, instance)
+
+
+def vandalised(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> None:
+    """Store rows while the file is removed, replaced, damaged and locked, and check that all are where it is said."""
+    random = Random(seed)
+    told: dict[str, Row] = {}
+    reading, _ = os.pipe()
+    with Ledger(path, create=True) as ledger, ExitStack() as locks:
+        writer = Writer(ledger, lambda _: None)
+        for number in range(8):
+            row = make_row(key=f"{number:064x}", instance_hash=instance.fingerprint, log_tail="x" * 9000)
+            writer.add(row, instance, lambda kept: told.update({kept.key: kept}))
+            match random.choice(("nothing", "remove", "remove all", "replace", "damage", "lock", "free")):
+                case "remove":
+                    ledger.path.unlink(missing_ok=True)
+                case "remove all":
+                    for file in path.parent.glob(f"{ledger.path.name}*"):
+                        file.unlink()
+                case "replace":
+                    other = path.with_name("other")
+                    Ledger(other, create=True).close()
+                    other.replace(ledger.path)
+                case "damage":
+                    with suppress(FileNotFoundError), ledger.path.open("r+b") as file:
+                        file.seek(random.randrange(2) * 4096)
+                        file.write(b"?" * 5000)
+                case "lock":
+                    locks.close()
+                    database = locks.enter_context(
+                        closing(sqlite3.connect(ledger.path, timeout=0, isolation_level=None))
+                    )
+                    with suppress(sqlite3.DatabaseError):  # the file may be damaged
+                        database.execute("BEGIN IMMEDIATE")
+                case "free":
+                    locks.close()
+        writer.settle(reading)
+        assert len(told) == 8
+    with Ledger(ledger.path) as rescued:
+        found = {row.key: row for row in rescued.rows()}
+    assert told.items() <= found.items()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_survive_vandals(
+    seed: int, tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.05)
+    vandalised(tmp_path / "ledger.sqlite", seed, make_row, instance)
+
+
+@pytest.mark.soak
+def test_rows_survive_five_hundred_vandals(
+    tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.05)
+    for seed in range(1000, 1500):
+        (tmp_path / str(seed)).mkdir()
+        vandalised(tmp_path / str(seed) / "ledger.sqlite", seed, make_row, instance)
 
 
 @pytest.mark.soak

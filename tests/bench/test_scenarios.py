@@ -89,6 +89,14 @@ def test_a_set_is_one_row_that_counts(make_set_task: TaskFactory, scenarios: Sce
     assert ledger.rows() == [row]
 
 
+def test_times_of_scenarios_are_those_that_the_bench_saw(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
+    (row,) = run_tasks([make_set_task("SetsTheClock", on=ScenarioSet(scenarios.base, scenarios.rates_rps[:3]))], None)
+    assert (row.status, row.value) == ("feasible", 3)
+    assert row.decision_s is not None
+    assert 3.0 <= row.decision_s < row.wall_s
+    assert "which counts" in row.reason
+
+
 def test_a_set_with_a_plan_for_each_is_feasible(make_set_task: TaskFactory) -> None:
     (row,) = run_tasks([make_set_task("Honest")], None)
     assert (row.status, row.value, row.feasible) == ("feasible", COUNT, True)

@@ -1,4 +1,4 @@
-"""Workers and the bench itself are killed at random moments: the ledger stays whole, and the rest is run in the end."""
+"""Any process of a bench is killed at random moments: the ledger stays whole, and the rest is run in the end."""
 
 import os
 import random
@@ -22,13 +22,16 @@ SCRIPT = Path(__file__).parents[1] / "killable_bench.py"
 
 
 def kill_at_random(runs: int, folder: Path, dice: random.Random, bench_kills: int) -> Counter[str]:
-    """Have ``runs`` run to their end while workers are killed now and then, and the bench ``bench_kills`` times.
+    """Have ``runs`` run to their end while workers, forkserver and watchdog are killed now and then.
+
+    The bench is killed ``bench_kills`` times.
 
     Returns how many of each were killed, after checking that no row was lost or changed by it.
     """
     killed: Counter[str] = Counter()
     seen: set[int] = set()
     before: dict[str, Row] = {}
+    helper_due = 0.0
     while True:
         with (folder / "errors").open("wb") as errors:
             bench = subprocess.Popen([sys.executable, "-W", "error", SCRIPT, str(runs), folder], stderr=errors)
@@ -48,6 +51,12 @@ def kill_at_random(runs: int, folder: Path, dice: random.Random, bench_kills: in
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
                     killed["workers"] += 1
+            others = helpers(bench.pid) if time.monotonic() > helper_due else []
+            if others:
+                helper_due = time.monotonic() + dice.uniform(0.0, 4.0)
+                with suppress(ProcessLookupError):
+                    os.kill(dice.choice(others), signal.SIGKILL)
+                    killed["helpers"] += 1
         code = bench.wait()
         assert survivors(seen) == []
         stored = rows(folder)
@@ -56,6 +65,16 @@ def kill_at_random(runs: int, folder: Path, dice: random.Random, bench_kills: in
         if code != -signal.SIGKILL:
             assert (code, (folder / "errors").read_text()) == (0, "")
             return killed
+
+
+def helpers(bench: int) -> list[int]:
+    """Return the forkserver, the watchdog and the youngest workers of a bench."""
+    found = []
+    for process in _descendants(bench):
+        with suppress(OSError):
+            if b"multiprocessing.forkserver" in Path(f"/proc/{process}/cmdline").read_bytes():
+                found.append(process)
+    return found
 
 
 def starts(folder: Path) -> list[tuple[int, int]]:
@@ -83,10 +102,11 @@ def check(runs: int, folder: Path, bench_kills: int, seed: int) -> None:
     ends = Counter(row.termination for row in rows(folder).values())
     assert sorted(row.seed for row in rows(folder).values()) == list(range(runs))
     assert set(ends) <= {Termination.FINISHED, Termination.CRASHED}
-    assert ends[Termination.CRASHED] <= killed["workers"]
+    assert ends[Termination.CRASHED] <= killed["workers"] + killed["helpers"]
     assert killed["bench"] == bench_kills
     # A killed worker's run has its row. Of a killed bench two may have been running and two waiting for the judge.
-    assert runs <= len(starts(folder)) <= runs + 4 * bench_kills
+    # With a forkserver go two runs.
+    assert runs <= len(starts(folder)) <= runs + 4 * bench_kills + 2 * killed["helpers"]
     print(f"{runs} runs, killed {dict(killed)}, rows {dict(ends)}, starts {len(starts(folder))}", file=sys.__stderr__)
 
 

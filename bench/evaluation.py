@@ -1,7 +1,6 @@
 """Conditions of planning and evaluation: headroom, true or distorted performance model, and simulation."""
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,22 +97,16 @@ class Trial:
             return None
         return f"not simulated: {requests:,.0f} requests would arrive, at most {MOST_REQUESTS:,} are simulated"
 
-    def simulated(
-        self, plan: Plan, instance: Instance, truth: Instance, seed: int
-    ) -> Generator[float, None, dict[str, Any] | None]:
-        """Simulate a plan with the true performance of ``truth``; yield the finished fraction from time to time.
-
-        Returns the result as JSON values, or ``None`` without a simulation.
-        """
+    def simulated(self, plan: Plan, instance: Instance, truth: Instance, seed: int) -> dict[str, Any] | None:
+        """Simulate a plan with the true performance of ``truth``; return JSON values, ``None`` without a simulation."""
         # Loads compiled code, which figures and tasks that only state a trial do not need.
-        from bench.plan_simulation import Settings, no_simulation, simulation
+        from bench.plan_simulation import Settings, no_simulation, simulate
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None
         if self.too_many_requests(plan, instance) is not None:
             return None
-        settings = Settings(self.arrivals, self.seconds, seed=seed)
-        found = yield from simulation(plan, instance, settings, truth)
+        found = simulate(plan, instance, Settings(self.arrivals, self.seconds, seed=seed), truth)
         return {"arrivals": self.arrivals.label, **found.to_json(histograms=True)}
 
 

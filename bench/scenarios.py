@@ -2,7 +2,7 @@
 
 import base64
 import zlib
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import fsum
 from statistics import median
@@ -19,8 +19,6 @@ from instances.files import plan_from_json
 OBJECTIVE = "scenarios"
 """Objective in the row of a set; the value is the number of scenarios with a feasible plan according to the judge."""
 
-_JUDGED_AT_ONCE = 16
-
 
 class Tally:
     """Results of the scenarios of a set so far, in their order.
@@ -30,7 +28,7 @@ class Tally:
     scenarios
         The set with the instances that judge its plans.
     chunks
-        Results of ``judge`` from an earlier run, by position; chunks after a gap are ignored.
+        Results of ``judge_scenarios`` from an earlier run, by position; chunks after a gap are ignored.
     """
 
     def __init__(self, scenarios: ScenarioSet, chunks: Iterable[JsonObject] = ()) -> None:
@@ -40,7 +38,7 @@ class Tally:
         self._decision_s: list[float] = []
         for chunk in chunks:
             if chunk["first"] == self.decided:
-                self._add(chunk)
+                self.add(chunk)
 
     @property
     def decided(self) -> int:
@@ -62,42 +60,8 @@ class Tally:
         """Time of the scheduler for all scenarios so far."""
         return fsum(self._decision_s)
 
-    def judge(self, plans: Sequence[Any], decision_s: Sequence[float]) -> Generator[None, None, JsonObject]:
-        """Judge the plans of the next scenarios; yield from time to time so that other runs can proceed.
-
-        Parameters
-        ----------
-        plans
-            Plans in the format of plan files; ``None`` if the scheduler has no plan.
-        decision_s
-            Time for each plan.
-
-        Returns
-        -------
-        JsonObject
-            The chunk: the position of its ``first`` scenario and, for each scenario, whether the scheduler has a plan
-            (``accepted``), whether the judge finds it feasible (``served``), and the time (``decision_s``).
-
-        Raises
-        ------
-        InputError
-            If a plan does not belong to its scenario, which the message names. The chunk is then not counted.
-        """
-        first, accepted, served = self.decided, [], []
-        for offset, plan in enumerate(plans):
-            scenario = self.scenarios.scenario(first + offset)
-            accepted.append(plan is not None)
-            try:
-                served.append(plan is not None and judge(plan_from_json(plan), scenario).feasible)
-            except InputError as error:
-                raise InputError(scenario.name, str(error)) from None
-            if offset % _JUDGED_AT_ONCE == 0:
-                yield
-        chunk = {"first": first, "accepted": accepted, "served": served, "decision_s": list(decision_s)}
-        self._add(chunk)
-        return chunk
-
-    def _add(self, chunk: JsonObject) -> None:
+    def add(self, chunk: JsonObject) -> None:
+        """Count a chunk of ``judge_scenarios`` that begins with the next scenario."""
         self._accepted += chunk["accepted"]
         self._served += chunk["served"]
         self._decision_s += chunk["decision_s"]
@@ -114,6 +78,44 @@ class Tally:
             "accepted_bits": pack(self._accepted),
             "served_bits": pack(self._served),
         }
+
+
+def judge_scenarios(
+    scenarios: ScenarioSet, first: int, plans: Sequence[Any], decision_s: Sequence[float]
+) -> JsonObject:
+    """Judge the plans of consecutive scenarios.
+
+    Parameters
+    ----------
+    scenarios
+        The set with the instances that judge its plans.
+    first
+        Position of the first scenario.
+    plans
+        Plans in the format of plan files; ``None`` if the scheduler has no plan.
+    decision_s
+        Time for each plan.
+
+    Returns
+    -------
+    JsonObject
+        The chunk: the position of its ``first`` scenario and, for each scenario, whether the scheduler has a plan
+        (``accepted``), whether the judge finds it feasible (``served``), and the time (``decision_s``).
+
+    Raises
+    ------
+    InputError
+        If a plan does not belong to its scenario, which the message names.
+    """
+    accepted, served = [], []
+    for position, plan in enumerate(plans, first):
+        scenario = scenarios.scenario(position)
+        accepted.append(plan is not None)
+        try:
+            served.append(plan is not None and judge(plan_from_json(plan), scenario).feasible)
+        except InputError as error:
+            raise InputError(scenario.name, str(error)) from None
+    return {"first": first, "accepted": accepted, "served": served, "decision_s": list(decision_s)}
 
 
 def row_of_set(row: Row, tally: Tally, fingerprint: str) -> Row:

@@ -150,13 +150,7 @@ def row_of_replay(order: ReplayOrder, values: Values) -> Row:
     failures = "; ".join(failure["reason"] for failure in values["failures"])
     ended = Termination.CRASHED if failures else Termination.FINISHED
     record.end(ended, failures or values["invalid_reason"] or "", Status.FEASIBLE)
-    steps = score(record, Start(at.isoformat(timespec="milliseconds"), load_average()))
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            row: Row = done.value
-            break
+    row = score(record, Start(at.isoformat(timespec="milliseconds"), load_average()))
     names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
     figures = {f"sim_{name}": values[name] for name in names}
     return replace(row, **figures, simulation=values)

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from types import FrameType
 
-from bench.ledger.row import Row, Termination
+from bench.ledger.row import JsonObject, Row, Termination
 from bench.ledger.store import Ledger
 from bench.ledger.writer import Writer
 from bench.plan_simulation import warm_simulation
@@ -28,7 +28,8 @@ from bench.runner import worker
 from bench.runner.forkserver import start_forkserver
 from bench.runner.messages import Message, checked
 from bench.runner.record import Incumbent, RunRecord
-from bench.runner.scoring import Start, judge_chunk, score
+from bench.runner.scorer import Scorer, ScorerError, borrowed_scorer
+from bench.runner.scoring import RefusedChunk, Start, judged_chunk, score, unscored
 from bench.runner.watchdog import Warden
 from bench.runner.worker_limits import ControlGroup, control_group
 from bench.runner.worker_process import Worker
@@ -36,7 +37,6 @@ from bench.scenarios import Tally
 from bench.task import Task
 from instances import InputError
 from instances.files import instance_to_json
-from instances.one_gpu import warm_kernels
 
 GRACE_S = 1.0
 """Time beyond the limit after which a run is killed; a scheduler that checks its deadline returns earlier."""
@@ -48,7 +48,6 @@ ATTEMPTS = 3
 """Most attempts of a run that ends without its fault."""
 
 _DYING_S = 1.0
-_IDLE_S = 60.0
 
 _LOOK_S, _LOOK_PART = 0.02, 0.05
 """Longest time for which a deciding worker is not looked at: this, or this part of its time if that is more."""
@@ -228,8 +227,7 @@ class _Bench:
     grace_s: float
     startup_limit_s: float
     active: list[_Active] = field(default_factory=list)
-    unjudged: deque[Generator[object, None, None]] = field(default_factory=deque)
-    """Ended runs to judge, in steps so that the other runs can be watched in between."""
+    scorer: Scorer = field(init=False)
     rows: dict[str, Row] = field(default_factory=dict)
     waiting: deque[tuple[Task, int]] = field(default_factory=deque)
     """Tasks to run, each with the number of the attempt."""
@@ -239,31 +237,42 @@ class _Bench:
 
     def run(self, tasks: Iterable[Task], interruption: "Interruption | None") -> dict[str, Row]:
         """Run ``tasks`` and return their rows by key."""
-        waiting = self.waiting
-        waiting.extend((task, 1) for task in tasks)
+        self.waiting.extend((task, 1) for task in tasks)
         with signals_noted(interruption) as interrupted:
             start_forkserver()
-            warm_kernels()  # for the judge, while the forkserver loads its modules
-            if any(task.trial.arrivals is not None for task, _ in waiting):
-                warm_simulation()
             warden = Warden()
             try:
-                while (waiting or self.active or self.unjudged) and not interrupted:
-                    while waiting and self._has_room and not interrupted:
-                        self._start(*waiting.popleft(), warden)
-                    self._look(interrupted.wakeup)
-                    self._end_overdue()
-                    self._judge_a_little()
-                    self.writer.retry()
-                if interrupted:
-                    self._interrupt()
+                with borrowed_scorer(warden) as self.scorer:
+                    if any(task.trial.arrivals is not None for task, _ in self.waiting):
+                        self._warm_scorer(interrupted)
+                    self._work_through(warden, interrupted)
                 self.writer.settle(interrupted.wakeup)
+            except ScorerError as error:
+                raise InputError("judge", str(error)) from None
             finally:
                 self._kill_all()
                 warden.close()
         if interrupted:
             raise KeyboardInterrupt
         return self.rows
+
+    def _warm_scorer(self, interrupted: "Interruption") -> None:
+        """Have the scorer load the simulation, or compile it on a new host, before the clock of any run starts."""
+        self.scorer.submit(warm_simulation, done=lambda _: None, failed=lambda _: None)
+        while self.scorer and not interrupted:
+            self._look(interrupted.wakeup)
+        if interrupted:
+            self.scorer.drop_work()
+
+    def _work_through(self, warden: Warden, interrupted: "Interruption") -> None:
+        while (self.waiting or self.active or self.scorer) and not interrupted:
+            while self.waiting and self._has_room and not interrupted:
+                self._start(*self.waiting.popleft(), warden)
+            self._look(interrupted.wakeup)
+            self._end_overdue()
+            self.writer.retry()
+        if interrupted:
+            self._interrupt()
 
     @property
     def _has_room(self) -> bool:
@@ -272,7 +281,7 @@ class _Bench:
         if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:
             return False
         # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
-        return len(self.active) < self.jobs > len(self.unjudged) and not self.writer.full
+        return len(self.active) < self.jobs > len(self.scorer) and not self.writer.full
 
     def _start(self, task: Task, attempt: int, warden: Warden) -> None:
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
@@ -291,19 +300,20 @@ class _Bench:
         self.listener.started(task)
 
     def _look(self, wakeup: int) -> None:
-        """Wait until a worker sends a message or dies, or there is a run to kill, to score or to store."""
-        sources = [wakeup]
+        """Wait for a message or the death of a worker or the scorer, a process to kill, or a row to store."""
+        sources = [wakeup, *self.scorer.sources]
         for run in self.active:
             sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
         now = time.monotonic()
-        due = min((now + _IDLE_S, self.writer.retry_at, *(min(run.kill_at, run.look_at) for run in self.active)))
-        ready = set(wait(sources, 0.0 if self.unjudged else max(0.0, due - now)))
+        due = min((self.scorer.due, self.writer.retry_at, *(min(run.kill_at, run.look_at) for run in self.active)))
+        ready = set(wait(sources, None if due == math.inf else max(0.0, due - now)))
         for run in list(self.active):
             died = run.worker.sentinel in ready
             if died or any(pipe.fileno() in ready for pipe in run.worker.readable):
                 self._read(run, died)
             if run.worker.emptied:
                 run.note_emptied(now)
+        self.scorer.look()
 
     def _read(self, run: _Active, died: bool) -> None:
         record = run.record
@@ -313,7 +323,7 @@ class _Bench:
                 if incumbent is not None:
                     self.listener.incumbent(record.task, incumbent)
                 if message["type"] == "chunk" and record.tally is not None and not record.ended:
-                    self.unjudged.append(self._judged(run, record.tally, message))
+                    self._judge_chunk(run, record.tally, message)
         except InputError as error:
             record.end(Termination.CRASHED, str(error))
         if (died or run.worker.silent) and not record.ended:
@@ -354,22 +364,42 @@ class _Bench:
         run.end()
         run.record.wall_s = time.monotonic() - run.asked_at
         run.record.log_tail = run.worker.log_tail
-        self.unjudged.append(self._scored(run))
+        self.scorer.submit(
+            score,
+            run.record,
+            run.start,
+            done=lambda row: self._store(run, row),
+            failed=lambda reason: self._store(run, unscored(run.record, run.start, reason)),
+        )
 
-    def _judge_a_little(self) -> None:
-        """Judge one plan or, for a scenario set, a few plans; store the row or chunk if it is complete."""
-        if not self.unjudged:
-            return
-        try:
-            next(self.unjudged[0])
-        except StopIteration:
-            self.unjudged.popleft()
+    def _store(self, run: _Active, row: Row) -> None:
+        task = run.record.task
+        self.writer.add(row, task.instance, partial(self._stored, task))
 
-    def _judged(self, run: _Active, tally: Tally, message: Message) -> Generator[None, None, None]:
-        """Judge and store a chunk of scenarios, then order the next one or end the run."""
+    def _stored(self, task: Task, row: Row) -> None:
+        self.rows[row.key] = row
+        self.listener.finished(task, row)
+
+    def _judge_chunk(self, run: _Active, tally: Tally, message: Message) -> None:
+        self.scorer.submit(
+            judged_chunk,
+            tally.scenarios,
+            tally.decided,
+            message["plans"],
+            message["decision_s"],
+            done=lambda chunk: self._take_chunk(run, tally, chunk),
+            failed=lambda reason: self._take_chunk(run, tally, RefusedChunk(Termination.EXCEPTION, f"judge: {reason}")),
+        )
+
+    def _take_chunk(self, run: _Active, tally: Tally, chunk: JsonObject | RefusedChunk) -> None:
+        """Count and store a chunk of scenarios, then order the next one or end the run."""
         record = run.record
-        chunk = yield from judge_chunk(record, tally, message)
-        if chunk is not None:
+        if isinstance(chunk, RefusedChunk):
+            record.log_tail = chunk.log_tail
+            record.end(chunk.termination, chunk.reason)
+        else:
+            tally.add(chunk)
+            record.resume_after_chunk(tally)
             self.writer.add_chunk(record.task.key, chunk)
             self.listener.advanced(record.task, tally.decided)
         if run not in self.active:  # it was stopped meanwhile
@@ -380,22 +410,13 @@ class _Bench:
             run.ordered_at = time.monotonic()
             run.worker.order(tally.decided)
 
-    def _scored(self, run: _Active) -> Generator[object, None, None]:
-        """Judge the results of an ended run and store its row."""
-        task = run.record.task
-        row = yield from score(run.record, run.start)
-        self.writer.add(row, task.instance, partial(self._stored, task))
-
-    def _stored(self, task: Task, row: Row) -> None:
-        self.rows[row.key] = row
-        self.listener.finished(task, row)
-
     def _interrupt(self) -> None:
         """Kill the current runs and store those that have ended."""
         tasks = [run.record.task for run in self.active]
         self._kill_all()
-        while self.unjudged:
-            self._judge_a_little()
+        while self.scorer:
+            wait(self.scorer.sources, max(0.0, self.scorer.due - time.monotonic()))
+            self.scorer.look()
         self.listener.interrupted(tasks)
 
     def _kill_all(self) -> None:

@@ -1,18 +1,18 @@
-"""Scoring of runs: the judge scores every plan in the bench's own process, and the results form a row."""
+"""Scoring of runs: the judge scores every plan, and the results form a row."""
 
 import math
 import traceback
-from collections.abc import Generator
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bench.judging.judge import Verdict, judge
 from bench.ledger.row import JsonObject, Row, Termination
 from bench.provenance import host
 from bench.runner.record import RunRecord
-from bench.scenarios import Tally, row_of_set
-from instances import InputError, Instance, Objective, Plan
+from bench.scenarios import judge_scenarios, row_of_set
+from instances import InputError, Instance, Objective, Plan, ScenarioSet
 from instances.files import plan_from_json
 
 VIOLATIONS_KEPT = 100
@@ -21,14 +21,15 @@ VIOLATIONS_KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start time of a run, and the host's load average at that time."""
+    """Start time of a run, the host's load average at that time, and the facts about the host."""
 
     at: str
     load_average: float | None
+    host: JsonObject = field(default_factory=host)
 
 
-def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
-    """Return the row of an ended run; the generator pauses after each plan so that the runner can watch other runs.
+def score(record: RunRecord, start: Start) -> Row:
+    """Judge the plans of an ended run, simulate the final one, and return the row.
 
     A plan that does not belong to the instance changes the termination to ``invalid_plan``. An error of the judge
     changes it to ``exception``, so that one bug does not stop the bench.
@@ -42,41 +43,53 @@ def score(record: RunRecord, start: Start) -> Generator[object, None, Row]:
             try:
                 plan = plan_from_json(record.plan)
                 figures = _figures(record.plan, plan, judge(plan, task.reality))
-                found = yield from task.trial.simulated(plan, task.instance, task.reality, task.seed)
+                found = task.trial.simulated(plan, task.instance, task.reality, task.seed)
                 figures |= {} if found is None else simulated_figures(found)
                 if (refusal := task.trial.too_many_requests(plan, task.instance)) is not None:
                     record.reason = "; ".join(filter(None, (record.reason, refusal)))
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)
-            yield None
-        points = yield from _trajectory(record, figures)
+        points = _trajectory(record, figures)
     except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
         record.log_tail = traceback.format_exc()
-        record.end(Termination.EXCEPTION, f"judge: {type(error).__name__}: {error}", record.status)
-    row = _row(record, start, figures, points)
-    return row if record.tally is None else row_of_set(row, record.tally, record.task.problem_hash)
+        _judge_failed(record, f"{type(error).__name__}: {error}")
+    return _row(record, start, figures, points)
 
 
-def judge_chunk(record: RunRecord, tally: Tally, message: JsonObject) -> Generator[None, None, JsonObject | None]:
-    """Judge a chunk of scenarios from a worker and return it in the form to store; the generator pauses in between.
+def unscored(record: RunRecord, start: Start, reason: str) -> Row:
+    """Return the row of an ended run that the judge could not judge, for this reason."""
+    _judge_failed(record, reason)
+    return _row(record, start, {}, [])
 
-    The last chunk ends the record. The record also ends if a plan does not belong to its scenario or if the judge
-    fails; the chunk is then neither counted nor stored.
-    """
-    chunk = None
+
+def _judge_failed(record: RunRecord, reason: str) -> None:
+    record.end(Termination.EXCEPTION, f"judge: {reason}", record.status)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedChunk:
+    """Chunk of scenarios whose plans do not belong to them, or that the judge could not judge."""
+
+    termination: Termination
+    reason: str
+    log_tail: str = ""
+
+
+def judged_chunk(
+    scenarios: ScenarioSet, first: int, plans: Sequence[Any], decision_s: Sequence[float]
+) -> JsonObject | RefusedChunk:
+    """Return what ``judge_scenarios`` returns, or why the chunk is neither counted nor stored."""
     try:
-        chunk = yield from tally.judge(message["plans"], message["decision_s"])
-        record.resume_after_chunk(tally)
+        return judge_scenarios(scenarios, first, plans, decision_s)
     except InputError as error:
-        record.end(Termination.INVALID_PLAN, str(error))
+        return RefusedChunk(Termination.INVALID_PLAN, str(error))
     except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
-        record.log_tail = traceback.format_exc()
-        record.end(Termination.EXCEPTION, f"judge: {type(error).__name__}: {error}")
-    return chunk
+        problem = f"judge: {type(error).__name__}: {error}"
+        return RefusedChunk(Termination.EXCEPTION, problem, traceback.format_exc())
 
 
-def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, None, list[JsonObject]]:
+def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
     """Judge the reported plans."""
     points: list[JsonObject] = []
     instance = record.task.reality
@@ -85,7 +98,6 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> Generator[None, Non
         if report.plan_text is not None:
             with suppress(InputError):  # no plan of this instance
                 value, feasible = _glance(report.plan, final, instance)
-            yield
         points.append(_point(report.t_s, value, feasible, report.bound))
     timed = record.termination is Termination.FINISHED and record.decision_s is not None  # not so for a replay
     if timed and (record.plan is not None or record.bound is not None):
@@ -158,7 +170,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         figures = {}
     split = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
     accounted_s = math.fsum(part for part in (record.import_s, record.warm_s, record.decision_s) if part is not None)
-    return Row(
+    row = Row(
         key=task.key,
         instance=instance.name,
         instance_hash=instance.fingerprint,
@@ -198,6 +210,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         log_tail=record.log_tail if record.termination.failed else "",
         provenance=_provenance(record, start),
     )
+    return row if record.tally is None else row_of_set(row, record.tally, task.problem_hash)
 
 
 def _provenance(record: RunRecord, start: Start) -> JsonObject:
@@ -207,7 +220,7 @@ def _provenance(record: RunRecord, start: Start) -> JsonObject:
             for stage in record.task.stages
         ],
         "code": record.task.code_hash,
-        **host(),
+        **start.host,
         "load_average": start.load_average,
         "limited_by": record.limited_by,
     }

@@ -11,7 +11,6 @@ import pytest
 from conftest import TaskFactory
 from hypothesis import given
 from hypothesis import strategies as st
-from rogue_schedulers import good_plan
 
 from bench.api import Run
 from bench.evaluation import Trial
@@ -24,7 +23,6 @@ from bench.scenarios import Tally, pack, unpack
 from bench.task import Stage, Task
 from heuristics.gpulet.best_fit import GreedyBestFit
 from instances import Instance, Objective, ScenarioSet
-from instances.files import plan_to_json
 from instances.misspecification import misspecified
 from instances.suites import scenario_suite
 
@@ -240,9 +238,3 @@ def test_what_a_scheduler_cannot_solve_is_skipped(make_set_task: TaskFactory, sc
 def test_rows_of_sets_survive_json(make_set_task: TaskFactory) -> None:
     (row,) = run_tasks([make_set_task("Stumbles")], None)
     assert Row.from_json(row.to_json()) == row
-
-
-def test_the_judge_pauses_for_others(scenarios: ScenarioSet) -> None:
-    plans = [plan_to_json(good_plan(scenarios.scenario(at))) for at in range(64)]
-    judging = Tally(scenarios).judge(plans, [0.1] * 64)
-    assert sum(1 for _ in judging) == 4

@@ -1,3 +1,4 @@
+import operator
 import os
 import signal
 import subprocess
@@ -6,18 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import TaskFactory
 
+from bench.api import Status
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
-from bench.runner import scoring
+from bench.runner import runner, scoring
 from bench.runner.record import Incumbent, RunRecord
 from bench.runner.runner import Listener, run_tasks
 from bench.task import Task
-from instances import InputError, Instance, Plan
+from instances import InputError, Instance
 
 
 class Notes(Listener):
@@ -178,18 +179,22 @@ def test_odd_message_can_be_stored(make_task: TaskFactory, ledger: Ledger) -> No
 def test_bug_in_the_judge_costs_one_row(
     make_task: TaskFactory, make_instance: Callable[..., Instance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = scoring.judge
+    record = RunRecord(make_task("Honest"), 1.0, plan={"version": 1, "instance": "mix", "gpus": []})
+    record.end(Termination.FINISHED, "", Status.OPTIMAL)
+    monkeypatch.setattr(scoring, "judge", operator.truediv)
+    row = scoring.score(record, scoring.Start("now", None))
+    assert (row.termination, row.status, row.value) == (Termination.EXCEPTION, "optimal", None)
+    assert row.reason.startswith("judge: TypeError: ")
 
-    def judge(plan: Plan, instance: Instance) -> Any:
-        if instance.name == "cursed":
-            raise ZeroDivisionError("no shares")
-        return real(plan, instance)
 
-    monkeypatch.setattr(scoring, "judge", judge)
-    cursed, fine = run_tasks([make_task("Honest", make_instance("cursed")), make_task("Honest")], None)
-    assert (cursed.termination, cursed.status) == (Termination.EXCEPTION, "optimal")
-    assert cursed.reason == "judge: ZeroDivisionError: no shares"
-    assert (fine.termination, fine.value) == (Termination.FINISHED, 6.12)
+def test_run_that_the_scorer_cannot_score_has_a_row_that_says_so(
+    make_task: TaskFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "score", operator.truediv)
+    (row,) = run_tasks([make_task("Honest")], None)
+    assert (row.termination, row.status, row.value) == (Termination.EXCEPTION, "optimal", None)
+    assert row.reason.startswith("judge: TypeError: ")
+    assert row.decision_s is not None
 
 
 def test_infeasible_plan_keeps_its_value_and_its_violations(

@@ -122,7 +122,7 @@ def _to_sql(column: Column, value: Any) -> Any:
         return json.dumps(value, allow_nan=False)
     if issubclass(column.type, str):
         return str(value)
-    number = float(value) if column.type is float else int(value)
+    number = float(value) + 0.0 if column.type is float else int(value)  # SQLite returns 0.0 for -0.0
     return number if math.isfinite(number) else None  # SQLite has no NaN
 
 

@@ -14,6 +14,9 @@ Point = tuple[float, float]
 _MOST_PCT = 1e9
 """Largest drawn distance; larger ones are drawn there."""
 
+_MOST = 1e290
+"""Largest number that counts; a ledger from elsewhere can have larger ones, whose sums are infinite."""
+
 _LEAST_SIZES = 3
 """Least number of sizes among a suite's instances for a curve."""
 
@@ -112,11 +115,19 @@ def _metrics(runs: Sequence[tuple[InstanceResults, Row]]) -> dict[str, tuple[flo
 
 def percent(fraction: float | None) -> float | None:
     """Return a fraction in percent."""
-    return None if fraction is None else 100.0 * fraction
+    return None if fraction is None else 100.0 * _limited(fraction)
+
+
+def _limited(value: float) -> float:
+    return max(-_MOST, min(_MOST, value))
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [_limited(value) for value in values if value is not None]
 
 
 def _spread(values: Iterable[float | None]) -> tuple[float, float, float] | None:
-    known = [value for value in values if value is not None]
+    known = _known(values)
     if not known:
         return None
     return tuple(float(f"{value:.4g}") for value in (min(known), median(known), max(known)))  # type: ignore[return-value]
@@ -124,5 +135,5 @@ def _spread(values: Iterable[float | None]) -> tuple[float, float, float] | None
 
 def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the known values; ``None`` if there are none."""
-    known = [value for value in values if value is not None]
+    known = _known(values)
     return fmean(known) if known else None

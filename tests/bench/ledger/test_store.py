@@ -94,6 +94,12 @@ def test_row_comes_back_as_it_was(path: Path, full_row: Row, instance: Instance)
         assert type(getattr(found, column.name)) is type(getattr(full_row, column.name)), column.name
 
 
+def test_negative_zero_is_no_damage(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        ledger.add(replace(full_row, value=-0.0, bound=-0.0), instance)
+        assert [(row.value, row.bound) for row in ledger.rows()] == [(0.0, 0.0)]
+
+
 def test_empty_columns_come_back_empty(path: Path, make_row: MakeRow, instance: Instance) -> None:
     row = make_row(termination=Termination.CRASHED)
     with Ledger(path, create=True) as ledger:

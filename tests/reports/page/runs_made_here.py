@@ -33,12 +33,8 @@ def run_of(scheduler: Scheduler, instance: Instance, /, **changed: Any) -> Row:
     plan = scheduler.schedule(instance, Run()).plan
     assert plan is not None
     verdict = judge(plan, instance)
-    simulating = Trial(arrivals=Arrivals(), seconds=2.0).simulated(plan, instance, instance, 0)
-    try:
-        while True:
-            next(simulating)
-    except StopIteration as end:
-        simulation = end.value
+    simulation = Trial(arrivals=Arrivals(), seconds=2.0).simulated(plan, instance, instance, 0)
+    assert simulation is not None
     figures = {
         "plan": plan_to_json(plan),
         "plan_class": plan.plan_class,

@@ -2,12 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from bench.cli import main
+from bench.ledger.row import columns
 from bench.ledger.store import Ledger
 from reports.page.site import site_files
 from reports.placement import pieces
@@ -124,6 +126,16 @@ def test_the_same_rows_give_the_same_files(ledger_file):
 def test_a_ledger_without_runs_has_a_page(tmp_path):
     with Ledger(tmp_path / "empty.sqlite", create=True) as ledger:
         assert "This ledger has no runs" in site_files(ledger)["index.html"]
+
+
+@pytest.mark.parametrize("signs", [(1.0,), (-1.0,), (1.0, -1.0)])
+def test_the_largest_numbers_have_a_page(rows, tmp_path, signs):
+    numbers = [column.name for column in columns() if column.type is float]
+    with Ledger(tmp_path / "l.sqlite", create=True) as ledger:
+        for position, (row, instance) in enumerate(rows):
+            largest = 1.7e308 * signs[position % len(signs)]
+            ledger.add(replace(row, **{n: largest for n in numbers if getattr(row, n) is not None}), instance)
+        assert {"index.html", "runs.html"} < site_files(ledger).keys()
 
 
 def test_an_instance_of_another_catalogue_has_runs_but_no_page(tmp_path, rows):

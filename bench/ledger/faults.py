@@ -20,10 +20,21 @@ class LostLedgerError(InputError):
     """The file was removed or replaced after it was opened."""
 
 
+class UnwritableLedgerError(InputError):
+    """The file cannot be written: its disk is full, broken or read-only."""
+
+
 NO_TEXT = "Could not decode to UTF-8"
 """Beginning of Python's message about a damaged text."""
 
-_LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_KINDS: dict[int, type[InputError]] = {
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), LockedLedgerError),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN),
+        UnwritableLedgerError,
+    ),
+}
+"""Errors to raise, by SQLite's primary error code."""
 
 
 def fault_of(error: sqlite3.Error, path: Path) -> InputError:
@@ -31,7 +42,7 @@ def fault_of(error: sqlite3.Error, path: Path) -> InputError:
     if NO_TEXT in str(error):  # the message goes on with the data
         return DamagedLedgerError(str(path), f"is a damaged ledger: a text in it is not UTF-8; {RECOVER}")
     if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
-        kind = LockedLedgerError if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED else InputError
+        kind = _KINDS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, InputError)
         return kind(str(path), printable(f"cannot be used as a ledger: {error}"))
     return DamagedLedgerError(str(path), printable(f"is no ledger, or a damaged one: {error}; {RECOVER}"))
 

@@ -6,10 +6,11 @@ import os
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
+from tempfile import gettempdir
 from types import TracebackType
 from typing import Any, Self
 
@@ -197,7 +198,7 @@ class Ledger:
         return any(before is not None and before != after for before, after in zip(self._identity, now, strict=True))
 
     def rescue(self, happened: str, *, whole: bool = False) -> None:
-        """Continue in a new file beside the ledger, with the rows that were added here.
+        """Continue in a new file with the rows that were added here: beside the ledger or, failing that, in ``/tmp``.
 
         Parameters
         ----------
@@ -209,21 +210,42 @@ class Ledger:
         Raises
         ------
         InputError
-            If the new file cannot be written.
+            If no new file can be written.
         """
-        name = f"{self._named}.rescued-{os.getpid()}"
-        beside = next(path for n in count(1) if not (path := Path(name if n == 1 else f"{name}-{n}")).exists())
-        fresh = Ledger(beside, create=True)
-        if whole and not self._copied_to(fresh):
-            fresh._database.close()
-            beside.unlink(missing_ok=True)
-            fresh, whole = Ledger(beside, create=True), False
-        if not whole:
-            for row, instance in self._added:
-                fresh.add(row, instance)
+        try:
+            fresh = self._saved(self._named.parent, whole)
+        except InputError as error:
+            try:
+                fresh = self._saved(Path(gettempdir()), whole)
+            except InputError:
+                problem = f"{happened}, and their rows cannot be written beside it: {error.problem}"
+                raise InputError(str(self._named), problem) from None
         self._database.close()
-        self.notice = f"{self._named} {happened}; their rows are in {beside}"
-        self.path, self._database, self._identity = beside, fresh._database, identity(beside)
+        self.notice = f"{self._named} {happened}; their rows are in {fresh.path}"
+        self.path, self._database, self._identity = fresh.path, fresh._database, fresh._identity
+
+    def _saved(self, folder: Path, whole: bool) -> Self:
+        """Return a new ledger in ``folder`` with the rows that were added here, or with all."""
+        name = f"{self._named.name}.rescued-{os.getpid()}"
+        path = next(path for n in count(1) if not (path := folder / (name if n == 1 else f"{name}-{n}")).exists())
+        try:
+            fresh = type(self)(path, create=True)
+            if whole and self._copied_to(fresh):
+                return fresh
+            if whole:
+                fresh._database.close()
+                path.unlink(missing_ok=True)
+                fresh = type(self)(path, create=True)
+            with ExitStack() as stack:
+                stack.callback(fresh._database.close)
+                for row, instance in self._added:
+                    fresh.add(row, instance)
+                stack.pop_all()
+        except InputError:
+            for ending in ("", "-wal", "-shm"):
+                Path(f"{path}{ending}").unlink(missing_ok=True)
+            raise
+        return fresh
 
     def _copied_to(self, fresh: Self) -> bool:
         try:
@@ -258,7 +280,7 @@ class Ledger:
         ------
         InputError
             If ``instance`` has no file form (see ``instance_to_json``), or the ledger cannot be written.
-        LockedLedgerError, DamagedLedgerError, LostLedgerError
+        LockedLedgerError, DamagedLedgerError, LostLedgerError, UnwritableLedgerError
             If this is why it cannot be written.
         """
         with self._explained():

@@ -1,4 +1,4 @@
-"""Writer of finished runs: rows are kept while the ledger is locked, and saved beside a ledger that was lost."""
+"""Writer of finished runs: rows are kept while the ledger is locked, and saved beside one that is lost or fails."""
 
 import time
 from collections import deque
@@ -9,7 +9,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from bench.ledger import store
-from bench.ledger.faults import DamagedLedgerError, LockedLedgerError, LostLedgerError
+from bench.ledger.faults import DamagedLedgerError, LockedLedgerError, LostLedgerError, UnwritableLedgerError
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.store import Ledger
 from instances import Instance
@@ -55,7 +55,7 @@ class Writer:
         Raises
         ------
         InputError
-            If the ledger cannot be written for another reason than a lock, a loss or damage.
+            If neither the ledger nor a file beside it can be written.
         """
         if self._ledger is None:
             stored(row)
@@ -113,6 +113,8 @@ class Writer:
                 ledger.rescue("was removed or replaced while runs were stored", whole=True)
             except DamagedLedgerError:
                 ledger.rescue("was damaged while runs were stored")
+            except UnwritableLedgerError as error:
+                ledger.rescue(f"{error.problem} while runs were stored")
             else:
                 self._held.popleft()
         self._locked_at = self._tell_at = inf

@@ -1,19 +1,25 @@
 """``bench replay``: measurement of a plan on hardware, beside the predictions."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
+from bench.cli.running import tell_loss
 from bench.cli.terminal import one_line, print_json, say
 from bench.cli.views.tables import show, table
+from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.ledger.writer import Writer
 from bench.replay.order import ReplayOrder, Values, measured, row_of_replay, simulated
 from bench.replay.serving import ReplayFailedError, ReplayOptions
+from bench.runner.runner import signals_noted
 from bench.selection import find_plan
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.settings import Settings
+from instances import Instance
 
 EXAMPLES = (
     "bench replay plan.json --backend cpu --seconds 5   # tiny models: tests the serving, not the latencies",
@@ -72,23 +78,33 @@ def replay_plan(
     plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
     settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
     order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at))
-    try:
-        values = simulated(order) if backend == "sim" else measured(order, say)
-    except ReplayFailedError as error:
-        say(f"failed: {error}")
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        say("interrupted: the measurement is incomplete and discarded")
-        raise typer.Exit(INTERRUPTED) from None
-    if ledger is not None:
-        with Ledger(ledger, create=True) as file:
-            file.add(row_of_replay(order, values), order.plans[0][1])
+    # Opened before the measurement, which a wrong name would lose.
+    with nullcontext() if ledger is None else Ledger(ledger, create=True) as file:
+        try:
+            values = simulated(order) if backend == "sim" else measured(order, say)
+        except ReplayFailedError as error:
+            say(f"failed: {error}")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            say("interrupted: the measurement is incomplete and discarded")
+            raise typer.Exit(INTERRUPTED) from None
+        if file is not None:
+            _store(row_of_replay(order, values), order.plans[0][1], file)
     if form is Format.JSON:
         print_json(values)
     else:
         _show(values)
-    if values["failures"]:
+    lost = file is not None and tell_loss(file)
+    if values["failures"] or lost:
         raise typer.Exit(1)
+
+
+def _store(row: Row, instance: Instance, ledger: Ledger) -> None:
+    """Store the measurement; Ctrl-C ends the wait for a locked ledger, and saves the row beside it."""
+    writer = Writer(ledger, lambda path: say(f"{path} is locked by another process; the measurement waits for it"))
+    with signals_noted() as interrupted:
+        writer.add(row, instance, lambda _: None)
+        writer.settle(interrupted.wakeup)
 
 
 def _show(values: Values) -> None:

@@ -92,11 +92,14 @@ class Faults:
         Result of the failing call. A write that fails with ``IO_ERROR`` or ``KILL`` writes half of its bytes first.
     lasting
         Whether all later calls of the same function fail as well.
+    beginning
+        Beginning of the paths of the files that can fail.
     """
 
     at: int = -1
     code: int = IO_ERROR
     lasting: bool = False
+    beginning: str = ""
     counted: int = 0
     failed: list[str] = field(default_factory=list)
 
@@ -128,7 +131,8 @@ def faulty_disk(faults: Faults) -> Iterator[Faults]:
     def opened(this: int, name: int, file: int, flags: int, out: int) -> int:
         code = open_file(this, name, file, flags, out)
         slot = ctypes.cast(file, ctypes.POINTER(ctypes.POINTER(_Methods)))
-        if code == _OK and slot[0]:
+        path = os.fsdecode(ctypes.string_at(name)) if name else ""
+        if code == _OK and slot[0] and path.startswith(faults.beginning):
             methods = _Methods.from_buffer_copy(slot[0].contents)
             for call, kind in _METHODS.items():
                 if kind is not None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -146,6 +147,55 @@ def test_rows_survive_vandals(
 ) -> None:
     monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.05)
     vandalised(tmp_path / "ledger.sqlite", seed, make_row, instance)
+
+
+@pytest.mark.parametrize(("code", "problem"), [(FULL, "database or disk is full"), (IO_ERROR, "disk I/O error")])
+@pytest.mark.parametrize("whole_disk", [False, True])
+def test_rows_survive_a_disk_that_fails(
+    tmp_path: Path,
+    make_row: MakeRow,
+    instance: Instance,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    problem: str,
+    whole_disk: bool,
+) -> None:
+    elsewhere, path = tmp_path / "tmp", tmp_path / "disk/ledger.sqlite"
+    elsewhere.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    rows = [make_row(key=f"{number:064x}", instance_hash=instance.fingerprint) for number in range(4)]
+    told: list[Row] = []
+    reading, ring = os.pipe()
+    faults = Faults(
+        code=code, lasting=True, beginning=str(path.parent if whole_disk else path) + "-" * (not whole_disk)
+    )
+    with faulty_disk(faults), Ledger(path, create=True) as ledger:
+        writer = Writer(ledger, lambda _: None)
+        for number, row in enumerate(rows):
+            faults.at = faults.counted if number == 2 else faults.at
+            writer.add(row, instance, told.append)
+        writer.settle(reading)
+    os.close(reading)
+    os.close(ring)
+    folder = elsewhere if whole_disk else path.parent
+    assert ledger.path == folder / f"ledger.sqlite.rescued-{os.getpid()}"
+    assert ledger.notice is not None
+    assert f"{problem} while runs were stored; their rows are in {ledger.path}" in ledger.notice
+    assert told == rows
+    with Ledger(ledger.path) as rescued:
+        assert rescued.rows() == rows
+
+
+def test_disk_that_fails_everywhere_is_named(
+    tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    faults = Faults(code=FULL, lasting=True)
+    with faulty_disk(faults), Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+        faults.at = faults.counted
+        with pytest.raises(InputError, match=r"full while runs were stored, and their rows cannot be written beside"):
+            Writer(ledger, lambda _: None).add(make_row(instance_hash=instance.fingerprint), instance, lambda _: None)
+    assert list(tmp_path.glob("*rescued-*[0-9]")) == []
 
 
 @pytest.mark.soak

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from bench.cli.app import main
 from bench.cli.commands.replay import remarks
+from bench.ledger import store
 from bench.ledger.store import Ledger
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.layout import sites
@@ -80,6 +83,32 @@ def test_a_replay_is_a_row_of_its_own_every_time(replay: Replay, plan: Path, tmp
     assert first.simulation is not None
     assert first.simulation["source"] == "replay"
     assert first.sim_goodput_rps == first.simulation["goodput_rps"]
+
+
+def test_a_locked_ledger_does_not_lose_the_measurement(
+    replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.3)
+    file = tmp_path / "ledger.sqlite"
+    Ledger(file, create=True).close()
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        code, out, err = replay("--backend", "cpu", "--ledger", str(file))
+    (beside,) = tmp_path.glob("ledger.sqlite.rescued-*[0-9]")
+    assert code == 1
+    assert "plan for replayed" in out
+    assert err.splitlines()[-1] == (
+        f"failed: {file} stayed locked by another process while runs were stored; their rows are in {beside}"
+    )
+    with Ledger(beside) as ledger:
+        assert [row.scheduler for row in ledger.rows()] == ["replay"]
+
+
+def test_a_wrong_ledger_is_refused_before_the_measurement(replay: Replay, plan: Path) -> None:
+    code, out, err = replay("--backend", "cpu", "--ledger", str(plan))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {plan}: is no ledger")
+    assert len(err.splitlines()) == 1
 
 
 def test_sim_is_the_simulator_in_the_schema_of_a_replay(replay: Replay, plan: Path) -> None:

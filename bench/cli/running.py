@@ -1,5 +1,6 @@
 """Execution of runs with progress on standard error, also of those that figures need and a ledger lacks."""
 
+import logging
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -87,6 +88,8 @@ def _cluster(address: str) -> "DaskCluster":
         if (problem := how_to_install(error)) is None:
             raise
         raise InputError("--cluster", problem) from None
+    # The bench reports in one line what Dask would log with tracebacks.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     return DaskCluster(address)
 
 

@@ -4,11 +4,12 @@ A Dask worker runs a task as the bench runs it locally (``bench.runner.dask_work
 dies, Dask repeats its task. A row that arrives twice is stored once, by its key.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Self
+from threading import Thread
+from typing import Any, Self
 from uuid import uuid4
 
 from distributed import CancelledError, Client, Future, KilledWorker, Security
@@ -24,6 +25,9 @@ from instances import InputError
 
 CONNECT_S = 10.0
 """Time limit in seconds for connecting to the Dask scheduler."""
+
+ANSWER_S = 30.0
+"""Time limit in seconds for the answers of all nodes."""
 
 Ended = tuple[str, "Future[Row]"]
 """Key of a task, and its future."""
@@ -84,8 +88,10 @@ class DaskCluster:
             If there are no nodes, a node lacks the bench or has other versions than this process, a node has too few
             threads for a run, or the nodes on a machine have more threads than the machine has cores.
         """
-        answers = self._client.run(describe, packages, on_error="return")
+        answers = self._on_all(describe, packages)
         where = f"{_OPTION} {self.address}"
+        if answers is None:
+            raise InputError(where, f"a worker has not answered in {ANSWER_S:g} s; end it and repeat the command")
         if not answers:
             raise InputError(where, "has no workers; start some with `dask worker ADDRESS`")
         here = describe(packages)
@@ -140,17 +146,18 @@ class DaskCluster:
             rows[row.key] = row
             listener.finished(task, row)
 
-        with self._submitted(waiting.values(), packages) as ended:
-            while waiting and not interrupted:
-                writer.retry()
-                try:
-                    key, future = ended.get(timeout=_LOOK_EVERY_S)
-                except Empty:
-                    continue
-                task = waiting.pop(key)
-                writer.add(_row(future, task), task.instance, partial(stored, task))
-                future.release()
-        writer.settle(interrupted.wakeup)
+        try:
+            with self._submitted(waiting.values(), packages) as ended:
+                while waiting and not interrupted:
+                    writer.retry()
+                    try:
+                        key, future = ended.get(timeout=_LOOK_EVERY_S)
+                    except Empty:
+                        continue
+                    writer.add(_row(future, waiting[key]), waiting[key].instance, partial(stored, waiting.pop(key)))
+                    future.release()
+        finally:
+            writer.settle(interrupted.wakeup)
         if interrupted:
             listener.interrupted(list(waiting.values()))
             raise KeyboardInterrupt
@@ -171,8 +178,30 @@ class DaskCluster:
         try:
             yield ended
         finally:
-            self._client.cancel([future for future in futures if not future.done()], force=True)
-            self._client.run(stop_runs, batch, on_error="ignore")
+            if left := [future for future in futures if not future.done()]:
+                self._on_all(stop_runs, batch, cancelled=left)
+
+    def _on_all(
+        self, function: Callable[..., Any], *arguments: object, cancelled: Sequence[Future[Row]] = ()
+    ) -> dict[str, Any] | None:
+        """Call a function on all nodes after cancelling futures; return the results by node.
+
+        The result is ``None`` if a node does not answer in ``ANSWER_S``, or the Dask scheduler has ended.
+        """
+        answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+
+        def ask() -> None:
+            with suppress(Exception):  # Dask raises many kinds when its scheduler vanishes
+                if cancelled:
+                    self._client.cancel(cancelled, force=True)
+                answers.put(self._client.run(function, *arguments, on_error="return"))
+
+        # Dask would wait for a node that is stopped as long as its scheduler believes in it.
+        Thread(target=ask, daemon=True).start()
+        try:
+            return answers.get(timeout=ANSWER_S)
+        except Empty:
+            return None
 
 
 def _check_form(address: str) -> None:

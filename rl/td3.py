@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from rl.networks import Stack, descend, follow, layers
 from rl.replay import Replay
@@ -53,8 +54,9 @@ class Td3Settings:
         nu: critic updates per update of the actor and of the targets.
     random_part
         Fraction of the exploring actions that are uniformly random (ours).
-    logit_penalty
-        Weight of the mean square of the actor's last layer in its loss (ours).
+    logit_penalty, logit_margin
+        Weight, in the actor's loss, of the mean square of the amount by which its last layer exceeds the margin in
+        either direction (ours).
     """
 
     hidden: int = 256
@@ -69,6 +71,7 @@ class Td3Settings:
     policy_every: int = 2
     random_part: float = 0.1
     logit_penalty: float = 0.001
+    logit_margin: float = 0.0
 
 
 def four_layers(inputs: int, hidden: int, outputs: int, random: torch.Generator) -> nn.Sequential:
@@ -204,9 +207,8 @@ class Td3:
             last_layer = through(self.actor.network, state)
             action = self.actor.action(state, last_layer)
             worth = self.critics.one(0, torch.cat([state, action], dim=1)) * there
-            descend(
-                self._actor_optimiser, settings.logit_penalty * last_layer.square().mean() - worth.sum(dim=1).mean()
-            )
+            beyond = functional.relu(last_layer.abs() - settings.logit_margin).square().mean()
+            descend(self._actor_optimiser, settings.logit_penalty * beyond - worth.sum(dim=1).mean())
             follow(self.targets, self.critics, settings.soft)
             follow(self.target_actor, self.actor, settings.soft)
         return {"critic_loss": float(critic_loss.detach())}

@@ -36,10 +36,11 @@ PAPER = {
     "target_entropy": str(_SAC.target_entropy),
     "random_part": str(_TD3.random_part),
     "logit_penalty": str(_TD3.logit_penalty),
+    "logit_margin": str(_TD3.logit_margin),
     "halve_every": "inf",
 }
 """Table 2 of InSS, and our values for what it does not print: ``correlation``, ``target_entropy`` (its iota is
-undefined), ``random_part`` and ``logit_penalty``. The correlation makes the next rates depend on the present ones. With
+undefined), ``random_part``, ``logit_penalty`` and ``logit_margin``. The correlation makes the next rates depend on the present ones. With
 a discount and independent rates, an agent would learn to predict rates that cannot be predicted."""
 
 
@@ -68,7 +69,7 @@ class Training:
         l' and l'' (Table 2).
     temperature, target_entropy
         Settings of the first stage, see ``SacSettings``.
-    explore_noise, random_part, logit_penalty
+    explore_noise, random_part, logit_penalty, logit_margin
         Settings of the second stage, see ``Td3Settings``.
     halve_every
         Number of episodes in which the exploration of both stages halves.
@@ -102,7 +103,8 @@ class Training:
     target_entropy: float = 0.35
     explore_noise: float = _TD3.explore_noise
     random_part: float = 0.2
-    logit_penalty: float = 0.0001
+    logit_penalty: float = 0.01
+    logit_margin: float = 3.0
     halve_every: float = 120.0
     lowest: float = 0.5
     highest: float = 1.0
@@ -118,7 +120,7 @@ class Training:
         for name in ("sac_learning_rate", "td3_learning_rate", "temperature", "halve_every"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} is {getattr(self, name):g}; expected above 0")
-        for name in ("explore_noise", "logit_penalty", "warm_up"):
+        for name in ("explore_noise", "logit_penalty", "logit_margin", "warm_up"):
             if not getattr(self, name) >= 0.0:
                 raise ValueError(f"{name} is {getattr(self, name):g}; expected at least 0")
         for name in ("target_entropy", "random_part"):
@@ -157,6 +159,7 @@ class Training:
             explore_noise=self.explore_noise,
             random_part=self.random_part,
             logit_penalty=self.logit_penalty,
+            logit_margin=self.logit_margin,
         )
         return TwoStage(cluster, sac, td3, seed, torch.device(self.device), self.pooled)
 

@@ -40,8 +40,8 @@ PAPER = {
     "halve_every": "inf",
 }
 """Table 2 of InSS, and our values for what it does not print: ``correlation``, ``target_entropy`` (its iota is
-undefined), ``random_part``, ``logit_penalty`` and ``logit_margin``. The correlation makes the next rates depend on the present ones. With
-a discount and independent rates, an agent would learn to predict rates that cannot be predicted."""
+undefined), ``random_part``, ``logit_penalty`` and ``logit_margin``. The correlation makes the next rates depend on the
+present ones. With a discount and independent rates, an agent would learn to predict rates that cannot be predicted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,14 +105,15 @@ class Scorer:
             If the process does not start.
         """
         try:
-            while self._outbox.poll():
-                self._take(self._outbox.recv())
+            message = self._outbox.recv() if self._outbox.poll() else None
         except (EOFError, OSError):
             self._process.join(_JOIN_S)
             self._replace(f"its process ended with exit code {self._process.exitcode}")
-        else:
-            if self.due <= time.monotonic():
-                self._replace(f"took more than {LIMIT_S:g} s")
+            return
+        if message is not None:
+            self._take(message)
+        elif self.due <= time.monotonic():
+            self._replace(f"took more than {LIMIT_S:g} s")
 
     def _order(self) -> None:
         if not self._idle or not self._waiting:

@@ -83,6 +83,10 @@ class SchedulerInfo:
         )
 
 
+class _ImpossibleAnswerError(Exception):
+    """Error of an answer that does not describe the scheduler that was asked for."""
+
+
 def inspect_schedulers(
     entries: Sequence[Entry],
     overrides: Mapping[str, Mapping[str, str]] | None = None,
@@ -123,7 +127,7 @@ def inspect_variants(
     try:
         while waiting:
             answered, problem = _ask(waiting, warden, import_limit_s)
-            found += [_info(entry, given, answer) for (entry, given), answer in zip(waiting, answered, strict=False)]
+            found += answered
             waiting = waiting[len(answered) :]
             if waiting and problem == _LOST and lost < _MOST_LOST:
                 lost += 1
@@ -137,23 +141,28 @@ def inspect_variants(
 
 def _ask(
     asked: Sequence[tuple[Entry, Mapping[str, str]]], warden: Warden, import_limit_s: float
-) -> tuple[list[Message], str]:
+) -> tuple[list[SchedulerInfo], str]:
     """Import the schedulers in turn in one worker.
 
     Returns
     -------
     answers, problem
-        The worker's answers, and the reason why the scheduler after the last answer has none.
+        The descriptions, and the reason why the scheduler after the last one has none.
     """
     worker = Worker(main, warden)
-    answers: list[Message] = []
+    answers: list[SchedulerInfo] = []
     problem = ""
     try:
         worker.order([(entry, dict(given)) for entry, given in asked])
         due = monotonic() + import_limit_s
         while len(answers) < len(asked):
             died = worker.sentinel in wait([worker.sentinel, *worker.readable], max(0.0, due - monotonic()))
-            new = worker.messages()
+            try:
+                heard = _heard(worker)
+                new = [_info(*one, answer) for one, answer in zip(asked[len(answers) :], heard, strict=False)]
+            except _ImpossibleAnswerError as error:
+                problem = f"importing it disturbed the bench: {error}"
+                break
             answers += new
             if new:
                 due = monotonic() + import_limit_s
@@ -171,23 +180,38 @@ def _ask(
     return answers, problem
 
 
+def _heard(worker: Worker) -> list[Message]:
+    try:
+        return worker.messages()
+    except InputError as error:
+        raise _ImpossibleAnswerError(error.problem) from None
+
+
 def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> SchedulerInfo:
-    if answer["type"] == "misuse":
-        raise InputError(answer["where"], answer["problem"])
-    if answer["type"] == "broken":
-        return SchedulerInfo(entry, overrides=overrides, error=answer["error"])
-    return SchedulerInfo(
-        entry,
-        frozenset(Objective(name) for name in answer["objectives"]),
-        tuple(Parameter(**parameter) for parameter in answer["parameters"]),
-        overrides,
-        answer["doc"],
-        answer["error"],
-        frozenset(Partition(name) for name in answer["partitions"]),
-        answer["class_name"],
-        answer["own_model"],
-        answer["work_unit"],
-    )
+    # Modules run code when they are imported, which can write into the worker's pipe.
+    try:
+        if answer["scheduler"] != entry.name:
+            raise ValueError("an answer for another scheduler")
+        if answer["type"] == "misuse":
+            misuse = InputError(str(answer["where"]), str(answer["problem"]))
+        elif answer["type"] == "broken":
+            return SchedulerInfo(entry, overrides=overrides, error=str(answer["error"]))
+        else:
+            return SchedulerInfo(
+                entry,
+                frozenset(Objective(name) for name in answer["objectives"]),
+                tuple(Parameter(**parameter) for parameter in answer["parameters"]),
+                overrides,
+                str(answer["doc"]),
+                str(answer["error"]),
+                frozenset(Partition(name) for name in answer["partitions"]),
+                str(answer["class_name"]),
+                bool(answer["own_model"]),
+                str(answer["work_unit"]),
+            )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _ImpossibleAnswerError(f"{type(error).__name__}: {error}") from None
+    raise misuse
 
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
@@ -203,7 +227,7 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
         return
     report = Report(outbox.fileno())
     for entry, overrides in order:
-        report.send(_describe(entry, overrides))
+        report.send({"scheduler": entry.name, **_describe(entry, overrides)})
     wait_to_be_killed(inbox)
 
 

@@ -21,6 +21,19 @@ def survivors(pids: Iterable[int], patience_s: float = 10.0) -> list[int]:
     return [pid for pid in pids if alive(pid)]
 
 
+def with_variable(variable: str) -> list[int]:
+    """Return the processes that have ``variable``, such as ``NAME=VALUE``, in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if variable.encode() in variables:
+            found.append(int(process.name))
+    return found
+
+
 def until(condition: Callable[[], bool], patience_s: float = 60.0) -> bool:
     """Look again and again until ``condition`` holds; return whether it does."""
     deadline = time.monotonic() + patience_s

@@ -10,7 +10,7 @@ from instances import Instance, Objective, Plan, spatial_gpu
 def honest_plan(instance: Instance) -> Plan:
     """Every workload on a GPU of its own."""
     gpu = instance.gpus[0].type.name
-    return Plan(instance.name, tuple(spatial_gpu(gpu, [(w.id, 40, 1, w.rate_rps)]) for w in instance.workloads))
+    return Plan(instance.name, tuple(spatial_gpu(gpu, [(w.id, 40, 2, w.rate_rps)]) for w in instance.workloads))
 
 
 @dataclass(frozen=True)

@@ -37,11 +37,12 @@ class NoBound(FalseBound):
 
 
 class FalseOptimum(Hostile):
-    """Says that a plan with one GPU too many is optimal."""
+    """Says that a plan with one GPU for each workload is optimal."""
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         plan = honest_plan(instance)
-        return Outcome(Status.OPTIMAL, replace(plan, gpus=(*plan.gpus, plan.gpus[0])))
+        apart = tuple(replace(gpu, gpulets=(gpulet,)) for gpu in plan.gpus for gpulet in gpu.gpulets)
+        return Outcome(Status.OPTIMAL, replace(plan, gpus=apart))
 
 
 class FalseInfeasible(Hostile):

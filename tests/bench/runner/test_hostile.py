@@ -108,3 +108,7 @@ def test_import_that_writes_into_the_pipe_costs_its_own_runs(tmp_path: Path, lin
 def test_whole_collection(tmp_path: Path) -> None:
     assert len(ALL) >= 40
     attack(tmp_path, tuple(ALL))
+    shown = json.loads(bench(tmp_path, "show", "--ledger", "l.sqlite", "--format", "json").stdout)
+    refuted = {row["scheduler"] for row in shown if row["refuted"]}
+    assert {"FalseBound", "HugeBound", "FalseOptimum", "FalseInfeasible"} <= refuted
+    assert "igniter" not in refuted

@@ -100,6 +100,8 @@ class Ledger:
     ----------
     path
         Path of the file: another one after ``rescue``.
+    named
+        Path by which the ledger was opened.
     notice
         What happened to the file, and where the rows are, in one line; ``None`` if nothing happened.
 
@@ -110,7 +112,7 @@ class Ledger:
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        self.path = self._named = path
+        self.path = self.named = path
         self.notice: str | None = None
         self._added: list[tuple[Row, Instance]] = []
         self._secured = 0
@@ -213,20 +215,20 @@ class Ledger:
             If no new file can be written.
         """
         try:
-            fresh = self._saved(self._named.parent, whole)
+            fresh = self._saved(self.named.parent, whole)
         except InputError as error:
             try:
                 fresh = self._saved(Path(gettempdir()), whole)
             except InputError:
                 problem = f"{happened}, and their rows cannot be written beside it: {error.problem}"
-                raise InputError(str(self._named), problem) from None
+                raise InputError(str(self.named), problem) from None
         self._database.close()
-        self.notice = f"{self._named} {happened}; their rows are in {fresh.path}"
+        self.notice = f"{self.named} {happened}; their rows are in {fresh.path}"
         self.path, self._database, self._identity = fresh.path, fresh._database, fresh._identity
 
     def _saved(self, folder: Path, whole: bool) -> Self:
         """Return a new ledger in ``folder`` with the rows that were added here, or with all."""
-        name = f"{self._named.name}.rescued-{os.getpid()}"
+        name = f"{self.named.name}.rescued-{os.getpid()}"
         path = next(path for n in count(1) if not (path := folder / (name if n == 1 else f"{name}-{n}")).exists())
         try:
             fresh = type(self)(path, create=True)

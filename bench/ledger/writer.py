@@ -12,7 +12,7 @@ from bench.ledger import store
 from bench.ledger.faults import DamagedLedgerError, LockedLedgerError, LostLedgerError, UnwritableLedgerError
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.store import Ledger
-from instances import Instance
+from instances import InputError, Instance
 
 _WAIT_S = 0.05
 """Longest time in seconds that an attempt waits for another process; the bench does nothing else meanwhile."""
@@ -114,6 +114,8 @@ class Writer:
             except DamagedLedgerError:
                 ledger.rescue("was damaged while runs were stored")
             except UnwritableLedgerError as error:
+                if ledger.notice:  # the file beside the ledger cannot be written either
+                    raise InputError(str(ledger.named), error.problem) from None
                 ledger.rescue(f"{error.problem} while runs were stored")
             else:
                 self._held.popleft()

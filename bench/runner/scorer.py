@@ -56,6 +56,7 @@ class Scorer:
         self._warden = warden
         self._waiting: deque[_Job] = deque()
         self._failed_starts = 0
+        self._repeated = False
         self._start()
 
     def _start(self) -> None:
@@ -108,7 +109,7 @@ class Scorer:
             message = self._outbox.recv() if self._outbox.poll() else None
         except (EOFError, OSError):
             self._process.join(_JOIN_S)
-            self._replace(f"its process ended with exit code {self._process.exitcode}")
+            self._replace(f"its process ended with exit code {self._process.exitcode}", repeat=not self._repeated)
             return
         if message is not None:
             self._take(message)
@@ -131,10 +132,11 @@ class Scorer:
             self._ready, self._failed_starts = True, 0
         else:
             work = self._waiting.popleft()
+            self._repeated = False
             (work.done if kind == "done" else work.failed)(content)
         self._order()
 
-    def _replace(self, reason: str) -> None:
+    def _replace(self, reason: str, repeat: bool = False) -> None:
         was_ready = self._ready
         self.release()
         self.end()
@@ -143,7 +145,11 @@ class Scorer:
             if self._failed_starts == _MOST_STARTS:
                 raise ScorerError(f"the process of the judge does not start: {reason}")
         self._start()
-        if was_ready and self._waiting:
+        if not was_ready or not self._waiting:
+            return
+        # A process that is killed from outside costs no run; a plan that ends the process does so again.
+        self._repeated = repeat
+        if not repeat:
             self._waiting.popleft().failed(reason)
 
     def guard(self, warden: Warden) -> None:

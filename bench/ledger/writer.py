@@ -21,6 +21,12 @@ _RETRY_S = 0.2
 _TELL_S = 5.0
 _MOST_HELD = 100
 
+_HAPPENED: dict[type[InputError], str] = {
+    LostLedgerError: "was removed or replaced",
+    DamagedLedgerError: "was damaged",
+}
+"""What happened to the ledger, by the error; other errors say it themselves."""
+
 
 class Writer:
     """Writer into a ledger; a lock of another process delays what is written, not the caller.
@@ -100,6 +106,7 @@ class Writer:
             self._attempt(ledger)
 
     def _attempt(self, ledger: Ledger) -> None:
+        rescued = False
         while self._held:
             try:
                 with ledger.waiting_at_most(_WAIT_S):
@@ -109,16 +116,15 @@ class Writer:
                     self._tell_at = time.monotonic() + _TELL_S
                 self._locked_at = time.monotonic()
                 return
-            except LostLedgerError:
-                ledger.rescue("was removed or replaced while runs were stored", whole=True)
-            except DamagedLedgerError:
-                ledger.rescue("was damaged while runs were stored")
-            except UnwritableLedgerError as error:
-                if ledger.notice:  # the file beside the ledger cannot be written either
+            except (LostLedgerError, DamagedLedgerError, UnwritableLedgerError) as error:
+                if rescued:  # the new file fails as well
                     raise InputError(str(ledger.named), error.problem) from None
-                ledger.rescue(f"{error.problem} while runs were stored")
+                happened = _HAPPENED.get(type(error), error.problem)
+                ledger.rescue(f"{happened} while runs were stored", whole=isinstance(error, LostLedgerError))
+                rescued = True
             else:
                 self._held.popleft()
+                rescued = False
         self._locked_at = self._tell_at = inf
 
 

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from bench.ledger import store
+from bench.ledger.faults import DamagedLedgerError, LostLedgerError, UnwritableLedgerError
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.ledger.writer import Writer
@@ -196,6 +197,27 @@ def test_disk_that_fails_everywhere_is_named(
         with pytest.raises(InputError, match=r"full while runs were stored, and their rows cannot be written beside"):
             Writer(ledger, lambda _: None).add(make_row(instance_hash=instance.fingerprint), instance, lambda _: None)
     assert list(tmp_path.glob("*rescued-*[0-9]")) == []
+
+
+@pytest.mark.parametrize("fault", [LostLedgerError, DamagedLedgerError, UnwritableLedgerError])
+def test_write_that_fails_in_the_new_file_too_is_not_rescued_again(
+    tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch, fault: type[InputError]
+) -> None:
+    tried: list[Path] = []
+
+    def add(self: Ledger, row: Row, instance: Instance) -> bool:
+        tried.append(self.path)
+        assert len(tried) < 5
+        raise fault(str(self.path), "has failed")
+
+    monkeypatch.setattr(Ledger, "add", add)
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path, create=True) as ledger:
+        writer = Writer(ledger, lambda _: None)
+        with pytest.raises(InputError, match="has failed") as raised:
+            writer.add(make_row(), instance, lambda _: None)
+    assert raised.value.where == str(path)
+    assert tried == [path, ledger.path]
 
 
 @pytest.mark.soak

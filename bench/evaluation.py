@@ -104,8 +104,6 @@ class Trial:
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None
-        if self.too_many_requests(plan, instance) is not None:
-            return None
         found = simulate(plan, instance, Settings(self.arrivals, self.seconds, seed=seed), truth)
         return {"arrivals": self.arrivals.label, **found.to_json(histograms=True)}
 

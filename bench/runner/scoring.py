@@ -43,10 +43,10 @@ def score(record: RunRecord, start: Start) -> Row:
             try:
                 plan = plan_from_json(record.plan)
                 figures = _figures(record.plan, plan, judge(plan, task.reality))
-                found = task.trial.simulated(plan, task.instance, task.reality, task.seed)
-                figures |= {} if found is None else simulated_figures(found)
                 if (refusal := task.trial.too_many_requests(plan, task.instance)) is not None:
                     record.reason = "; ".join(filter(None, (record.reason, refusal)))
+                elif (found := task.trial.simulated(plan, task.instance, task.reality, task.seed)) is not None:
+                    figures |= simulated_figures(found)
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)

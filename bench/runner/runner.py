@@ -28,7 +28,7 @@ from bench.runner import worker
 from bench.runner.forkserver import start_forkserver
 from bench.runner.messages import Message, checked
 from bench.runner.record import Incumbent, RunRecord
-from bench.runner.scorer import Scorer, ScorerError, borrowed_scorer
+from bench.runner.scorer import Scorer, borrowed_scorer
 from bench.runner.scoring import RefusedChunk, Start, judged_chunk, score, unscored
 from bench.runner.watchdog import Warden
 from bench.runner.worker_limits import ControlGroup, control_group
@@ -247,8 +247,6 @@ class _Bench:
                         self._warm_scorer(interrupted)
                     self._work_through(warden, interrupted)
                 self.writer.settle(interrupted.wakeup)
-            except ScorerError as error:
-                raise InputError("judge", str(error)) from None
             finally:
                 self._kill_all()
                 warden.close()

@@ -17,6 +17,7 @@ from typing import Any
 from bench.runner.forkserver import start_process
 from bench.runner.watchdog import Warden
 from bench.runner.worker_limits import leave_forkserver
+from instances import InputError
 
 LIMIT_S = 300.0
 """Time limit for the judgement and the simulation of a run, or for the judgement of a chunk of scenarios."""
@@ -29,10 +30,6 @@ _STARTUP_LIMIT_S = 600.0
 
 _MOST_STARTS = 3
 _JOIN_S = 5.0
-
-
-class ScorerError(Exception):
-    """Error of a process that does not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ class Scorer:
 
         Raises
         ------
-        ScorerError
+        InputError
             If the process does not start.
         """
         try:
@@ -143,7 +140,7 @@ class Scorer:
         if not was_ready:
             self._failed_starts += 1
             if self._failed_starts == _MOST_STARTS:
-                raise ScorerError(f"the process of the judge does not start: {reason}")
+                raise InputError("judge", f"does not start: {reason}")
         self._start()
         if not was_ready or not self._waiting:
             return

@@ -10,8 +10,9 @@ import pytest
 
 from bench.runner import scorer
 from bench.runner.forkserver import start_forkserver
-from bench.runner.scorer import Scorer, ScorerError
+from bench.runner.scorer import Scorer
 from bench.runner.watchdog import Warden
+from instances import InputError
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_a_process_that_does_not_start_is_given_up(monkeypatch: pytest.MonkeyPat
     warden = Warden()
     monkeypatch.setattr(scorer, "_serve", print)
     broken = Scorer(warden)
-    with pytest.raises(ScorerError, match=r"does not start: its process ended with exit code 0"):
+    with pytest.raises(InputError, match=r"^judge: does not start: its process ended with exit code 0"):
         answers(broken, (abs, -1))
     broken.end()
     warden.close()

@@ -12,7 +12,8 @@ from distributed import Worker, get_worker
 
 from bench.ledger.row import Row
 from bench.provenance import solver_versions, sources_hash, usable_cores
-from bench.runner.runner import Interruption, run_tasks
+from bench.runner.interruption import Interruption
+from bench.runner.runner import run_tasks
 from bench.task import Task
 from instances import InputError
 

@@ -5,19 +5,14 @@ successful run, so that none of them outlives the run.
 """
 
 import math
-import os
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import FrameType
 
 from bench.ledger.row import JsonObject, Row, Termination
 from bench.ledger.store import Ledger
@@ -26,6 +21,7 @@ from bench.plan_simulation import warm_simulation
 from bench.provenance import load_average, usable_cores
 from bench.runner import worker
 from bench.runner.forkserver import start_forkserver
+from bench.runner.interruption import Interruption, signals_noted
 from bench.runner.messages import Message, checked
 from bench.runner.record import Incumbent, RunRecord
 from bench.runner.scorer import Scorer, borrowed_scorer
@@ -95,7 +91,7 @@ def run_tasks(
     *,
     grace_s: float = GRACE_S,
     startup_limit_s: float = STARTUP_LIMIT_S,
-    interruption: "Interruption | None" = None,
+    interruption: Interruption | None = None,
     retry: bool = False,
 ) -> list[Row]:
     """Run ``tasks``, ``jobs`` at a time, and return their rows in the order of ``tasks``.
@@ -235,7 +231,7 @@ class _Bench:
     def __post_init__(self) -> None:
         self.writer = Writer(self.ledger, self.listener.held_up)
 
-    def run(self, tasks: Iterable[Task], interruption: "Interruption | None") -> dict[str, Row]:
+    def run(self, tasks: Iterable[Task], interruption: Interruption | None) -> dict[str, Row]:
         """Run ``tasks`` and return their rows by key."""
         self.waiting.extend((task, 1) for task in tasks)
         with signals_noted(interruption) as interrupted:
@@ -254,7 +250,7 @@ class _Bench:
             raise KeyboardInterrupt
         return self.rows
 
-    def _warm_scorer(self, interrupted: "Interruption") -> None:
+    def _warm_scorer(self, interrupted: Interruption) -> None:
         """Have the scorer load the simulation, or compile it on a new host, before the clock of any run starts."""
         self.scorer.submit(warm_simulation, done=lambda _: None, failed=lambda _: None)
         while self.scorer and not interrupted:
@@ -262,7 +258,7 @@ class _Bench:
         if interrupted:
             self.scorer.drop_work()
 
-    def _work_through(self, warden: Warden, interrupted: "Interruption") -> None:
+    def _work_through(self, warden: Warden, interrupted: Interruption) -> None:
         while (self.waiting or self.active or self.scorer) and not interrupted:
             while self.waiting and self._has_room and not interrupted:
                 self._start(*self.waiting.popleft(), warden)
@@ -420,56 +416,3 @@ class _Bench:
     def _kill_all(self) -> None:
         while self.active:
             self.active.pop().end()
-
-
-class Interruption:
-    """Flag that runs are to be stopped; the descriptor ``wakeup`` becomes readable when it is set."""
-
-    def __init__(self) -> None:
-        self.wakeup, self._ring = os.pipe()
-        self._came = False
-
-    def __bool__(self) -> bool:
-        return self._came
-
-    def come(self) -> None:
-        """Set the flag, from a signal handler or another thread."""
-        self._came = True
-        os.write(self._ring, b"!")
-
-    def close(self) -> None:
-        """Close the descriptors."""
-        os.close(self.wakeup)
-        os.close(self._ring)
-
-
-@contextmanager
-def signals_noted(given: Interruption | None = None) -> Iterator[Interruption]:
-    """Note Ctrl-C and SIGTERM instead of stopping at once, which could leave a row half stored.
-
-    The second signal has its usual effect. Outside the main thread, signal handlers do not change. Ctrl-C stays
-    ignored if the parent process set it so. The caller must close an interruption that it passes as ``given``.
-    """
-    state = Interruption() if given is None else given
-    before: dict[signal.Signals, int | Callable[[int, FrameType | None], object]] = {}
-
-    def note(signum: int, frame: FrameType | None) -> None:
-        state.come()
-        restore()
-
-    def restore() -> None:
-        while before:
-            signal.signal(*before.popitem())
-
-    try:
-        if threading.current_thread() is threading.main_thread():
-            for signum in (signal.SIGINT, signal.SIGTERM):
-                handler = signal.getsignal(signum)
-                if handler is not signal.SIG_IGN and handler is not None:
-                    before[signum] = handler
-                    signal.signal(signum, note)
-        yield state
-    finally:
-        restore()
-        if state is not given:
-            state.close()

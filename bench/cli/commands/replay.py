@@ -15,7 +15,7 @@ from bench.ledger.store import Ledger
 from bench.ledger.writer import Writer
 from bench.replay.order import ReplayOrder, Values, measured, row_of_replay, simulated
 from bench.replay.serving import ReplayFailedError, ReplayOptions
-from bench.runner.runner import signals_noted
+from bench.runner.interruption import signals_noted
 from bench.selection import find_plan
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.settings import Settings

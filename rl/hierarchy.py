@@ -99,9 +99,8 @@ class TopLayer:
         self._half = (below.highest - below.lowest) / 2.0 or 1.0
         self.random = torch.Generator().manual_seed(seed)
         shape = places, groups * (places + 1), groups
-        self.sac = SacDiscrete(*shape, settings, self.random, torch.device("cpu"), network=PerAction)
+        self.sac = SacDiscrete(*shape, settings, self.random, network=PerAction)
 
-    @torch.no_grad()
     def deal(self, load: Floats, spread: float = 0.0) -> Dealing:
         """Deal every row of ``load`` to the groups anew, each place independently.
 
@@ -125,8 +124,8 @@ class TopLayer:
             shape = (clusters, groups, groups)
             parts = np.broadcast_to(own[:, :, None], shape)[..., None], np.broadcast_to(given, (*shape, places))
             states.append(np.concatenate(parts, axis=3).reshape(clusters, groups, -1))
-            score = self.sac.actor.one(p, torch.from_numpy(states[p].reshape(clusters * groups, -1)))
-            preference = perturbed(score, spread, self.random).numpy().reshape(shape)
+            score = self.sac.actor.one(p, states[p].reshape(clusters * groups, -1))
+            preference = perturbed(score, spread, self.random).reshape(shape)
             free = np.ones((clusters, groups), dtype=np.bool_)
             for turn in range(groups):
                 safe[:, p, turn] = free
@@ -163,10 +162,10 @@ class TopLayer:
         self.random.set_state(state["random"])
 
 
-def _transitions(part: NDArray[Any]) -> torch.Tensor:
+def _transitions(part: NDArray[Any]) -> NDArray[Any]:
     """Convert shape (clusters, places, turns, ...) to (transitions, agents, ...)."""
     swapped = np.swapaxes(part, 1, 2)
-    return torch.from_numpy(swapped.reshape(-1, *swapped.shape[2:]))
+    return swapped.reshape(-1, *swapped.shape[2:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +247,6 @@ def top_layer(policy: Policy, groups: int) -> TopLayer:
     try:
         layer = TopLayer(policy, groups, SacSettings(hidden=weights["weights.0"].shape[-1], buffer=1), 0)
         layer.sac.actor.load_state_dict(weights)
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"policy: weights.{TOP}", f"do not fit: {in_a_line(error)}") from None
     return layer

@@ -1,100 +1,150 @@
-"""Networks of the agents, several of one shape side by side, and an optimiser step.
+"""Networks of the agents: stacks of four-layer networks in one vector of weights, their gradients and their optimiser.
 
-Linear layers with ReLUs between them are one operation of automatic differentiation. Its backward pass is written by
-hand: it computes only the requested gradients, by matrix products of whole mini-batches, and keeps no intermediate
-tensors except the outputs of the layers.
+The gradients are written by hand. The networks are so small that automatic differentiation would take as long as the
+products of matrices themselves.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from numba import njit
+
+from instances.arrays import Singles
 
 
-def layers(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
-    """Map ``x`` through all layers.
+class Stack:
+    """Identical four-layer networks, one for each of several agents, with separate weights.
 
     Parameters
     ----------
-    x
-        Shape (agents, batch, inputs).
+    agents, inputs, hidden, outputs
+        Shape of the problem.
+    random
+        Random generator of the weights.
+
+    Attributes
+    ----------
+    flat
+        All weights and biases, shape (parameters,); ``weights`` and ``biases`` are views of it.
     weights, biases
         Weights and biases of each layer, shape (agents, inputs, outputs) and (agents, 1, outputs).
     """
-    return _Layers.apply(x, len(weights), *weights, *biases)  # type: ignore[no-untyped-call]
-
-
-class _Layers(torch.autograd.Function):
-    """The layers as one operation of automatic differentiation."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, depth: int, *parts: Tensor) -> Tensor:
-        """Store the input of every layer for the backward pass."""
-        outputs = [x]
-        for layer in range(depth):
-            x = torch.bmm(x, parts[layer]).add_(parts[depth + layer])
-            if layer < depth - 1:
-                x.relu_()
-                outputs.append(x)
-        ctx.depth = depth
-        ctx.save_for_backward(*outputs, *parts[:depth])
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Propagate gradients from the last layer to the first."""
-        (gradient,) = gradients
-        depth = ctx.depth
-        inputs, weights = ctx.saved_tensors[:depth], ctx.saved_tensors[depth:]
-        of_parts: list[Tensor | None] = [None] * (2 * depth)
-        for layer in reversed(range(depth)):
-            weight = weights[layer]
-            if ctx.needs_input_grad[2 + layer]:
-                # In the memory order of the weight itself, which may be a transposed view
-                of_parts[layer] = (
-                    torch.bmm(inputs[layer].transpose(1, 2), gradient)
-                    if weight.stride(2) == 1
-                    else torch.bmm(gradient.transpose(1, 2), inputs[layer]).transpose(1, 2)
-                )
-            if ctx.needs_input_grad[2 + depth + layer]:
-                of_parts[depth + layer] = gradient.sum(dim=1, keepdim=True)
-            if layer == 0 and not ctx.needs_input_grad[0]:
-                return None, None, *of_parts
-            gradient = torch.bmm(gradient, weight.transpose(1, 2))
-            if layer > 0:
-                gradient = torch.ops.aten.threshold_backward(gradient, inputs[layer], 0)
-        return gradient, None, *of_parts
-
-
-class Stack(nn.Module):
-    """Identical four-layer networks, one for each of several agents, with separate weights."""
 
     def __init__(self, agents: int, inputs: int, hidden: int, outputs: int, random: torch.Generator) -> None:
-        super().__init__()
-        sizes = (inputs, hidden, hidden, outputs)
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for fan_in, fan_out in pairwise(sizes):
+        self._shape_as(agents, (inputs, hidden, hidden, outputs))
+        for fan_in, weight, bias in zip((inputs, hidden, hidden), self.weights, self.biases, strict=True):
             # PyTorch's default for a linear layer
             limit = 1.0 / math.sqrt(fan_in)
-            self.weights.append(torch.rand((agents, fan_in, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
-            self.biases.append(torch.rand((agents, 1, fan_out), generator=random).mul_(2.0).sub_(1.0) * limit)
-        # A tuple, because its items are accessed a thousand times per second
-        self._layers = tuple(zip(self.weights, self.biases, strict=True))
+            for part in (weight, bias):
+                part[...] = torch.rand(part.shape, generator=random).mul_(2.0).sub_(1.0).numpy() * limit
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
-        return layers(x, [weight for weight, _ in self._layers], [bias for _, bias in self._layers])
+    def _shape_as(self, agents: int, sizes: Sequence[int]) -> None:
+        self._agents, self._sizes = agents, tuple(sizes)
+        shapes = [(agents, rows, outputs) for fan_in, outputs in pairwise(sizes) for rows in (fan_in, 1)]
+        ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
+        self.flat: Singles = np.zeros(ends[-1], dtype=np.float32)
+        parts = [
+            self.flat[start:end].reshape(shape)
+            for start, end, shape in zip([0, *ends[:-1]], ends, shapes, strict=True)
+        ]
+        self.weights, self.biases = parts[::2], parts[1::2]
 
-    def one(self, agent: int, x: Tensor) -> Tensor:
+    def like(self) -> Self:
+        """Return a stack of the same shape with all weights 0, such as a place for gradients."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._shape_as(self._agents, self._sizes)
+        return made
+
+    def copy(self) -> Self:
+        """Return a stack with the same weights."""
+        made = self.like()
+        made.flat[:] = self.flat
+        return made
+
+    def only(self, agent: int) -> Self:
+        """Return the network of one agent as a stack that shares its weights; it has no ``flat`` of its own."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.weights = [weight[agent : agent + 1] for weight in self.weights]
+        made.biases = [bias[agent : agent + 1] for bias in self.biases]
+        return made
+
+    def forward(self, x: Singles) -> list[Singles]:
+        """Map shape (agents, batch, inputs) to (agents, batch, outputs); return the input of every layer and that."""
+        outputs = [np.ascontiguousarray(x)]
+        last = len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            y = np.matmul(outputs[-1], weight)
+            _add_bias(y, bias, layer < last)
+            outputs.append(y)
+        return outputs
+
+    def backward(self, outputs: Sequence[Singles], gradient: Singles, into: "Stack | None") -> Singles | None:
+        """Propagate the gradient of a loss from the last layer to the first.
+
+        Parameters
+        ----------
+        outputs
+            Result of ``forward``.
+        gradient
+            Gradient with respect to its last item.
+        into
+            Stack of the same shape that receives the gradient with respect to the weights, or ``None``.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            If ``into`` is ``None``, the gradient with respect to the input.
+        """
+        for layer in reversed(range(len(self.weights))):
+            if into is not None:
+                np.matmul(outputs[layer].transpose(0, 2, 1), gradient, out=into.weights[layer])
+                np.sum(gradient, axis=1, keepdims=True, out=into.biases[layer])
+                if layer == 0:
+                    return None
+            gradient = np.matmul(gradient, self.weights[layer].transpose(0, 2, 1))
+            if layer > 0:
+                _through_relu(gradient, outputs[layer])
+        return gradient
+
+    def one(self, agent: int, x: Singles) -> Singles:
         """Map shape (batch, inputs) to (batch, outputs) by the network of one agent."""
-        *hidden, (weight, bias) = self._layers
-        for into, plus in hidden:
-            x = functional.relu(torch.addmm(plus[agent], x, into[agent]))
-        return torch.addmm(bias[agent], x, weight[agent])
+        last = len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = np.dot(x, weight[agent])
+            x += bias[agent]
+            if layer < last:
+                np.maximum(x, 0.0, out=x)
+        return x
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all weights by name, as tensors."""
+        named = {f"weights.{layer}": weight for layer, weight in enumerate(self.weights)}
+        named |= {f"biases.{layer}": bias for layer, bias in enumerate(self.biases)}
+        return {name: torch.from_numpy(part.copy()) for name, part in named.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load the weights of a ``state_dict``.
+
+        Raises
+        ------
+        ValueError
+            If they are of another shape.
+        """
+        own = self.state_dict()
+        if state.keys() != own.keys():
+            raise ValueError(f"has {', '.join(sorted(map(str, state)))[:60]}; expected {', '.join(sorted(own))}")
+        for name, part in own.items():
+            if state[name].shape != part.shape:
+                raise ValueError(f"{name} has the shape {tuple(state[name].shape)}; expected {tuple(part.shape)}")
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            weight[...] = state[f"weights.{layer}"].numpy()
+            bias[...] = state[f"biases.{layer}"].numpy()
 
 
 class PerAction(Stack):
@@ -107,64 +157,95 @@ class PerAction(Stack):
         super().__init__(agents, inputs // outputs, hidden, 1, random)
         self._actions = outputs
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map shape (agents, batch, inputs) to (agents, batch, outputs)."""
-        return super().forward(self._parts(x)).reshape(*x.shape[:-1], -1)
+    def forward(self, x: Singles) -> list[Singles]:
+        """Map shape (agents, batch, inputs) to (agents, batch, outputs); return the input of every layer and that."""
+        *inputs, score = super().forward(self._parts(x))
+        return [*inputs, score.reshape(*x.shape[:-1], -1)]
 
-    def one(self, agent: int, x: Tensor) -> Tensor:
+    def backward(self, outputs: Sequence[Singles], gradient: Singles, into: Stack | None) -> Singles | None:
+        """Propagate the gradient of a loss as ``Stack.backward`` does; the gradient of the input is by part."""
+        return super().backward(outputs, gradient.reshape(*outputs[0].shape[:-1], 1), into)
+
+    def one(self, agent: int, x: Singles) -> Singles:
         """Map shape (batch, inputs) to (batch, outputs) by the network of one agent."""
         return super().one(agent, self._parts(x)).reshape(*x.shape[:-1], -1)
 
-    def _parts(self, x: Tensor) -> Tensor:
+    def _parts(self, x: Singles) -> Singles:
         return x.reshape(*x.shape[:-2], x.shape[-2] * self._actions, -1)
 
 
-class Critics(nn.Module):
-    """Pairs of critics, one pair for each of several agents or one for all; both of a pair are computed side by side.
+@njit(cache=True)
+def _add_bias(y: Singles, bias: Singles, relu: bool) -> None:
+    """Add the bias of a layer to its products, and cut negative sums if ``relu``."""
+    zero = np.float32(0.0)
+    for agent in range(y.shape[0]):
+        for row in range(y.shape[1]):
+            for j in range(y.shape[2]):
+                total = y[agent, row, j] + bias[agent, 0, j]
+                y[agent, row, j] = zero if relu and total < zero else total
+
+
+@njit(cache=True)
+def _through_relu(gradient: Singles, outputs: Singles) -> None:
+    """Set the gradient to 0 where the layer's output was cut."""
+    zero = np.float32(0.0)
+    for agent in range(gradient.shape[0]):
+        for row in range(gradient.shape[1]):
+            for j in range(gradient.shape[2]):
+                if outputs[agent, row, j] <= zero:
+                    gradient[agent, row, j] = zero
+
+
+class Adam:
+    """Optimiser Adam (Kingma and Ba, Alg. 1) of one vector of weights, with its usual parameters.
 
     Parameters
     ----------
-    kind
-        Kind of network.
-    agents, inputs, hidden, outputs
-        Shape of the problem.
-    shared
-        Whether all agents share one pair.
-    random
-        Random generator of the weights.
+    weights
+        Vector that ``step`` changes.
+    learning_rate
+        Step size.
     """
 
-    def __init__(
-        self,
-        kind: type[Stack],
-        agents: int,
-        inputs: int,
-        hidden: int,
-        outputs: int,
-        shared: bool,
-        random: torch.Generator,
-    ) -> None:
-        super().__init__()
-        self._shared = shared
-        self.networks = kind(2 if shared else 2 * agents, inputs, hidden, outputs, random)
+    def __init__(self, weights: Singles, learning_rate: float) -> None:
+        self._weights, self._rate, self._steps = weights, learning_rate, 0
+        self._mean, self._square = np.zeros_like(weights), np.zeros_like(weights)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map shape (agents, batch, inputs) to (2, agents, batch, outputs)."""
-        once = x.reshape(1, -1, x.shape[-1]) if self._shared else x
-        worth: Tensor = self.networks(torch.cat([once, once]))
-        return worth.reshape(2, *x.shape[:-1], -1)
+    def step(self, gradient: Singles) -> None:
+        """Take one step along the negative gradient, of the shape of the weights."""
+        self._steps += 1
+        scale = self._rate / (1.0 - 0.9**self._steps)
+        root = 1.0 / math.sqrt(1.0 - 0.999**self._steps)
+        _adam(self._weights, gradient, self._mean, self._square, np.float32(scale), np.float32(root))
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for an exact resumption."""
+        moments = {"mean": self._mean, "square": self._square}
+        return {name: torch.from_numpy(moment.copy()) for name, moment in moments.items()} | {"steps": self._steps}
 
-def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Take one step of ``optimiser`` along the negative gradient of ``loss``, computed for its weights alone."""
-    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
-    for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-        weight.grad = gradient
-    optimiser.step()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume from a ``state_dict``."""
+        self._mean[:], self._square[:], self._steps = state["mean"], state["square"], state["steps"]
 
 
-@torch.no_grad()
-def follow(targets: nn.Module, networks: nn.Module, soft: float) -> None:
-    """Move the weights of ``targets`` by the fraction ``soft`` towards those of ``networks``."""
-    for target, weight in zip(targets.parameters(), networks.parameters(), strict=True):
-        target.lerp_(weight, soft)
+@njit(cache=True, fastmath={"contract"}, error_model="numpy")
+def _adam(
+    weights: Singles, gradient: Singles, mean: Singles, square: Singles, scale: np.float32, root: np.float32
+) -> None:
+    """Change weights and both moments in one pass over memory."""
+    keep, new = np.float32(0.9), np.float32(0.1)
+    keep_square, new_square, floor = np.float32(0.999), np.float32(0.001), np.float32(1e-8)
+    for i in range(len(weights)):
+        g = gradient[i]
+        m = keep * mean[i] + new * g
+        v = keep_square * square[i] + new_square * g * g
+        mean[i], square[i] = m, v
+        weights[i] -= scale * m / (np.sqrt(v) * root + floor)
+
+
+@njit(cache=True)
+def follow(targets: Singles, weights: Singles, soft: float) -> None:
+    """Move all weights of ``targets`` by the fraction ``soft`` towards ``weights``; both of shape (parameters,)."""
+    part = np.float32(soft)
+    for i in range(len(targets)):
+        targets[i] += part * (weights[i] - targets[i])

@@ -95,7 +95,7 @@ class Policy:
         made = TwoStage(cluster, SacSettings(**settings), Td3Settings(**settings), 0)
         try:
             made.load_policy(self.weights)
-        except (AttributeError, KeyError, RuntimeError, TypeError) as error:
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise InputError("policy: weights", f"do not fit its networks: {in_a_line(error)}") from None
         return made
 

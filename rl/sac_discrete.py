@@ -11,16 +11,17 @@ Deviations from the paper:
 """
 
 import math
-from copy import deepcopy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
+from numba import njit
 
-from rl.networks import Critics, Stack, descend, follow
-from rl.replay import Replay
+from instances.arrays import Flags, Floats, Ints, Singles
+from rl.networks import Adam, Stack, follow
+from rl.replay import Replay, ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,10 @@ class SacSettings:
     discount: float = 0.99
 
 
-def perturbed(score: Tensor, spread: float | Tensor, random: torch.Generator) -> Tensor:
+def perturbed(score: Singles, spread: float | Singles, random: torch.Generator) -> Singles:
     """Return scores with Gumbel noise: the index of the largest follows the softmax of ``score / spread``."""
-    return score - spread * torch.empty_like(score).exponential_(generator=random).clamp_min(1e-30).log()
-
-
-def masked_log_probabilities(logits: Tensor, safe: Tensor) -> Tensor:
-    """Return log probabilities over the safe actions; those of other actions are finite and have no weight."""
-    return functional.log_softmax(logits.masked_fill(~safe, -1e9), dim=-1)
+    waits = torch.empty(score.shape).exponential_(generator=random).numpy()
+    return score - np.float32(spread) * np.log(np.maximum(waits, np.float32(1e-30)))
 
 
 class SacDiscrete:
@@ -77,9 +74,7 @@ class SacDiscrete:
     settings
         Parameters.
     random
-        Source of all randomness, on the CPU.
-    device
-        Device of the computation.
+        Source of all randomness.
     network
         Kind of all networks.
     shared
@@ -100,20 +95,24 @@ class SacDiscrete:
         actions: int,
         settings: SacSettings,
         random: torch.Generator,
-        device: torch.device,
         network: type[Stack] = Stack,
         shared: bool = False,
     ) -> None:
-        self.settings, self._random, self._device = settings, random, device
-        shape = (agents, state_size, settings.hidden, actions)
-        self.actor = network(*shape, random).to(device)
-        self.critics = Critics(network, *shape, shared, random).to(device)
-        self.targets = deepcopy(self.critics).requires_grad_(False)
-        self.log_temperature = torch.full((agents, 1), math.log(settings.temperature), device=device)
-        self.log_temperature.requires_grad_()
-        rate = settings.learning_rate
-        self._actor_optimiser = torch.optim.Adam([*self.actor.parameters(), self.log_temperature], lr=rate, fused=True)
-        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=rate, fused=True)
+        self.settings, self._random, self._shared = settings, random, shared
+        shape = (state_size, settings.hidden, actions)
+        self.actor = network(agents, *shape, random)
+        self.critics = network(2 if shared else 2 * agents, *shape, random)
+        self.targets = self.critics.copy()
+        self.log_temperature = np.full(agents, math.log(settings.temperature), dtype=np.float32)
+        self._actor_gradient, self._critic_gradient = self.actor.like(), self.critics.like()
+        self._optimisers = {
+            name: Adam(weights, settings.learning_rate)
+            for name, weights in (
+                ("actor", self.actor.flat),
+                ("critics", self.critics.flat),
+                ("temperature", self.log_temperature),
+            )
+        }
         self.replay = Replay(
             settings.buffer,
             {
@@ -126,8 +125,7 @@ class SacDiscrete:
             },
         )
 
-    @torch.no_grad()
-    def act(self, agent: int, state: Tensor, safe: Tensor, spread: Tensor | float = 1.0) -> Tensor:
+    def act(self, agent: int, state: Singles, safe: Flags, spread: Singles | float = 1.0) -> Ints:
         """Choose an action in each state.
 
         Parameters
@@ -142,70 +140,155 @@ class SacDiscrete:
             Divisor of the logits: 1 draws from the policy, 0 takes the likeliest; one number for all or of shape
             (states, 1).
         """
-        log_p = masked_log_probabilities(self.actor.one(agent, state.to(self._device)), safe.to(self._device)).cpu()
-        return perturbed(log_p, spread, self._random).argmax(dim=-1)
+        score = perturbed(self.actor.one(agent, state), spread, self._random)
+        return np.argmax(np.where(safe, score, -np.inf), axis=-1)
 
     def update(self) -> dict[str, float]:
         """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses."""
         settings = self.settings
-        batch = self.replay.sample(settings.minibatch, self._random, self._device)
-        state, next_state, reward = (_by_agent(batch[name]) for name in ("state", "next_state", "reward"))
-        safe, next_safe = (_by_agent(batch[name]) > 0.5 for name in ("safe", "next_safe"))
-        action = _by_agent(batch["action"]).long().unsqueeze(-1)
-        temperature = self.log_temperature.exp().detach()
+        batch = self.replay.sample(settings.minibatch, self._random)
+        state, safe, action, reward, next_state, next_safe = (ordered(part) for part in batch.values())
+        agents, count = state.shape[:2]
+        temperature = np.exp(self.log_temperature)
 
-        with torch.no_grad():
-            log_p = masked_log_probabilities(self.actor(next_state), next_safe)
-            least = self.targets(next_state).amin(dim=0)
-            value = (log_p.exp() * (least - temperature.unsqueeze(-1) * log_p)).sum(dim=-1)
-            target = reward + settings.discount * value
-        error = self.critics(state).gather(-1, action.expand(2, *action.shape)).squeeze(-1) - target
         # The losses are summed over critics and agents, since these have separate weights.
-        critic_loss = error.square().mean(dim=-1).sum()
-        descend(self._critic_optimiser, critic_loss)
+        both = self.actor.forward(np.concatenate([state, next_state], axis=1))
+        target = _targets(
+            both[-1][:, count:],
+            next_safe,
+            self._judged(self.targets.forward(self._twice(next_state))[-1], agents),
+            reward,
+            temperature,
+            settings.discount,
+        )
+        seen = self._twice(state)
+        layers = self.critics.forward(seen)
+        gradient, critic_loss = _critic_loss(self._judged(layers[-1], agents), action, target)
+        self.critics.backward(layers, gradient.reshape(layers[-1].shape), self._critic_gradient)
+        self._optimisers["critics"].step(self._critic_gradient.flat)
 
-        log_p = masked_log_probabilities(self.actor(state), safe)
-        p = log_p.exp()
-        with torch.no_grad():
-            least = self.critics(state).amin(dim=0)
-        actor_loss = (p * (temperature.unsqueeze(-1) * log_p - least)).sum(dim=-1).mean(dim=1).sum()
-        entropy = -(p * log_p).sum(dim=-1).detach()
-        wanted = self.exploration * settings.target_entropy * safe.sum(dim=-1).log()
-        temperature_loss = (self.log_temperature * (entropy - wanted)).mean(dim=1).sum()
-        descend(self._actor_optimiser, actor_loss + temperature_loss)
+        least = self._judged(self.critics.forward(seen)[-1], agents)
+        layers = [np.ascontiguousarray(part[:, :count]) for part in both]  # the actors have not changed since
+        gradient, actor_loss, entropy, beyond = _actor_loss(
+            layers[-1], safe, least, temperature, self.exploration * settings.target_entropy
+        )
+        self.actor.backward(layers, gradient, self._actor_gradient)
+        self._optimisers["actor"].step(self._actor_gradient.flat)
+        # Loss: log temperature times the entropy beyond the wanted one
+        self._optimisers["temperature"].step(beyond)
 
-        follow(self.targets, self.critics, settings.soft)
-        agents = state.shape[0]
+        follow(self.targets.flat, self.critics.flat, settings.soft)
         return {
-            "critic_loss": float(critic_loss.detach()) / agents,
-            "actor_loss": float(actor_loss.detach()) / agents,
-            "entropy": float(entropy.mean()),
+            "critic_loss": critic_loss / agents,
+            "actor_loss": actor_loss / agents,
+            "entropy": entropy,
             "temperature": float(temperature.mean()),
         }
 
+    def _twice(self, state: Singles) -> Singles:
+        """Return the input of both critics of every agent for states of shape (agents, batch, state_size)."""
+        once = state.reshape(1, -1, state.shape[-1]) if self._shared else state
+        return np.concatenate([once, once])
+
+    def _judged(self, value: Singles, agents: int) -> Singles:
+        """Return the critics' outputs in the shape (2, agents, batch, actions)."""
+        return value.reshape(2, agents, -1, value.shape[-1])
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state for resuming, without the random generator."""
-        parts = {name: part.state_dict() for name, part in self._parts().items()}
-        return deepcopy(parts | {"log_temperature": self.log_temperature.detach()})
+        state = {name: part.state_dict() for name, part in self._parts().items()}
+        return state | {"log_temperature": torch.from_numpy(self.log_temperature.copy())}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a ``state_dict``."""
         for name, part in self._parts().items():
-            part.load_state_dict(deepcopy(state[name]))  # without a copy, optimisers would share their moments
-        with torch.no_grad():
-            self.log_temperature.copy_(state["log_temperature"])
+            part.load_state_dict(state[name])
+        self.log_temperature[:] = state["log_temperature"].numpy()
 
     def _parts(self) -> dict[str, Any]:
-        return {
-            "actor": self.actor,
-            "critics": self.critics,
-            "targets": self.targets,
-            "actor_optimiser": self._actor_optimiser,
-            "critic_optimiser": self._critic_optimiser,
-            "replay": self.replay,
-        }
+        optimisers = {f"{name}_optimiser": optimiser for name, optimiser in self._optimisers.items()}
+        networks = {"actor": self.actor, "critics": self.critics, "targets": self.targets}
+        return networks | {"replay": self.replay} | optimisers
 
 
-def _by_agent(part: Tensor) -> Tensor:
-    """Swap shape (batch, agents, ...) to (agents, batch, ...)."""
-    return part.transpose(0, 1)
+@njit(cache=True)
+def _policy(logits: Singles, safe: Singles, log_p: Floats, p: Floats) -> None:
+    """Write the probabilities of the safe actions of one state; those of other actions are 0."""
+    top, total = -np.inf, 0.0
+    for j in range(len(logits)):
+        if safe[j] > 0.5:
+            top = max(top, logits[j])
+    for j in range(len(logits)):
+        p[j] = np.exp(logits[j] - top) if safe[j] > 0.5 else 0.0
+        total += p[j]
+    for j in range(len(logits)):
+        log_p[j] = logits[j] - top - np.log(total) if safe[j] > 0.5 else 0.0
+        p[j] /= total
+
+
+@njit(cache=True)
+def _targets(
+    logits: Singles, safe: Singles, judged: Singles, reward: Singles, temperature: Singles, discount: float
+) -> Floats:
+    """Return the critics' targets, shape (agents, batch), from actor and target critics in the next states."""
+    agents, batch, actions = logits.shape
+    log_p, p = np.empty(actions), np.empty(actions)
+    target = np.empty((agents, batch))
+    for i in range(agents):
+        for n in range(batch):
+            _policy(logits[i, n], safe[i, n], log_p, p)
+            value = 0.0
+            for j in range(actions):
+                least = min(judged[0, i, n, j], judged[1, i, n, j])
+                value += p[j] * (least - temperature[i] * log_p[j])
+            target[i, n] = reward[i, n] + discount * value
+    return target
+
+
+@njit(cache=True)
+def _critic_loss(judged: Singles, action: Singles, target: Floats) -> tuple[Singles, float]:
+    """Return the gradient of the critics' squared errors with respect to ``judged``, and their sum over agents.
+
+    ``judged`` has the shape (2, agents, batch, actions); errors are averaged over the batch.
+    """
+    _, agents, batch, _ = judged.shape
+    gradient, loss = np.zeros_like(judged), 0.0
+    for critic in range(2):
+        for i in range(agents):
+            for n in range(batch):
+                j = int(action[i, n])
+                error = judged[critic, i, n, j] - target[i, n]
+                gradient[critic, i, n, j] = 2.0 * error / batch
+                loss += error * error / batch
+    return gradient, loss
+
+
+@njit(cache=True)
+def _actor_loss(
+    logits: Singles, safe: Singles, judged: Singles, temperature: Singles, wanted: float
+) -> tuple[Singles, float, float, Singles]:
+    """Return the gradient of the actors' loss, the loss, the mean entropy and the entropy beyond the wanted one.
+
+    The loss of a state is the mean of ``temperature log p - least`` under the policy. Its gradient by a logit is the
+    probability times the amount by which the action's own term exceeds that mean. ``wanted`` is a fraction of the
+    largest entropy of each state. The last result has the shape (agents,).
+    """
+    agents, batch, actions = logits.shape
+    log_p, p, term = np.empty(actions), np.empty(actions), np.empty(actions)
+    gradient, beyond = np.empty_like(logits), np.zeros(agents, dtype=np.float32)
+    loss, entropies = 0.0, 0.0
+    for i in range(agents):
+        for n in range(batch):
+            _policy(logits[i, n], safe[i, n], log_p, p)
+            mean, entropy, count = 0.0, 0.0, 0.0
+            for j in range(actions):
+                term[j] = temperature[i] * log_p[j] - min(judged[0, i, n, j], judged[1, i, n, j])
+                mean += p[j] * term[j]
+                entropy -= p[j] * log_p[j]
+                count += safe[i, n, j]
+            for j in range(actions):
+                gradient[i, n, j] = p[j] * (term[j] - mean) / batch
+            loss += mean / batch
+            entropies += entropy
+            beyond[i] += (entropy - wanted * np.log(count)) / batch
+    return gradient, loss, entropies / (agents * batch), beyond

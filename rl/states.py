@@ -26,6 +26,7 @@ presence (0 or 1), lambda (0 if absent) and g (0 if absent). It also has u_k ove
 """
 
 import numpy as np
+from numba import njit
 
 from instances.arrays import Flags, Floats, Ints, Singles
 from rl.cluster import Cluster
@@ -39,6 +40,10 @@ def placement_size(workloads: int, gpus: int) -> int:
 def allocation_size(workloads: int) -> int:
     """Return the length of an allocation state."""
     return 3 * workloads + 1
+
+
+_MEMORY, _RESIDENTS = 0, 4
+"""Positions of a GPU's hard limits among its demands."""
 
 
 class Placing:
@@ -69,8 +74,8 @@ class Placing:
             units,
             np.ones_like(units),
         )
-        self._takes = np.stack(takes, axis=2)  # demand on a GPU, (clusters, I, 5)
-        self._has = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])[:, None]
+        self._takes = np.stack(takes, axis=2, dtype=np.float64)  # demand on a GPU, (clusters, I, 5)
+        self._has = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])
         self._taken = np.zeros((clusters, len(self._has), cluster.gpus))
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
 
@@ -78,9 +83,7 @@ class Placing:
         """Return the placement state of workload ``i``, shape (clusters, 4 + 4 K + I)."""
         clusters, workloads = self.gpu.shape
         state = np.empty((clusters, placement_size(workloads, self._cluster.gpus)), dtype=np.float32)
-        state[:, :4] = self._own[:, i]
-        state[:, 4:-workloads] = (self._taken[:, :4] / self._has[:4]).reshape(clusters, -1)
-        state[:, -workloads:] = self._rate
+        _write_state(self._own[:, i], self._taken, self._has, self._rate, state)
         return state
 
     def safe(self, i: int) -> Flags:
@@ -88,21 +91,50 @@ class Placing:
 
         The shape is (clusters, places). If workloads may be left out, that choice comes last.
         """
-        memory, residents = (0, 4)
         safe = np.ones((len(self.gpu), self._cluster.places), dtype=np.bool_)
-        after = self._taken[:, [memory, residents]] + self._takes[:, i, [memory, residents], None]
-        np.all(after <= self._has[[memory, residents]], axis=1, out=safe[:, : self._cluster.gpus])
+        _write_safe(self._takes[:, i], self._taken, self._has, safe)
         return safe
 
     def place(self, i: int, gpu: Ints) -> None:
         """Place workload ``i`` on a GPU of each cluster, -1 for none; shape (clusters,)."""
         self.gpu[:, i] = gpu
-        there = gpu[:, None, None] == np.arange(self._cluster.gpus)
-        self._taken += there * self._takes[:, i, :, None]
+        _take(self._takes[:, i], gpu, self._taken)
 
     def allocation(self) -> Singles:
         """Return the allocation states after all placements, shape (clusters, K, 3 I + 1)."""
         there = np.swapaxes(self.gpu[:, :, None] == np.arange(self._cluster.gpus), 1, 2)  # (clusters, K, I)
-        used = (self._taken[:, 0] / self._has[0])[:, :, None]
+        used = (self._taken[:, _MEMORY] / self._has[_MEMORY])[:, :, None]
         parts = (there, there * self._rate[:, None], there * self._queue[:, None], used)
         return np.concatenate(parts, axis=2).astype(np.float32)
+
+
+@njit(cache=True)
+def _write_state(own: Floats, taken: Floats, has: Floats, rate: Floats, state: Singles) -> None:
+    """Write the placement state of one workload in every cluster."""
+    clusters, _, gpus = taken.shape
+    for n in range(clusters):
+        state[n, :4] = own[n]
+        for part in range(4):
+            for k in range(gpus):
+                state[n, 4 + part * gpus + k] = taken[n, part, k] / has[part]
+        state[n, 4 + 4 * gpus :] = rate[n]
+
+
+@njit(cache=True)
+def _write_safe(takes: Floats, taken: Floats, has: Floats, safe: Flags) -> None:
+    """Clear the flags of GPUs without room for a workload that takes this."""
+    clusters, _, gpus = taken.shape
+    for n in range(clusters):
+        for k in range(gpus):
+            for part in (_MEMORY, _RESIDENTS):
+                if taken[n, part, k] + takes[n, part] > has[part]:
+                    safe[n, k] = False
+
+
+@njit(cache=True)
+def _take(takes: Floats, gpu: Ints, taken: Floats) -> None:
+    """Add what a workload takes to its GPU in each cluster."""
+    for n in range(len(gpu)):
+        if gpu[n] >= 0:
+            for part in range(takes.shape[1]):
+                taken[n, part, gpu[n]] += takes[n, part]

@@ -18,17 +18,16 @@ Deviations from the paper:
   hundred updates and stayed there.
 """
 
-import math
-from copy import deepcopy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from numba import njit
 
-from rl.networks import Stack, descend, follow, layers
+from instances.arrays import Singles
+from rl.networks import Adam, Stack, follow
 from rl.replay import Replay
 
 
@@ -74,60 +73,51 @@ class Td3Settings:
     logit_margin: float = 0.0
 
 
-def four_layers(inputs: int, hidden: int, outputs: int, random: torch.Generator) -> nn.Sequential:
-    """Return a network with two hidden layers, its weights drawn from ``random``."""
-    sizes = (inputs, hidden, hidden, outputs)
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(sizes):
-        linear = nn.Linear(fan_in, fan_out)
-        with torch.no_grad():
-            for part in (linear.weight, linear.bias):  # PyTorch's default, from our own random generator
-                part.copy_((2.0 * torch.rand(part.shape, generator=random) - 1.0) / math.sqrt(fan_in))
-        layers += [linear, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+@njit(cache=True)
+def actions(state: Singles, last_layer: Singles) -> Singles:
+    """Return the actor's actions: shares by a softmax over the workloads on the GPU, batches by a sigmoid.
 
-
-def through(network: nn.Module, x: Tensor) -> Tensor:
-    """Map ``x`` through a network of ``four_layers`` with a faster backward pass than PyTorch's own."""
-    linear = [layer for layer in network.children() if isinstance(layer, nn.Linear)]
-    weights = [layer.weight.t().unsqueeze(0) for layer in linear]
-    biases = [layer.bias.reshape(1, 1, -1) for layer in linear]
-    return layers(x.unsqueeze(0), weights, biases).squeeze(0)
-
-
-class Actor(nn.Module):
-    """Actor: shares by a softmax over the workloads on the GPU, batches by a sigmoid.
-
-    A state begins with a flag per workload: whether it is on the GPU.
+    Parameters
+    ----------
+    state
+        Shape (states, state_size). A state begins with a flag per workload: whether it is on the GPU.
+    last_layer
+        Outputs of the actor's network, shape (states, 2 workloads).
     """
+    action = np.zeros_like(last_layer)
+    workloads = last_layer.shape[1] // 2
+    for n in range(len(action)):
+        top, total = -np.inf, 0.0
+        for i in range(workloads):
+            if state[n, i] > 0.5:
+                top = max(top, last_layer[n, i])
+        for i in range(workloads):
+            if state[n, i] > 0.5:
+                action[n, i] = np.exp(last_layer[n, i] - top)
+                total += action[n, i]
+        for i in range(workloads):
+            if state[n, i] > 0.5:
+                action[n, i] /= total
+                action[n, workloads + i] = 1.0 / (1.0 + np.exp(-last_layer[n, workloads + i]))
+    return action
 
-    def __init__(self, workloads: int, state_size: int, hidden: int, random: torch.Generator) -> None:
-        super().__init__()
-        self.workloads = workloads
-        self.network = four_layers(state_size, hidden, 2 * workloads, random)
 
-    def forward(self, state: Tensor) -> Tensor:
-        """Map states, shape (states, state_size), to actions, shape (states, 2 workloads)."""
-        return self.action(state, through(self.network, state))
-
-    def action(self, state: Tensor, last_layer: Tensor) -> Tensor:
-        """Return the actions for the outputs of the network."""
-        there = state[:, : self.workloads]
-        share, batch = torch.split(last_layer, self.workloads, dim=1)
-        share = torch.softmax(share.masked_fill(there < 0.5, -1e9), dim=1) * there
-        return torch.cat([share, torch.sigmoid(batch) * there], dim=1)
-
-
-def blurred(state: Tensor, action: Tensor, noise: Tensor) -> Tensor:
+@njit(cache=True)
+def blurred(state: Singles, action: Singles, noise: Singles) -> Singles:
     """Add noise to actions and normalise them again; all of shape (states, 2 workloads)."""
+    noisy = np.zeros_like(action)
     workloads = action.shape[1] // 2
-    there = state[:, :workloads]
-    share, batch = torch.split(action + noise, workloads, dim=1)
-    share = share.clamp_min(0.0) * there
-    total = share.sum(dim=1, keepdim=True)
-    # If the noise leaves no share, the shares without noise are used
-    share = torch.where(total > 0.0, share / total.clamp_min(1e-12), action[:, :workloads])
-    return torch.cat([share, batch.clamp(0.0, 1.0) * there], dim=1)
+    for n in range(len(action)):
+        total = 0.0
+        for i in range(workloads):
+            if state[n, i] > 0.5:
+                noisy[n, i] = max(action[n, i] + noise[n, i], 0.0)
+                total += noisy[n, i]
+                noisy[n, workloads + i] = min(max(action[n, workloads + i] + noise[n, workloads + i], 0.0), 1.0)
+        for i in range(workloads):
+            # If the noise leaves no share, the shares without noise are used
+            noisy[n, i] = noisy[n, i] / total if total > 0.0 else action[n, i]
+    return noisy
 
 
 class Td3:
@@ -140,9 +130,7 @@ class Td3:
     settings
         Parameters.
     random
-        Source of all randomness, on the CPU.
-    device
-        Device of the computation.
+        Source of all randomness.
 
     Attributes
     ----------
@@ -152,75 +140,90 @@ class Td3:
 
     exploration = 1.0
 
-    def __init__(
-        self, workloads: int, state_size: int, settings: Td3Settings, random: torch.Generator, device: torch.device
-    ) -> None:
-        self.settings, self._random, self._device = settings, random, device
+    def __init__(self, workloads: int, state_size: int, settings: Td3Settings, random: torch.Generator) -> None:
+        self.settings, self._random, self._workloads = settings, random, workloads
         hidden, inputs = settings.hidden, state_size + 2 * workloads
-        self.actor = Actor(workloads, state_size, hidden, random).to(device)
-        self.target_actor = deepcopy(self.actor).requires_grad_(False)
-        self.critics = Stack(2, inputs, hidden, workloads, random).to(device)
-        self.targets = deepcopy(self.critics).requires_grad_(False)
-        self._actor_optimiser = torch.optim.Adam(self.actor.parameters(), lr=settings.learning_rate, fused=True)
-        self._critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=settings.learning_rate, fused=True)
+        self.actor = Stack(1, state_size, hidden, 2 * workloads, random)
+        self.target_actor = self.actor.copy()
+        self.critics = Stack(2, inputs, hidden, workloads, random)
+        self.targets = self.critics.copy()
+        self._first = self.critics.only(0)
+        self._actor_gradient, self._critic_gradient = self.actor.like(), self.critics.like()
+        self._actor_optimiser = Adam(self.actor.flat, settings.learning_rate)
+        self._critic_optimiser = Adam(self.critics.flat, settings.learning_rate)
         self._updates = 0
         self.replay = Replay(
             settings.buffer,
             {"state": (state_size,), "action": (2 * workloads,), "reward": (workloads,), "next_state": (state_size,)},
         )
 
-    @torch.no_grad()
-    def act(self, state: Tensor, greedy: bool = False) -> Tensor:
+    def act(self, state: Singles, greedy: bool = False) -> Singles:
         """Choose an action in each state, shape (states, state_size), with exploration noise unless ``greedy``."""
-        action: Tensor = self.actor(state.to(self._device)).cpu()
+        action = actions(state, self.actor.one(0, state))
         if greedy:
             return action
-        noise = self.exploration * self.settings.explore_noise * torch.randn(action.shape, generator=self._random)
-        at_random = torch.rand((len(state), 1), generator=self._random) < self.exploration * self.settings.random_part
-        return torch.where(at_random, self._any(state), blurred(state, action, noise))
+        noise = torch.randn(action.shape, generator=self._random).numpy()
+        noise *= self.exploration * self.settings.explore_noise
+        drawn = torch.rand((len(state), 1), generator=self._random).numpy()
+        at_random = drawn < self.exploration * self.settings.random_part
+        return np.where(at_random, self._any(state), blurred(state, action, noise))
 
-    def _any(self, state: Tensor) -> Tensor:
+    def _any(self, state: Singles) -> Singles:
         """Draw uniform actions: divisions of the GPU, and batches."""
-        there = state[:, : self.actor.workloads]
-        share = torch.empty_like(there).exponential_(generator=self._random) * there
-        batch = torch.rand(there.shape, generator=self._random) * there
-        return torch.cat([share / share.sum(dim=1, keepdim=True).clamp_min(1e-12), batch], dim=1)
+        there = state[:, : self._workloads]
+        share = torch.empty(there.shape).exponential_(generator=self._random).numpy() * there
+        batch = torch.rand(there.shape, generator=self._random).numpy() * there
+        return np.concatenate([share / np.maximum(share.sum(axis=1, keepdims=True), np.float32(1e-12)), batch], axis=1)
 
     def update(self) -> dict[str, float]:
         """Learn from one mini-batch (Alg. 1, lines 20-25) and return the critics' loss."""
-        settings = self.settings
-        batch = self.replay.sample(settings.minibatch, self._random, self._device)
-        state, action, reward, next_state = (batch[name] for name in ("state", "action", "reward", "next_state"))
-        with torch.no_grad():
-            noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
-            noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
-            seen = torch.cat([next_state, blurred(next_state, self.target_actor(next_state), noise)], dim=1)
-            least = self.targets(torch.stack([seen, seen])).amin(dim=0)
-            target = reward + settings.discount * least * next_state[:, : self.actor.workloads]
-        seen, there = torch.cat([state, action], dim=1), state[:, : self.actor.workloads]
-        error = (self.critics(torch.stack([seen, seen])) - target) * there
-        critic_loss = error.square().sum(dim=2).mean(dim=1).sum()
-        descend(self._critic_optimiser, critic_loss)
+        settings, workloads = self.settings, self._workloads
+        batch = self.replay.sample(settings.minibatch, self._random)
+        state, action, reward, next_state = batch.values()
+        noise = torch.randn(action.shape, generator=self._random).numpy() * np.float32(settings.policy_noise)
+        noise = np.clip(noise, -settings.noise_clip, settings.noise_clip)
+        next_action = actions(next_state, self.target_actor.one(0, next_state))
+        seen = np.concatenate([next_state, blurred(next_state, next_action, noise)], axis=1)
+        least = self.targets.forward(np.stack([seen, seen]))[-1].min(axis=0)
+        target = reward + np.float32(settings.discount) * least * next_state[:, :workloads]
+
+        seen, there = np.concatenate([state, action], axis=1), state[:, :workloads]
+        layers = self.critics.forward(np.stack([seen, seen]))
+        error = (layers[-1] - target) * there
+        critic_loss = float(np.square(error).sum()) / len(state)
+        self.critics.backward(layers, error * np.float32(2.0 / len(state)), self._critic_gradient)
+        self._critic_optimiser.step(self._critic_gradient.flat)
+
         self._updates += 1
         if self._updates % settings.policy_every == 0:
-            # Gradient through the first critic alone, whose own weights do not change
-            last_layer = through(self.actor.network, state)
-            action = self.actor.action(state, last_layer)
-            worth = self.critics.one(0, torch.cat([state, action], dim=1)) * there
-            beyond = functional.relu(last_layer.abs() - settings.logit_margin).square().mean()
-            descend(self._actor_optimiser, settings.logit_penalty * beyond - worth.sum(dim=1).mean())
-            follow(self.targets, self.critics, settings.soft)
-            follow(self.target_actor, self.actor, settings.soft)
-        return {"critic_loss": float(critic_loss.detach())}
+            self._improve(state)
+            follow(self.targets.flat, self.critics.flat, settings.soft)
+            follow(self.target_actor.flat, self.actor.flat, settings.soft)
+        return {"critic_loss": critic_loss}
+
+    def _improve(self, state: Singles) -> None:
+        """Update the actor by the first critic (Alg. 1, line 24)."""
+        layers = self.actor.forward(state[None])
+        action = actions(state, layers[-1][0])
+        judged = self._first.forward(np.concatenate([state, action], axis=1)[None])
+        worth_more = -state[None, :, : self._workloads] / np.float32(len(state))
+        by_input = self._first.backward(judged, worth_more, None)
+        assert by_input is not None
+        by_action = by_input[0, :, state.shape[1] :]
+        gradient = _last_layer_gradient(
+            action, by_action, layers[-1][0], self.settings.logit_penalty, self.settings.logit_margin
+        )
+        self.actor.backward(layers, gradient[None], self._actor_gradient)
+        self._actor_optimiser.step(self._actor_gradient.flat)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for resuming, without the random generator."""
-        return deepcopy({name: part.state_dict() for name, part in self._parts().items()} | {"updates": self._updates})
+        return {name: part.state_dict() for name, part in self._parts().items()} | {"updates": self._updates}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a ``state_dict``."""
         for name, part in self._parts().items():
-            part.load_state_dict(deepcopy(state[name]))  # without a copy, optimisers would share their moments
+            part.load_state_dict(state[name])
         self._updates = state["updates"]
 
     def _parts(self) -> dict[str, Any]:
@@ -233,3 +236,34 @@ class Td3:
             "critic_optimiser": self._critic_optimiser,
             "replay": self.replay,
         }
+
+
+@njit(cache=True)
+def _last_layer_gradient(
+    action: Singles, by_action: Singles, last_layer: Singles, penalty: float, margin: float
+) -> Singles:
+    """Return the gradient of the actor's loss with respect to the last layer, shape (states, 2 workloads).
+
+    Parameters
+    ----------
+    action, by_action
+        Actions, and the gradient of the loss with respect to them.
+    last_layer
+        Outputs of the actor's network.
+    penalty, margin
+        ``logit_penalty`` and ``logit_margin``.
+    """
+    states, both = action.shape
+    workloads = both // 2
+    gradient = np.empty_like(action)
+    for n in range(states):
+        mean = 0.0
+        for i in range(workloads):
+            mean += action[n, i] * by_action[n, i]
+        for i in range(both):
+            a = action[n, i]
+            # Derivatives of the softmax and of the sigmoid; both are 0 for workloads on other GPUs
+            gradient[n, i] = a * (by_action[n, i] - mean) if i < workloads else a * (1.0 - a) * by_action[n, i]
+            beyond = max(abs(last_layer[n, i]) - margin, 0.0)
+            gradient[n, i] += penalty * 2.0 * beyond * np.sign(last_layer[n, i]) / (states * both)
+    return gradient

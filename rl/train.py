@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import torch
+from threadpoolctl import threadpool_limits
 
-from instances import InputError, Instance
+from instances import Instance
 from rl.checkpoint import Means, Resumable, Scalars, faded, lasting, run_episodes
 from rl.cluster import Cluster
 from rl.environment import DecisionProcess, Environments
@@ -80,9 +80,7 @@ class Training:
     save_every
         Episodes between checkpoints.
     threads
-        Threads of torch.
-    device
-        ``cpu`` or ``cuda``.
+        Threads of the products of matrices.
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, str]]] = {"paper": PAPER}
@@ -111,7 +109,6 @@ class Training:
     warm_up: int = 20
     save_every: int = 25
     threads: int = 1
-    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for name in ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads"):
@@ -129,8 +126,6 @@ class Training:
         for name in ("discount", "correlation"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} is {getattr(self, name):g}; expected 0 to below 1")
-        if self.device not in ("cpu", "cuda"):
-            raise ValueError(f'device is "{self.device}"; expected cpu or cuda')
         if not 0.0 < self.lowest <= self.highest:
             raise ValueError(f"lowest is {self.lowest:g} and highest {self.highest:g}; expected 0 < lowest <= highest")
 
@@ -161,7 +156,7 @@ class Training:
             logit_penalty=self.logit_penalty,
             logit_margin=self.logit_margin,
         )
-        return TwoStage(cluster, sac, td3, seed, torch.device(self.device), self.pooled)
+        return TwoStage(cluster, sac, td3, seed, self.pooled)
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
         """Train an agent for ``instance``, from the checkpoint in ``folder`` if there is one.
@@ -180,11 +175,8 @@ class Training:
         Raises
         ------
         InputError
-            If TS does not support the instance, the device is missing, or the checkpoint belongs to another training.
+            If TS does not support the instance, or the checkpoint belongs to another training.
         """
-        if self.device != "cpu" and not torch.cuda.is_available():
-            raise InputError("--param device", f'"{self.device}" is not available; expected "cpu"')
-        torch.set_num_threads(self.threads)
         cluster = Cluster.of(instance, self.interference)
         agent = self.agent(cluster, seed)
         there = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
@@ -199,7 +191,8 @@ class Training:
             save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), path)
 
         parts: dict[str, Resumable] = {"agent": agent, "environments": there}
-        run_episodes(folder, terms, parts, self.episodes, self.save_every, episode, save, tell)
+        with threadpool_limits(self.threads, "blas"):
+            run_episodes(folder, terms, parts, self.episodes, self.save_every, episode, save, tell)
 
 
 def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:

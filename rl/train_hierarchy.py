@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from instances import InputError, Instance, Objective
 from rl.checkpoint import Means, Scalars, faded, lasting, run_episodes
@@ -93,7 +94,6 @@ class HierarchyTraining:
         InputError
             If ``below`` does not fit, or the checkpoint belongs to another training.
         """
-        torch.set_num_threads(self.threads)
         path = SHIPPED / "ts-4gpu-s0.pt" if self.below is None else Path(self.below)
         below = load_policy(path)
         try:
@@ -126,7 +126,8 @@ class HierarchyTraining:
             weights = {**below.weights, TOP: layer.sac.actor.state_dict()}
             save_policy(replace(below, weights=weights, training=made_by), path)
 
-        run_episodes(folder, terms, {"agent": layer}, self.episodes, self.save_every, episode, save, tell)
+        with threadpool_limits(self.threads, "blas"):
+            run_episodes(folder, terms, {"agent": layer}, self.episodes, self.save_every, episode, save, tell)
 
     def _episode(self, layer: TopLayer, below: Policy, agent: TwoStage, warm_up: int) -> Scalars:
         """Run and learn from one episode; return means over its steps, clusters and updates."""

@@ -64,8 +64,6 @@ class TwoStage:
         Parameters of the stages.
     seed
         Seed of all randomness of both.
-    device
-        Device of the computation.
     shared
         Whether the actors of the first stage share their critics.
     """
@@ -76,16 +74,14 @@ class TwoStage:
         sac: SacSettings,
         td3: Td3Settings,
         seed: int,
-        device: torch.device | None = None,
         shared: bool = False,
     ) -> None:
         self.cluster = cluster
         self._random = torch.Generator().manual_seed(seed)
-        device = device or torch.device("cpu")
         workloads, gpus = cluster.workloads, cluster.gpus
         shape = workloads, placement_size(workloads, gpus), cluster.places
-        self.sac = SacDiscrete(*shape, sac, self._random, device, shared=shared)
-        self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
+        self.sac = SacDiscrete(*shape, sac, self._random, shared=shared)
+        self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random)
 
     def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:
         """Decide in every cluster (Alg. 1, lines 6 to 14).
@@ -103,20 +99,20 @@ class TwoStage:
         cluster = self.cluster
         clusters, workloads = rates_rps.shape
         placing = Placing(cluster, rates_rps, queued)
-        wide = torch.from_numpy(np.broadcast_to(np.float32(spread), (clusters,)).copy()).unsqueeze(1)
+        wide = np.broadcast_to(np.float32(spread), (clusters,))[:, None]
         placement, safe = [], []
         for i in range(workloads):  # lines 7-10
             state, possible = placing.state(i), placing.safe(i)
             anywhere = possible.any(axis=1) & (rates_rps[:, i] > 0.0)
             # If no action is safe, the choice has no effect.
             possible |= ~possible.any(axis=1, keepdims=True)
-            chosen = self.sac.act(i, torch.from_numpy(state), torch.from_numpy(possible), wide).numpy()
+            chosen = self.sac.act(i, state, possible, wide)
             placing.place(i, np.where(anywhere & (chosen < cluster.gpus), chosen, -1))
             placement.append(state)
             safe.append(possible)
         allocation = placing.allocation()  # line 11
-        flat = torch.from_numpy(allocation.reshape(clusters * cluster.gpus, -1))
-        action = self.td3.act(flat, not blurred).numpy().reshape(clusters, cluster.gpus, 2 * workloads)  # lines 12-14
+        action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), not blurred)  # lines 12-14
+        action = action.reshape(clusters, cluster.gpus, 2 * workloads)
         at = np.maximum(placing.gpu, 0)
         own = np.arange(workloads)
         rows = np.arange(clusters)[:, None]
@@ -137,22 +133,22 @@ class TwoStage:
         # If workloads may have no GPU, that is the last action.
         action = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
         self.sac.replay.add(
-            state=torch.from_numpy(decision.placement),
-            safe=torch.from_numpy(decision.safe),
-            action=torch.from_numpy(action),
+            state=decision.placement,
+            safe=decision.safe,
+            action=action,
             # Reward of the cluster: a workload placed early may block those that follow.
-            reward=torch.from_numpy(np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1)),
-            next_state=torch.from_numpy(following.placement),
-            next_safe=torch.from_numpy(following.safe),
+            reward=np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1),
+            next_state=following.placement,
+            next_safe=following.safe,
         )
         there = np.swapaxes(decision.gpu[:, :, None] == np.arange(self.cluster.gpus), 1, 2)
         on_gpu = there * reward[:, None, :]  # (clusters, K, I)
         used = np.any(there, axis=2)  # an empty GPU has nothing to learn from
         self.td3.replay.add(
-            state=torch.from_numpy(decision.allocation[used]),
-            action=torch.from_numpy(decision.action[used]),
-            reward=torch.from_numpy(on_gpu[used]),
-            next_state=torch.from_numpy(following.allocation[used]),
+            state=decision.allocation[used],
+            action=decision.action[used],
+            reward=on_gpu[used],
+            next_state=following.allocation[used],
         )
 
     def update(self) -> dict[str, float]:

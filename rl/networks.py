@@ -48,8 +48,7 @@ class Stack:
         ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
         self.flat: Singles = np.zeros(ends[-1], dtype=np.float32)
         parts = [
-            self.flat[start:end].reshape(shape)
-            for start, end, shape in zip([0, *ends[:-1]], ends, shapes, strict=True)
+            self.flat[start:end].reshape(shape) for start, end, shape in zip([0, *ends[:-1]], ends, shapes, strict=True)
         ]
         self.weights, self.biases = parts[::2], parts[1::2]
 

@@ -140,8 +140,7 @@ class SacDiscrete:
             Divisor of the logits: 1 draws from the policy, 0 takes the likeliest; one number for all or of shape
             (states, 1).
         """
-        score = perturbed(self.actor.one(agent, state), spread, self._random)
-        return np.argmax(np.where(safe, score, -np.inf), axis=-1)
+        return _best_safe(perturbed(self.actor.one(agent, state), spread, self._random), safe)
 
     def update(self) -> dict[str, float]:
         """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses."""
@@ -209,6 +208,18 @@ class SacDiscrete:
         optimisers = {f"{name}_optimiser": optimiser for name, optimiser in self._optimisers.items()}
         networks = {"actor": self.actor, "critics": self.critics, "targets": self.targets}
         return networks | {"replay": self.replay} | optimisers
+
+
+@njit(cache=True)
+def _best_safe(score: Singles, safe: Flags) -> Ints:
+    """Return the safe action of the highest score in each state."""
+    best = np.empty(len(score), dtype=np.int64)
+    for n in range(len(score)):
+        top = -np.inf
+        for j in range(score.shape[1]):
+            if safe[n, j] and score[n, j] > top:
+                top, best[n] = score[n, j], j
+    return best
 
 
 @njit(cache=True)

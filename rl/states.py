@@ -55,6 +55,14 @@ class Placing:
         The workloads and the GPUs.
     rates_rps, queued
         The state of section 3.3, shape (clusters, workloads).
+
+    Attributes
+    ----------
+    states, safe
+        State and safe choices of each workload's turn so far, shape (clusters, workloads, 4 + 4 K + I) and (clusters,
+        workloads, places).
+    gpu
+        GPU of each workload, -1 for none, shape (clusters, workloads).
     """
 
     def __init__(self, cluster: Cluster, rates_rps: Floats, queued: Ints) -> None:
@@ -77,28 +85,30 @@ class Placing:
         self._takes = np.stack(takes, axis=2, dtype=np.float64)  # demand on a GPU, (clusters, I, 5)
         self._has = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])
         self._taken = np.zeros((clusters, len(self._has), cluster.gpus))
+        self._room = np.ones(clusters, dtype=np.bool_)
+        size = placement_size(workloads, cluster.gpus)
+        self.states = np.empty((clusters, workloads, size), dtype=np.float32)
+        self.safe = np.empty((clusters, workloads, cluster.places), dtype=np.bool_)
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
 
-    def state(self, i: int) -> Singles:
-        """Return the placement state of workload ``i``, shape (clusters, 4 + 4 K + I)."""
-        clusters, workloads = self.gpu.shape
-        state = np.empty((clusters, placement_size(workloads, self._cluster.gpus)), dtype=np.float32)
-        _write_state(self._own[:, i], self._taken, self._has, self._rate, state)
-        return state
+    def turn(self, i: int) -> tuple[Singles, Flags]:
+        """Return the state and the safe choices of workload ``i`` in its turn, and note them.
 
-    def safe(self, i: int) -> Flags:
-        """Return the choices with room for workload ``i``, by memory and by the number of residents.
+        A choice is safe if it has room by memory and by the number of residents. If workloads may be left out, that
+        choice comes last and is safe. If no choice is safe, all are marked, and ``place`` deploys the workload nowhere.
 
-        The shape is (clusters, places). If workloads may be left out, that choice comes last.
+        Returns
+        -------
+        state, safe
+            Shape (clusters, 4 + 4 K + I) and (clusters, places).
         """
-        safe = np.ones((len(self.gpu), self._cluster.places), dtype=np.bool_)
-        _write_safe(self._takes[:, i], self._taken, self._has, safe)
-        return safe
+        state, safe = self.states[:, i], self.safe[:, i]
+        _write_turn(self._own[:, i], self._takes[:, i], self._taken, self._has, self._rate, state, safe, self._room)
+        return state, safe
 
-    def place(self, i: int, gpu: Ints) -> None:
-        """Place workload ``i`` on a GPU of each cluster, -1 for none; shape (clusters,)."""
-        self.gpu[:, i] = gpu
-        _take(self._takes[:, i], gpu, self._taken)
+    def place(self, i: int, choice: Ints) -> None:
+        """Place workload ``i`` by its choice in each cluster, shape (clusters,); absent ones get no GPU."""
+        _take(self._takes[:, i], self._rate[:, i], choice, self._room, self._taken, self.gpu[:, i])
 
     def allocation(self) -> Singles:
         """Return the allocation states after all placements, shape (clusters, K, 3 I + 1)."""
@@ -109,8 +119,17 @@ class Placing:
 
 
 @njit(cache=True)
-def _write_state(own: Floats, taken: Floats, has: Floats, rate: Floats, state: Singles) -> None:
-    """Write the placement state of one workload in every cluster."""
+def _write_turn(
+    own: Floats,
+    takes: Floats,
+    taken: Floats,
+    has: Floats,
+    rate: Floats,
+    state: Singles,
+    safe: Flags,
+    room: Flags,
+) -> None:
+    """Write state and safe choices of one workload in every cluster, and whether any choice is safe."""
     clusters, _, gpus = taken.shape
     for n in range(clusters):
         state[n, :4] = own[n]
@@ -118,23 +137,22 @@ def _write_state(own: Floats, taken: Floats, has: Floats, rate: Floats, state: S
             for k in range(gpus):
                 state[n, 4 + part * gpus + k] = taken[n, part, k] / has[part]
         state[n, 4 + 4 * gpus :] = rate[n]
-
-
-@njit(cache=True)
-def _write_safe(takes: Floats, taken: Floats, has: Floats, safe: Flags) -> None:
-    """Clear the flags of GPUs without room for a workload that takes this."""
-    clusters, _, gpus = taken.shape
-    for n in range(clusters):
+        safe[n] = True
         for k in range(gpus):
             for part in (_MEMORY, _RESIDENTS):
                 if taken[n, part, k] + takes[n, part] > has[part]:
                     safe[n, k] = False
+        room[n] = safe[n].any()
+        if not room[n]:
+            safe[n] = True
 
 
 @njit(cache=True)
-def _take(takes: Floats, gpu: Ints, taken: Floats) -> None:
-    """Add what a workload takes to its GPU in each cluster."""
-    for n in range(len(gpu)):
+def _take(takes: Floats, rate: Floats, choice: Ints, room: Flags, taken: Floats, gpu: Ints) -> None:
+    """Write the GPU of one workload in each cluster, -1 for none, and add what it takes there."""
+    _, demands, gpus = taken.shape
+    for n in range(len(choice)):
+        gpu[n] = choice[n] if room[n] and rate[n] > 0.0 and choice[n] < gpus else -1
         if gpu[n] >= 0:
-            for part in range(takes.shape[1]):
+            for part in range(demands):
                 taken[n, part, gpu[n]] += takes[n, part]

@@ -43,7 +43,7 @@ class HierarchyTraining:
     save_every
         Episodes between checkpoints.
     threads
-        Threads of torch.
+        Threads of the products of matrices.
     """
 
     below: str | None = None

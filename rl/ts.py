@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-import torch
-
 from bench.api import Outcome, Run, Status
 from instances import InputError, Instance, Objective, PlacedGpu, Plan
 from instances.arrays import Ints
@@ -81,7 +79,6 @@ class Ts:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the plan of the first policy that fits."""
-        torch.set_num_threads(run.threads)
         reasons = []
         for path, policy in self._policies():
             try:

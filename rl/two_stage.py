@@ -100,16 +100,9 @@ class TwoStage:
         clusters, workloads = rates_rps.shape
         placing = Placing(cluster, rates_rps, queued)
         wide = np.broadcast_to(np.float32(spread), (clusters,))[:, None]
-        placement, safe = [], []
         for i in range(workloads):  # lines 7-10
-            state, possible = placing.state(i), placing.safe(i)
-            anywhere = possible.any(axis=1) & (rates_rps[:, i] > 0.0)
-            # If no action is safe, the choice has no effect.
-            possible |= ~possible.any(axis=1, keepdims=True)
-            chosen = self.sac.act(i, state, possible, wide)
-            placing.place(i, np.where(anywhere & (chosen < cluster.gpus), chosen, -1))
-            placement.append(state)
-            safe.append(possible)
+            state, safe = placing.turn(i)
+            placing.place(i, self.sac.act(i, state, safe, wide))
         allocation = placing.allocation()  # line 11
         action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), not blurred)  # lines 12-14
         action = action.reshape(clusters, cluster.gpus, 2 * workloads)
@@ -119,9 +112,7 @@ class TwoStage:
         share = action[rows, at, own].astype(np.float64)
         batch = whole_batches(action[rows, at, workloads + own].astype(np.float64), cluster.max_batch)
         units = whole_units(share, placing.gpu, cluster.gpus, cluster.tables.share_units)
-        return Decision(
-            placing.gpu, units, batch, np.stack(placement, axis=1), np.stack(safe, axis=1), allocation, action
-        )
+        return Decision(placing.gpu, units, batch, placing.states, placing.safe, allocation, action)
 
     def explore(self, part: float) -> None:
         """Set the exploration to this fraction of the settings."""

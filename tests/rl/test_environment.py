@@ -120,10 +120,10 @@ def test_a_place_more_where_requests_are_turned_away():
     cluster = Cluster.of(OVERLOADED)
     there = environments(cluster, 2)
     placing = Placing(cluster, there.rates_rps, there.queued)
-    assert placing.state(0).shape == (2, placement_size(10, 4))
-    assert placing.safe(0).tolist() == [[True] * 5] * 2
+    assert placing.turn(0)[0].shape == (2, placement_size(10, 4))
+    assert placing.turn(0)[1].tolist() == [[True] * 5] * 2
     full = replace(cluster, tables=cluster.tables._replace(memory_limit_mib=1.0))
-    assert Placing(full, there.rates_rps, there.queued).safe(0).tolist() == [[False] * 4 + [True]] * 2
+    assert Placing(full, there.rates_rps, there.queued).turn(0)[1].tolist() == [[False] * 4 + [True]] * 2
 
 
 def test_without_interference_nobody_slows_anybody(cluster):
@@ -200,15 +200,15 @@ def test_states(cluster):
     there = environments(cluster, 4)
     placing = Placing(cluster, there.rates_rps, there.queued)
     for i in range(cluster.workloads):
-        state = placing.state(i)
+        state, safe = placing.turn(i)
         assert state.shape == (4, placement_size(10, 4))
         assert state.dtype == np.float32
-        assert np.all(placing.safe(i))
+        assert np.all(safe)
         assert state[:, 3] == pytest.approx((there.rates_rps / cluster.rms_rps)[:, i:].sum(axis=1), rel=1e-5)
         placing.place(i, np.array([0, 1, i % 4, -1]))
     # Memory, L2, DRAM and demand of GPU 0 alone, and everyone's rate
-    assert np.count_nonzero(placing.state(0)[0, 4:20]) == 4
-    assert placing.state(0)[0, 20:] == pytest.approx((there.rates_rps / cluster.rms_rps)[0], rel=1e-5)
+    assert np.count_nonzero(placing.turn(0)[0][0, 4:20]) == 4
+    assert placing.turn(0)[0][0, 20:] == pytest.approx((there.rates_rps / cluster.rms_rps)[0], rel=1e-5)
     allocation = placing.allocation()
     assert allocation.shape == (4, 4, allocation_size(10))
     assert np.array_equal(allocation[2, 1, :10], np.arange(10) % 4 == 1)
@@ -221,8 +221,8 @@ def test_unsafe_where_memory_is_short(cluster):
     there = environments(small, 1)
     placing = Placing(small, there.rates_rps, there.queued)
     placing.place(2, np.array([1]))  # VGG-16, 2,919 MiB at batch 32
-    assert placing.safe(0).tolist() == [[True, False, True, True]]
-    assert placing.safe(4).tolist() == [[True, True, True, True]]  # MobileNet, 513 MiB
+    assert placing.turn(0)[1].tolist() == [[True, False, True, True]]
+    assert placing.turn(4)[1].tolist() == [[True, True, True, True]]  # MobileNet, 513 MiB
 
 
 def test_least_units_by_hand(cluster):

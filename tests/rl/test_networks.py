@@ -71,7 +71,7 @@ def test_a_copy_has_the_same_weights_and_its_own_memory():
 
 def test_weights_of_another_shape_are_refused():
     stack, other = (Stack(2, 3, hidden, 1, torch.Generator().manual_seed(0)) for hidden in (4, 5))
-    with pytest.raises(ValueError, match="weights.0 has the shape"):
+    with pytest.raises(ValueError, match=r"weights\.0 has the shape"):
         stack.load_state_dict(other.state_dict())
     with pytest.raises(ValueError, match="expected biases"):
         stack.load_state_dict({"network.0.weight": torch.zeros(1)})

@@ -121,7 +121,6 @@ def test_does_not_go_on_from_other_training(trained):
         {"temperature": 0.0},
         {"halve_every": 0.0},
         {"discount": 1.0},
-        {"device": "tpu"},
     ],
 )
 def test_refuses_impossible_training(wrong):

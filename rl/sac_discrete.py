@@ -167,7 +167,8 @@ class SacDiscrete:
         self._optimisers["critics"].step(self._critic_gradient.flat)
 
         least = self._judged(self.critics.forward(seen)[-1], agents)
-        layers = [np.ascontiguousarray(part[:, :count]) for part in both]  # the actors have not changed since
+        # The actors have not changed since: the first half of the rows is that of the present states
+        layers = [np.ascontiguousarray(part[:, : part.shape[1] // 2]) for part in both]
         gradient, actor_loss, entropy, beyond = _actor_loss(
             layers[-1], safe, least, temperature, self.exploration * settings.target_entropy
         )

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 from pytest_benchmark.fixture import BenchmarkFixture
+from threadpoolctl import threadpool_limits
 
 from bench.schedulers.parameters import instantiate
 from instances.suites.inss import four_gpus
@@ -14,7 +14,6 @@ from rl.train import PAPER, Training
 
 @pytest.mark.parametrize("preset", [{}, PAPER], ids=["default", "paper"])
 def test_a_step(benchmark: BenchmarkFixture, preset: dict[str, str]) -> None:
-    torch.set_num_threads(1)
     training = instantiate(Training, preset | {"buffer": "5000"}, "ts")
     cluster = Cluster.of(four_gpus()[0])
     agent = training.agent(cluster, 0)
@@ -26,6 +25,7 @@ def test_a_step(benchmark: BenchmarkFixture, preset: dict[str, str]) -> None:
         agent.remember(decision, feedback, decision)
         return agent.update()
 
-    scalars = benchmark.pedantic(step, rounds=20, warmup_rounds=3)
+    with threadpool_limits(1, "blas"):
+        scalars = benchmark.pedantic(step, rounds=20, warmup_rounds=3)
     assert scalars["sac_temperature"] > 0.0
     benchmark.extra_info["updates"] = training.episodes * training.steps

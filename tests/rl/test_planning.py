@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +17,6 @@ from rl.policy import load_policy, save_policy
 from rl.repair import TsRepair, divide
 from rl.train import Training
 from rl.ts import Ts
-
-torch.set_num_threads(1)
 
 FOUR_GPUS, OVERLOADED = four_gpus()[0], overloaded()[0]
 

@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import gettempdir
@@ -15,13 +14,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench.ledger.bound_scope import Reach
-from bench.ledger.faults import NO_TEXT, DamagedLedgerError, LockedLedgerError, LostLedgerError, fault_of, identity
+from bench.ledger.ledger_file import LedgerFile, LockedLedgerError
 from bench.ledger.row import JsonObject, Row, Termination, columns
 from bench.ledger.sql import (
     CHUNKS,
-    DELETE,
     REACH,
-    RECOVER,
     check_digest,
     parsed,
     reach_from_sql,
@@ -31,9 +28,8 @@ from bench.ledger.sql import (
     sql_columns,
 )
 from instances import InputError, Instance
-from instances.errors import printable, unknown_name
+from instances.errors import unknown_name
 from instances.files import instance_from_json, instance_to_json
-from instances.special_files import refuse_special
 
 
 @contextmanager
@@ -52,9 +48,6 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-SCHEMA_VERSION = 1
-"""Version in the file, incremented when columns or tables change."""
-
 _CONTRADICTED = """
 WITH served AS (
     SELECT instance_hash AS planned, min(value) AS least, max(value) AS most
@@ -69,21 +62,12 @@ WHERE truth IS NULL AND (
 """
 """Query of the instances whose claims have to be compared with plans."""
 
-_CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
-"""Table of judged chunks of scenario sets that have no row yet, by the key of that row."""
-
 _ARRIVALS = re.compile(rb'\{"arrivals": "([ -!#-\[\]-~]*)"')
 """Start of a simulation whose arrivals are plain ASCII. The rest, most of a ledger's data, need not be read."""
 
 _BEGINNING = 200
 
 _FAILED = ", ".join(f"'{ended}'" for ended in Termination if ended.failed)
-
-_MOST_BYTES = 2**28
-"""Largest size of one value. A larger value, which no run writes, is refused unread."""
-
-BUSY_TIMEOUT_S = 60.0
-"""Time limit in seconds for waiting until another bench has written."""
 
 
 class Ledger:
@@ -98,8 +82,8 @@ class Ledger:
 
     Attributes
     ----------
-    path
-        Path of the file: another one after ``rescue``.
+    file
+        The open file: another one after ``rescue``.
     named
         Path by which the ledger was opened.
     notice
@@ -112,70 +96,28 @@ class Ledger:
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        self.path = self.named = path
+        self.file = LedgerFile(path, create=create)
+        self.named = path
         self.notice: str | None = None
         self._added: list[tuple[Row, Instance]] = []
         self._secured = 0
         self._whole: set[str] = set()
-        refuse_special(path)
-        if create:
-            with self._explained():
-                path.parent.mkdir(parents=True, exist_ok=True)
-        elif not path.is_file():
-            raise InputError(str(path), "no such ledger; `bench run` creates one")
-        with self._explained():
-            # Write-ahead logging needs files in the same folder. In a folder without write access, no bench writes.
-            frozen = not create and not os.access(path.parent, os.W_OK)
-            target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}"
-            # isolation_level=None: the code begins and ends transactions explicitly.
-            self._database = sqlite3.connect(target, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
-            try:
-                # The file may come from an untrusted source: call no functions from it, and limit the size of values.
-                self._database.execute("PRAGMA trusted_schema = OFF")
-                self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
-                self._prepare(create)
-            except BaseException:
-                self._database.close()
-                raise
-        self._identity = identity(path)
 
-    def _prepare(self, create: bool) -> None:
-        # In one transaction: another bench may be creating the tables.
-        self._database.execute("BEGIN")
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        self._database.execute("COMMIT")
-        if {"instances", "runs"} <= tables:
-            if version != SCHEMA_VERSION:
-                raise InputError(
-                    str(self.path),
-                    f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}; name another file",
-                )
-            return
-        if tables or not create:
-            raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")
-        self._database.execute("PRAGMA journal_mode = WAL")
-        listed = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
-        with self.transaction():
-            # Another bench may have done this meanwhile.
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS instances (hash TEXT PRIMARY KEY, name TEXT NOT NULL, json JSON NOT NULL)"
-            )
-            self._database.execute(f"CREATE TABLE IF NOT EXISTS runs ({listed}, PRIMARY KEY (key))")
-            self._database.execute("CREATE INDEX IF NOT EXISTS runs_by_instance ON runs (instance_hash, scheduler)")
-            self._database.execute(_CHUNKS)
-            self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        return self.file.path
 
     def close(self) -> None:
         """Close the file after a last ``secure``."""
         try:
             self.secure()
         finally:
-            self._database.close()
+            self.file.database.close()
 
     def secure(self) -> None:
         """Check that the rows added since the last check are in the file of this name; otherwise, ``rescue`` all."""
-        if self._added and self._lost:
+        if self._added and self.file.lost:
             self.rescue("was removed or replaced while runs were stored", whole=True)
         if not (added := self._added[self._secured :]):
             return
@@ -193,11 +135,6 @@ class Ledger:
     def _holds(self, added: Sequence[tuple[Row, Instance]]) -> bool:
         keys = {row.key for row, _ in added}
         return self._check("key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]) == len(keys)
-
-    @property
-    def _lost(self) -> bool:
-        now = identity(self.path)
-        return any(before is not None and before != after for before, after in zip(self._identity, now, strict=True))
 
     def rescue(self, happened: str, *, whole: bool = False) -> None:
         """Continue in a new file with the rows that were added here: beside the ledger or, failing that, in ``/tmp``.
@@ -222,9 +159,9 @@ class Ledger:
             except InputError:
                 problem = f"{happened}, and their rows cannot be written beside it: {error.problem}"
                 raise InputError(str(self.named), problem) from None
-        self._database.close()
+        self.file.database.close()
         self.notice = f"{self.named} {happened}; their rows are in {fresh.path}"
-        self.path, self._database, self._identity = fresh.path, fresh._database, fresh._identity
+        self.file = fresh.file
 
     def _saved(self, folder: Path, whole: bool) -> Self:
         """Return a new ledger in ``folder`` with the rows that were added here, or with all."""
@@ -235,11 +172,11 @@ class Ledger:
             if whole and self._copied_to(fresh):
                 return fresh
             if whole:
-                fresh._database.close()
+                fresh.file.database.close()
                 path.unlink(missing_ok=True)
                 fresh = type(self)(path, create=True)
             with ExitStack() as stack:
-                stack.callback(fresh._database.close)
+                stack.callback(fresh.file.database.close)
                 for row, instance in self._added:
                     fresh.add(row, instance)
                 stack.pop_all()
@@ -251,19 +188,10 @@ class Ledger:
 
     def _copied_to(self, fresh: Self) -> bool:
         try:
-            self._database.backup(fresh._database)
+            self.file.database.backup(fresh.file.database)
             return fresh._holds(self._added)
         except (sqlite3.Error, InputError):  # a file that was put in the place of this one shares its log
             return False
-
-    @contextmanager
-    def waiting_at_most(self, wait_s: float) -> Iterator[None]:
-        """Wait at most ``wait_s`` for another process inside the ``with`` block, and not ``BUSY_TIMEOUT_S``."""
-        self._database.execute(f"PRAGMA busy_timeout = {round(1000 * wait_s)}")
-        try:
-            yield
-        finally:
-            self._database.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT_S)}")
 
     def __enter__(self) -> Self:
         return self
@@ -285,16 +213,16 @@ class Ledger:
         LockedLedgerError, DamagedLedgerError, LostLedgerError, UnwritableLedgerError
             If this is why it cannot be written.
         """
-        with self._explained():
-            self._refuse_lost()
-            known = self._database.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
+        with self.file.explained():
+            self.file.refuse_lost()
+            known = self.file.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
             text = None if known else json.dumps(instance_to_json(instance))
-            with self.transaction():
+            with self.file.transaction():
                 if text is not None:
                     self.insert("instances", {"hash": instance.fingerprint, "name": instance.name, "json": text})
-                self._database.execute(f"DELETE FROM runs WHERE key = ? AND termination IN ({_FAILED})", [row.key])  # noqa: S608
+                self.file.execute(f"DELETE FROM runs WHERE key = ? AND termination IN ({_FAILED})", [row.key])  # noqa: S608
                 added = self.insert("runs", row_to_sql(row))
-                self._database.execute("DELETE FROM chunks WHERE key = ?", [row.key])
+                self.file.execute("DELETE FROM chunks WHERE key = ?", [row.key])
         self._added.append((row, instance))
         return added
 
@@ -306,29 +234,29 @@ class Ledger:
         InputError
             If the ledger cannot be written.
         """
-        with self._explained():
-            self._refuse_lost()
+        with self.file.explained():
+            self.file.refuse_lost()
             self.insert("chunks", {"key": key, "first": chunk["first"], "json": json.dumps(chunk)})
 
     def insert(self, table: str, values: Mapping[str, Any]) -> bool:
         """Insert a record, given by column, unless its key exists; return whether it was inserted."""
-        with self._explained():
+        with self.file.explained():
             # Name the columns, since later ones are last in older files. All names come from the bench itself.
             listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
             insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
-            return self._database.execute(insert, [*values.values()]).rowcount == 1
+            return self.file.execute(insert, [*values.values()]).rowcount == 1
 
     def chunks(self, key: str) -> list[JsonObject]:
         """Return the stored chunks of the run with this key."""
-        with self._explained():
-            found = self._database.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
+        with self.file.explained():
+            found = self.file.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
             at = f"{self.path}: a chunk of run {key[:12]}"
             return [shaped(CHUNKS, parsed(text, dict, at), at) for (text,) in found]
 
     def keys(self) -> set[str]:
         """Return the keys of all rows."""
-        with self._explained():
-            return {key for (key,) in self._database.execute("SELECT key FROM runs")}
+        with self.file.explained():
+            return {key for (key,) in self.file.execute("SELECT key FROM runs")}
 
     def rows(self, *, without: Collection[str] = (), **equal: str | float | bool | None) -> list[Row]:
         """Return the rows that match ``equal``, oldest first: ``rows(instance="mix", seed=0)``.
@@ -354,14 +282,14 @@ class Ledger:
 
         The classes of plans are not compared here, so most of what is found can be consistent.
         """
-        with self._explained():
-            return [fingerprint for (fingerprint,) in self._database.execute(_CONTRADICTED)]
+        with self.file.explained():
+            return [fingerprint for (fingerprint,) in self.file.execute(_CONTRADICTED)]
 
     def reaches(self) -> dict[str, Reach]:
         """Return the ``Reach`` of every plan by the key of its row."""
         query = f"SELECT key, {REACH}, iif({REACH} IS NULL, plan, NULL) FROM runs WHERE plan IS NOT NULL"  # noqa: S608
         found: dict[str, Reach] = {}
-        with self._explained(), closing(self._database.execute(query)) as cursor:
+        with self.file.explained(), closing(self.file.execute(query)) as cursor:
             for key, text, plan in cursor:
                 at = f"{self.path}: run {str(key)[:12]}"
                 if text is None:
@@ -373,19 +301,17 @@ class Ledger:
     def arrivals(self) -> dict[str, str]:
         """Return the arrivals of every simulation by the key of its row."""
         found: dict[str, str] = {}
-        with self._explained():
-            simulated = self._database.execute(
-                "SELECT key, rowid FROM runs WHERE typeof(simulation) = 'text'"
-            ).fetchall()
+        with self.file.explained():
+            simulated = self.file.execute("SELECT key, rowid FROM runs WHERE typeof(simulation) = 'text'").fetchall()
             for key, rowid in simulated:
-                with self._database.blobopen("runs", "simulation", rowid, readonly=True) as simulation:
+                with self.file.database.blobopen("runs", "simulation", rowid, readonly=True) as simulation:
                     told = _ARRIVALS.match(simulation.read(_BEGINNING))
                 found[key] = told[1].decode() if told else self._whole_simulation(rowid)["arrivals"]
         return found
 
     def _whole_simulation(self, rowid: int) -> JsonObject:
         query = "SELECT key, simulation, source FROM runs WHERE rowid = ?"
-        key, text, source = self._database.execute(query, [rowid]).fetchone()
+        key, text, source = self.file.execute(query, [rowid]).fetchone()
         at = f"{self.path}: run {str(key)[:12]}: simulation"
         return shaped("simulation", parsed(text, dict, at), at, source)
 
@@ -415,8 +341,8 @@ class Ledger:
         InputError
             If the ledger lacks it, or the catalogue has changed so that the stored file is a different instance now.
         """
-        with self._explained():
-            found = self._database.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
+        with self.file.explained():
+            found = self.file.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
         if found is None:
             raise InputError(str(self.path), f"contains no instance {fingerprint[:12]}")
         where = f"{self.path}: instance {fingerprint[:12]}"
@@ -440,8 +366,8 @@ class Ledger:
 
     def _check(self, condition: str, values: list[Any]) -> int:
         """Check the digests of the rows that match, each once in the life of this object; return their number."""
-        with self._explained():
-            keys = {key for (key,) in self._database.execute(f"SELECT key FROM runs WHERE {condition}", values)}  # noqa: S608
+        with self.file.explained():
+            keys = {key for (key,) in self.file.execute(f"SELECT key FROM runs WHERE {condition}", values)}  # noqa: S608
         if not keys <= self._whole:
             with self._stored(condition, values, list(sql_columns())) as stored:
                 for row in stored:
@@ -456,58 +382,5 @@ class Ledger:
         listed = ", ".join(f'"{name}"' for name in names)
         # Column names come from Row alone.
         query = f"SELECT {listed} FROM runs WHERE {condition} ORDER BY rowid"  # noqa: S608
-        with self._explained(), closing(self._database.execute(query, values)) as cursor:
+        with self.file.explained(), closing(self.file.execute(query, values)) as cursor:
             yield (dict(zip(names, found, strict=True)) for found in cursor)
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make all changes inside the ``with`` block one transaction."""
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:  # SQLite itself may have ended it, as on a full disk
-                self._database.execute("ROLLBACK")
-            raise
-
-    def _refuse_lost(self) -> None:
-        if self._lost:
-            raise LostLedgerError(str(self.path), "was removed or replaced since it was opened")
-
-    def _run_without_text(self) -> str | None:
-        """Return the start of the key of the first run with a text that is not UTF-8."""
-        self._database.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
-        try:
-            with closing(self._database.execute("SELECT * FROM runs")) as cursor:
-                place = [name for name, *_ in cursor.description].index("key")
-                for found in cursor:
-                    if any(isinstance(value, str) and not _is_utf8(value) for value in found):
-                        return printable(str(found[place])[:12])
-        except sqlite3.Error:
-            pass
-        finally:
-            self._database.text_factory = str
-        return None
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Convert errors of SQLite and the file system to an ``InputError`` about this file."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            if NO_TEXT in str(error) and (at := self._run_without_text()) is not None:
-                raise InputError(f"{self.path}: run {at}", f"is damaged: a text is not UTF-8; {DELETE}") from None
-            raise fault_of(error, self.path) from None
-        except UnicodeDecodeError:  # from an error message that quotes damaged data
-            raise DamagedLedgerError(str(self.path), f"is a damaged ledger: its schema is no text; {RECOVER}") from None
-        except OSError as error:
-            raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -8,8 +8,8 @@ from math import inf
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from bench.ledger import store
-from bench.ledger.faults import DamagedLedgerError, LockedLedgerError, LostLedgerError, UnwritableLedgerError
+from bench.ledger import ledger_file
+from bench.ledger.ledger_file import DamagedLedgerError, LockedLedgerError, LostLedgerError, UnwritableLedgerError
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
@@ -92,7 +92,7 @@ class Writer:
         """
         if self._ledger is None:
             return
-        until = time.monotonic() + store.BUSY_TIMEOUT_S
+        until = time.monotonic() + ledger_file.BUSY_TIMEOUT_S
         while self._held and time.monotonic() < until and not wait([wakeup], _RETRY_S):
             self.retry()
         if self._held:
@@ -109,7 +109,7 @@ class Writer:
         rescued = False
         while self._held:
             try:
-                with ledger.waiting_at_most(_WAIT_S):
+                with ledger.file.waiting_at_most(_WAIT_S):
                     self._held[0](ledger)
             except LockedLedgerError:
                 if self._locked_at == inf:

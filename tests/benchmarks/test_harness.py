@@ -41,7 +41,7 @@ def large(tmp_path: Path) -> Path:
     path = tmp_path / "ledger.sqlite"
     with Ledger(path, create=True) as ledger:
         row: Row = run_tasks([task(0)], ledger)[0]
-        with ledger.transaction():
+        with ledger.file.transaction():
             for number in range(1, ROWS):
                 ledger.insert("runs", row_to_sql(replace(row, key=f"{number:064x}", scheduler=f"s{number % 50}")))
     return path

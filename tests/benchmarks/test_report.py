@@ -23,7 +23,7 @@ def large_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "ledger.sqlite"
     names = sorted(entries())[:20]
     with Ledger(path, create=True) as ledger:
-        ledger._database.execute("PRAGMA synchronous = OFF")
+        ledger.file.database.execute("PRAGMA synchronous = OFF")
         for number in range(INSTANCES):
             instance = generate("igniter-mix", 12, number)
             made = run_of(FfdPlusPlus(), instance)

@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from bench.ledger import store
-from bench.ledger.faults import DamagedLedgerError, LostLedgerError, UnwritableLedgerError
+from bench.ledger import ledger_file
+from bench.ledger.ledger_file import DamagedLedgerError, LostLedgerError, UnwritableLedgerError
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.ledger.writer import Writer
@@ -35,7 +35,7 @@ def session(path: Path, rows: list[Row], instance: Instance, faults: Faults) -> 
         os.close(reading)
         code = 1
         try:
-            store.BUSY_TIMEOUT_S = 0.02
+            ledger_file.BUSY_TIMEOUT_S = 0.02
             with faulty_disk(faults):
                 try:
                     with Ledger(path, create=True) as ledger:
@@ -146,7 +146,7 @@ def vandalised(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> 
 def test_rows_survive_vandals(
     seed: int, tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.05)
     vandalised(tmp_path / "ledger.sqlite", seed, make_row, instance)
 
 
@@ -224,7 +224,7 @@ def test_write_that_fails_in_the_new_file_too_is_not_rescued_again(
 def test_rows_survive_five_hundred_vandals(
     tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.05)
     for seed in range(1000, 1500):
         (tmp_path / str(seed)).mkdir()
         vandalised(tmp_path / str(seed) / "ledger.sqlite", seed, make_row, instance)

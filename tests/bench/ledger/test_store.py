@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.ledger.ledger_file import SCHEMA_VERSION
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.sql import DIGEST, REACH
-from bench.ledger.store import SCHEMA_VERSION, Ledger
+from bench.ledger.store import Ledger
 from instances import InputError, Instance, PlanClass
 
 MakeRow = Callable[..., Row]

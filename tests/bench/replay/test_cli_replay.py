@@ -12,7 +12,7 @@ import pytest
 
 from bench.cli.app import main
 from bench.cli.commands.replay import remarks
-from bench.ledger import store
+from bench.ledger import ledger_file
 from bench.ledger.store import Ledger
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.layout import sites
@@ -88,7 +88,7 @@ def test_a_replay_is_a_row_of_its_own_every_time(replay: Replay, plan: Path, tmp
 def test_a_locked_ledger_does_not_lose_the_measurement(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.3)
     file = tmp_path / "ledger.sqlite"
     Ledger(file, create=True).close()
     with closing(sqlite3.connect(file, isolation_level=None)) as other:

@@ -31,8 +31,8 @@ def test_full_disk_loses_nothing_that_was_stored(make_task: TaskFactory, path: P
     tasks = [make_task("Honest", seed=seed) for seed in range(6)]
     with Ledger(path, create=True) as ledger:
         (first,) = run_tasks(tasks[:1], ledger)
-        (pages,) = ledger._database.execute("PRAGMA page_count").fetchone()
-        ledger._database.execute(f"PRAGMA max_page_count = {pages + 1}")
+        (pages,) = ledger.file.database.execute("PRAGMA page_count").fetchone()
+        ledger.file.database.execute(f"PRAGMA max_page_count = {pages + 1}")
         rows = run_tasks(tasks, ledger, 2)
         assert sorted(row.seed for row in rows) == [0, 1, 2, 3, 4, 5]
         assert ledger.notice is not None

@@ -12,7 +12,7 @@ from conftest import Call, TaskFactory
 from processes import alive, until
 
 from bench.cli.views.progress import Progress
-from bench.ledger import store
+from bench.ledger import ledger_file
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
 from bench.runner.runner import Listener, run_tasks
@@ -163,7 +163,7 @@ def test_deadlines_are_watched_while_the_ledger_is_locked(
 def test_rows_are_saved_beside_a_ledger_that_stays_locked(
     make_task: TaskFactory, path: Path, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.3)
     with Ledger(path, create=True) as ledger:
         rows = run_tasks([make_task("Honest", seed=seed) for seed in range(3)], ledger, 2)
         assert ledger.notice is not None

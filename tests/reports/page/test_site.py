@@ -142,7 +142,7 @@ def test_an_instance_of_another_catalogue_has_runs_but_no_page(tmp_path, rows):
     path = tmp_path / "l.sqlite"
     with Ledger(path, create=True) as ledger:
         ledger.add(rows[0][0], TWELVE)
-        ledger._database.execute("UPDATE instances SET json = replace(json, '1200', '1201')")
+        ledger.file.database.execute("UPDATE instances SET json = replace(json, '1200', '1201')")
         made = site_files(ledger)
     assert [name for name in made if name.startswith("instances/")] == []
     assert rows[0][0].key in made["runs.html"]

@@ -1,0 +1,226 @@
+"""File of a ledger: its SQLite connection, its tables, and the faults that finished runs survive."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.ledger.sql import DELETE, RECOVER, sql_columns
+from instances import InputError
+from instances.errors import printable
+from instances.special_files import refuse_special
+
+SCHEMA_VERSION = 1
+"""Version in the file, incremented when columns or tables change."""
+
+_CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
+"""Table of judged chunks of scenario sets that have no row yet, by the key of that row."""
+
+_MOST_BYTES = 2**28
+"""Largest size of one value. A larger value, which no run writes, is refused unread."""
+
+BUSY_TIMEOUT_S = 60.0
+"""Time limit in seconds for waiting until another bench has written."""
+
+_NO_TEXT = "Could not decode to UTF-8"
+"""Beginning of Python's message about a damaged text."""
+
+
+class LockedLedgerError(InputError):
+    """Another process has the ledger locked."""
+
+
+class DamagedLedgerError(InputError):
+    """The file is damaged or no database."""
+
+
+class LostLedgerError(InputError):
+    """The file was removed or replaced after it was opened."""
+
+
+class UnwritableLedgerError(InputError):
+    """The file cannot be written: its disk is full, broken or read-only."""
+
+
+_KINDS: dict[int, type[InputError]] = {
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), LockedLedgerError),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN),
+        UnwritableLedgerError,
+    ),
+}
+"""Errors to raise, by SQLite's primary error code."""
+
+
+class LedgerFile:
+    """Open file of a ledger.
+
+    Parameters
+    ----------
+    path
+        Path of the file.
+    create
+        Create the file and its folders if it does not exist.
+
+    Attributes
+    ----------
+    path
+        Path of the file.
+    database
+        Connection to it; transactions begin and end explicitly.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist (without ``create``), is no ledger, or was written by a newer version of the bench.
+    """
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        self.path = path
+        refuse_special(path)
+        if create:
+            with self.explained():
+                path.parent.mkdir(parents=True, exist_ok=True)
+        elif not path.is_file():
+            raise InputError(str(path), "no such ledger; `bench run` creates one")
+        with self.explained():
+            # Write-ahead logging needs files in the same folder. In a folder without write access, no bench writes.
+            frozen = not create and not os.access(path.parent, os.W_OK)
+            target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}"
+            # isolation_level=None: the code begins and ends transactions explicitly.
+            self.database = sqlite3.connect(target, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+            try:
+                # The file may come from an untrusted source: call no functions from it, and limit the size of values.
+                self.database.execute("PRAGMA trusted_schema = OFF")
+                self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+                self._prepare(create)
+            except BaseException:
+                self.database.close()
+                raise
+        self._identity = _identity(path)
+
+    def _prepare(self, create: bool) -> None:
+        # In one transaction: another bench may be creating the tables.
+        self.database.execute("BEGIN")
+        (version,) = self.database.execute("PRAGMA user_version").fetchone()
+        tables = {name for (name,) in self.database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self.database.execute("COMMIT")
+        if {"instances", "runs"} <= tables:
+            if version != SCHEMA_VERSION:
+                raise InputError(
+                    str(self.path),
+                    f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}; name another file",
+                )
+            return
+        if tables or not create:
+            raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")
+        self.database.execute("PRAGMA journal_mode = WAL")
+        listed = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
+        with self.transaction():
+            # Another bench may have done this meanwhile.
+            self.database.execute(
+                "CREATE TABLE IF NOT EXISTS instances (hash TEXT PRIMARY KEY, name TEXT NOT NULL, json JSON NOT NULL)"
+            )
+            self.database.execute(f"CREATE TABLE IF NOT EXISTS runs ({listed}, PRIMARY KEY (key))")
+            self.database.execute("CREATE INDEX IF NOT EXISTS runs_by_instance ON runs (instance_hash, scheduler)")
+            self.database.execute(_CHUNKS)
+            self.database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Execute one statement of SQL."""
+        return self.database.execute(statement, values)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the file was removed or replaced since it was opened."""
+        now = _identity(self.path)
+        return any(before is not None and before != after for before, after in zip(self._identity, now, strict=True))
+
+    def refuse_lost(self) -> None:
+        """Raise a ``LostLedgerError`` if the file is ``lost``."""
+        if self.lost:
+            raise LostLedgerError(str(self.path), "was removed or replaced since it was opened")
+
+    @contextmanager
+    def waiting_at_most(self, wait_s: float) -> Iterator[None]:
+        """Wait at most ``wait_s`` for another process inside the ``with`` block, and not ``BUSY_TIMEOUT_S``."""
+        self.database.execute(f"PRAGMA busy_timeout = {round(1000 * wait_s)}")
+        try:
+            yield
+        finally:
+            self.database.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT_S)}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes inside the ``with`` block one transaction."""
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.database.execute("COMMIT")
+        except BaseException:
+            if self.database.in_transaction:  # SQLite itself may have ended it, as on a full disk
+                self.database.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Convert errors of SQLite and the file system to an ``InputError`` about this file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if _NO_TEXT in str(error) and (at := self._run_without_text()) is not None:
+                raise InputError(f"{self.path}: run {at}", f"is damaged: a text is not UTF-8; {DELETE}") from None
+            raise _fault_of(error, self.path) from None
+        except UnicodeDecodeError:  # from an error message that quotes damaged data
+            raise DamagedLedgerError(str(self.path), f"is a damaged ledger: its schema is no text; {RECOVER}") from None
+        except OSError as error:
+            raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
+
+    def _run_without_text(self) -> str | None:
+        """Return the start of the key of the first run with a text that is not UTF-8."""
+        self.database.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+        try:
+            with closing(self.database.execute("SELECT * FROM runs")) as cursor:
+                place = [name for name, *_ in cursor.description].index("key")
+                for found in cursor:
+                    if any(isinstance(value, str) and not _is_utf8(value) for value in found):
+                        return printable(str(found[place])[:12])
+        except sqlite3.Error:
+            pass
+        finally:
+            self.database.text_factory = str
+        return None
+
+
+def _fault_of(error: sqlite3.Error, path: Path) -> InputError:
+    """Return the error to raise for an error of SQLite with the ledger at ``path``."""
+    if _NO_TEXT in str(error):  # the message goes on with the data
+        return DamagedLedgerError(str(path), f"is a damaged ledger: a text in it is not UTF-8; {RECOVER}")
+    if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
+        kind = _KINDS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, InputError)
+        return kind(str(path), printable(f"cannot be used as a ledger: {error}"))
+    return DamagedLedgerError(str(path), printable(f"is no ledger, or a damaged one: {error}; {RECOVER}"))
+
+
+def _identity(path: Path) -> list[tuple[int, int] | None]:
+    """Return device and inode of the ledger at ``path`` and of its write-ahead log; ``None`` for a missing file."""
+    return [_inode(Path(f"{path}{ending}")) for ending in ("", "-wal")]
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

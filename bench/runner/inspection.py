@@ -9,11 +9,11 @@ from time import monotonic
 from typing import Any
 
 from bench.api import has_own_model, partitions, work_unit
-from bench.runner import worker_limits
 from bench.runner.forkserver import start_forkserver
 from bench.runner.messages import Message
 from bench.runner.watchdog import Warden
 from bench.runner.worker import Report, wait_to_be_killed
+from bench.runner.worker_limits import become_worker
 from bench.runner.worker_process import Worker
 from bench.schedulers import registry
 from bench.schedulers.parameters import Parameter, describe_parameters, instantiate
@@ -216,11 +216,7 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Run the worker process: import the schedulers one after the other and describe each."""
-    worker_limits.leave_forkserver()
-    worker_limits.mark_run()
-    worker_limits.adopt_orphans()
-    worker_limits.redirect_output(log.fileno())
-    log.close()
+    become_worker(log)
     try:
         order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench sent it
     except EOFError:

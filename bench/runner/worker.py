@@ -72,11 +72,7 @@ class SkippedError(Exception):
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Run the worker process: receive one task, execute it, report the outcome, and wait to be killed."""
-    worker_limits.leave_forkserver()
-    worker_limits.mark_run()
-    worker_limits.adopt_orphans()
-    worker_limits.redirect_output(log.fileno())
-    log.close()
+    worker_limits.become_worker(log)
     try:
         # Pickle is safe here, since the bench sends the task, and it supports instances that no file can store.
         task: Task = pickle.loads(inbox.recv_bytes())  # noqa: S301

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 MARK = "gpushare-bench"
@@ -146,7 +147,16 @@ def mark(worker: int = 0) -> str:
     return f"{worker:010d}"
 
 
-def mark_run() -> None:
+def become_worker(log: Connection) -> None:
+    """Make this process, which the forkserver started, the first one of a run; its output goes to ``log``."""
+    leave_forkserver()
+    _mark_run()
+    adopt_orphans()
+    _redirect_output(log.fileno())
+    log.close()
+
+
+def _mark_run() -> None:
     """Mark this process and all that it will start as a run.
 
     The kernel shows the environment that a process started with. The mark of the forkserver is overwritten there, so
@@ -191,7 +201,7 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def redirect_output(log: int) -> None:
+def _redirect_output(log: int) -> None:
     """Redirect the output of this process and its children to the descriptor ``log``."""
     os.dup2(log, 1)
     os.dup2(log, 2)

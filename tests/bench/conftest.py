@@ -1,8 +1,10 @@
-"""Fixtures of the harness tests: a tiny instance, and tasks for the schedulers of ``rogue_schedulers``."""
+"""Fixtures of the harness tests: a tiny instance, a locked ledger, and tasks for ``rogue_schedulers``."""
 
 import shlex
+import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from bench.api import Status
 from bench.cli.app import main
 from bench.ledger.row import Row, Termination, columns
+from bench.ledger.store import Ledger
 from bench.task import Stage, Task
 from instances import Instance
 from instances.files import instance_from_json
@@ -44,6 +47,21 @@ def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest
         return Called(code, printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Path of a ledger that does not exist yet."""
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connection of another process that has the ledger locked."""
+    Ledger(path, create=True).close()
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        yield database
 
 
 def _instance(name: str = "mix", objective: str = "cost", **fields: object) -> Instance:

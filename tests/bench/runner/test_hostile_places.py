@@ -4,7 +4,6 @@ import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Timer
@@ -17,12 +16,6 @@ from bench.ledger.row import Termination
 from bench.ledger.store import Ledger
 from bench.runner import runner as runner
 from bench.runner.runner import run_tasks
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.sqlite"
-
 
 # A full disk
 
@@ -84,16 +77,6 @@ def test_folder_that_cannot_be_written_is_refused_before_anything_runs(
 
 
 # A second bench
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[sqlite3.Connection]:
-    """Somebody else who has the ledger locked."""
-    Ledger(path, create=True).close()
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    database.execute("BEGIN IMMEDIATE")
-    yield database
-    database.close()
 
 
 def test_ledger_that_is_locked_for_a_while_is_waited_for(

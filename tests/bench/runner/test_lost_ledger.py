@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,11 +44,6 @@ class Spy:
                 found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         return Outcome(Status.UNKNOWN, reason=repr(found))
 '''
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.sqlite"
 
 
 class Once(Listener):
@@ -125,16 +120,6 @@ def test_rows_of_earlier_commands_are_rescued_as_well(make_task: TaskFactory, tm
     with Ledger(path) as ledger:
         rows = run_tasks(tasks, ledger, 1, Once(lambda: remove_folder(path)))
         assert ledger.rows() == rows
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connection of another process that has the ledger locked."""
-    Ledger(path, create=True).close()
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    database.execute("BEGIN IMMEDIATE")
-    yield database
-    database.close()
 
 
 def test_deadlines_are_watched_while_the_ledger_is_locked(

@@ -142,3 +142,20 @@ class Browser:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def column(browser: Browser, table: str, number: int) -> list[str]:
+    """Return the texts of a column in the visible rows; ``table`` is an expression in JavaScript."""
+    cells = (
+        f"[...{table}.tBodies[0].rows].filter(row => !row.hidden).map(row => row.cells[{number}].textContent.trim())"
+    )
+    return browser.run(cells)
+
+
+def type_into(browser: Browser, selector: str, value: str) -> None:
+    """Give a field a value as a user does."""
+    browser.run(
+        f"""(() => {{ const input = document.querySelector({json.dumps(selector)});
+        input.value = {json.dumps(value)};
+        for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, {{ bubbles: true }})); }})()"""
+    )

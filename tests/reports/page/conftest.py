@@ -1,5 +1,7 @@
 """A ledger with something of everything, and its report."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +9,10 @@ import pytest
 from bench.cli import main
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from heuristics.igniter.igniter import IGniter
 from instances import Instance
-from tests.reports.page.runs_made_here import runs_of_every_kind
+from tests.reports.page.browser import CHROMIUM, Browser
+from tests.reports.page.runs_made_here import BOUND, TWELVE, run_of, runs_of_every_kind
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +34,36 @@ def site(ledger_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page") / "site"
     assert main(["report", str(ledger_file), "-o", str(folder)]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium (Debian: apt-get install chromium)")
+    running = Browser(tmp_path_factory.mktemp("chromium"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def addresses(site: Path) -> dict[str, str]:
+    """Addresses of the report's pages by their names."""
+    found = _addresses(site)
+    hostile = next(name for name in found if name.startswith("__script"))
+    return {"hostile": found.pop(hostile), **found}
+
+
+@pytest.fixture(scope="session")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Addresses of a report with twenty variants of a scheduler."""
+    folder = tmp_path_factory.mktemp("crowded")
+    row = run_of(IGniter(), TWELVE, **BOUND)
+    with Ledger(folder / "crowded.sqlite", create=True) as ledger:
+        for number in range(20):
+            ledger.add(replace(row, key=f"{number:064x}", parameters={"igniter": {"variant": number}}), TWELVE)
+    assert main(["report", str(folder / "crowded.sqlite"), "-o", str(folder / "site")]) == 0
+    return _addresses(folder / "site")
+
+
+def _addresses(site: Path) -> dict[str, str]:
+    return {path.name.rpartition("-")[0] or path.stem: path.as_uri() for path in site.rglob("*.html")}

@@ -41,7 +41,7 @@ COMMANDS = {
     "export": Subcommand("export", "export", "Write a ledger as one table (CSV or Parquet)."),
     "schema": Subcommand("schema", "print_schema", "Print the JSON Schema of a file format."),
     "doctor": Subcommand("doctor", "doctor", "Check the solvers and the machine."),
-    "profile": Subcommand("profile.group", "app", "Measure GPUs and fit performance models."),
+    "profile": Subcommand("profile", "app", "Measure GPUs and fit performance models."),
 }
 
 app = typer.Typer(

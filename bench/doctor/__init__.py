@@ -1,1 +1,34 @@
-"""Checks of the environment (correct results of solvers) and of the machine (undisturbed times)."""
+"""Checks of the solvers and the machine for ``bench doctor``; each results in a finding."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """Severity of a finding."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Result of one check.
+
+    Attributes
+    ----------
+    check
+        Subject of the check, in a word or two.
+    level
+        ``error``: runs would fail or be wrong; ``warning``: runs would be slower or their times less reliable.
+    found
+        Observation.
+    advice
+        Recommended action, or an empty text.
+    """
+
+    check: str
+    level: Level
+    found: str
+    advice: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
-from bench.doctor.finding import Finding, Level
+from bench.doctor import Finding, Level
 from bench.doctor.machine import control_groups, frequency, gpus, mps, swap
 from bench.doctor.solvers import installed_known_bad, nonlinear_answers
 from bench.provenance import distribution_version, load_average, solver_versions, usable_cores

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from bench.doctor.finding import Finding, Level
+from bench.doctor import Finding, Level
 from bench.provenance import usable_cores
 from bench.replay.gpus import HostGpu, host_gpus
 from bench.replay.mps import CONTROL

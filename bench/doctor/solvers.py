@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.api import Outcome, Run, Scheduler, Status
-from bench.doctor.finding import Finding, Level
+from bench.doctor import Finding, Level
 from bench.judging.judge import judge
 from bench.provenance import distribution_version
 from bench.schedulers.registry import entries, load

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tomli_w
 
-from bench.cli.commands.profile.light_profile import catalogued, fitted
+from bench.cli.commands.profile.fitting import catalogued, fit_light_profile
 from bench.cli.experiment import read_experiment
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
@@ -161,7 +161,7 @@ def _read_policy(path: Path) -> object:
 def _read_profile(path: Path) -> object:
     measured = read_json(path)
     catalogued(measured, path)
-    return fitted(measured, path, "fuzz", 16000.0, 1.0)
+    return fit_light_profile(measured, path, "fuzz", 16000.0, 1.0)
 
 
 OPTIONS = ("instances", "schedulers", "param", "time-limit", "seeds", "truth", "plans", "ledger")

@@ -7,8 +7,8 @@ import typer
 from bench.cli.options import Format, FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.tables import show, table
+from bench.doctor import Level
 from bench.doctor.examination import examine
-from bench.doctor.finding import Level
 
 EXAMPLES = (
     "bench doctor",

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli.app import main
+from bench.doctor import Finding, Level, solvers
 from bench.doctor import examination as doctor
-from bench.doctor import solvers
-from bench.doctor.finding import Finding, Level
 from bench.doctor.solvers import KNOWN_BAD, KnownBad, numbers
 
 Install = Callable[..., None]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor import machine
-from bench.doctor.finding import Finding, Level
+from bench.doctor import Finding, Level, machine
 from bench.replay.gpus import HostGpu
 
 Pretend = Callable[..., None]

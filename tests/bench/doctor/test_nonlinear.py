@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from bench.api import Bound, Outcome, Run, Status
-from bench.doctor import solvers
-from bench.doctor.finding import Level
+from bench.doctor import Level, solvers
 from bench.doctor.solvers import KNOWN_OPTIMA, KnownOptimum, nonlinear_answers
 from instances import Instance
 

@@ -10,10 +10,18 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from bench.cli.commands.profile.light_profile import catalogued, fitted
+from bench.cli.commands.profile.fitting import (
+    FILES,
+    catalogued,
+    fit_folder,
+    fit_light_profile,
+    folder_residuals,
+    light_residuals,
+    stated_facts,
+)
 from bench.cli.files import refuse_input, write_text
 from bench.cli.terminal import emit
-from bench.cli.views.tables import show, table
+from bench.cli.views.tables import show
 from instances import GpuType, InputError
 from instances.catalogue import gpu_type, gpu_type_names, gpu_type_to_toml
 from instances.files import read_json
@@ -65,14 +73,11 @@ def fit(
     models that run alone, pairs.csv latencies of two models that share a GPU.
     """
     if profile_file.is_dir():
-        from bench.cli.commands.profile.folder import FILES, fit_folder, residuals, stated
-
         refuse_input(output, [profile_file / name for name in FILES], "--output")
-
-        facts_file = stated(profile_file)
+        facts_file = stated_facts(profile_file)
         facts = _facts(facts_file, gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
         found = fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
-        _write(_of_kind(found.gpu, facts_file.get("provenance")), output, residuals(found))
+        _write(_of_kind(found.gpu, facts_file.get("provenance")), output, folder_residuals(found))
         return
 
     refuse_input(output, [profile_file], "--output")
@@ -80,11 +85,11 @@ def fit(
     known = catalogued(measured, profile_file)
     price = _given(price_per_hour, "--price-per-hour", known.price_per_hour if known else None)
     memory = _given(memory_mib, "--memory-mib", known.memory_mib if known else None)
-    gpu = fitted(measured, profile_file, source or profile_file.name, memory, price)
-    _write(gpu, output, _residuals(gpu))
+    gpu = fit_light_profile(measured, profile_file, source or profile_file.name, memory, price)
+    _write(gpu, output, light_residuals(gpu))
 
 
-def _write(gpu: GpuType, output: Path | None, residuals: list[Any]) -> None:
+def _write(gpu: GpuType, output: Path | None, residuals: list[Table | str]) -> None:
     """Write a catalogue file and show the residuals."""
     text = gpu_type_to_toml(gpu)
     if output is None:
@@ -140,17 +145,3 @@ def _given(value: float | None, option: str, default: float | None) -> float:
     if not 0.0 < chosen < inf:
         raise InputError(option, f"{chosen:g}; expected a finite number greater than 0")
     return chosen
-
-
-def _residuals(gpu: GpuType) -> list[Table | str]:
-    hardware = [[quantity, f"{value:.3g}"] for quantity, value in gpu.provenance.residual.items()]
-    quantities = list(next(iter(gpu.models.values())).provenance.residual) if gpu.models else []
-    models = [
-        [model.name, *(f"{100.0 * model.provenance.residual[quantity]:.2f} %" for quantity in quantities)]
-        for model in gpu.models.values()
-    ]
-    return [
-        table(["residual of the hardware fit", ">largest"], hardware),
-        "",
-        table(["relative error of the fit", *(f">{quantity}" for quantity in quantities)], models),
-    ]

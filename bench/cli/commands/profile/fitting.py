@@ -1,15 +1,22 @@
-"""``bench profile fit DIR``: all performance models fitted to a folder of measurements."""
+"""Fits of ``bench profile fit``: all performance models to a folder of measurements, iGniter's to a light profile."""
 
-from math import inf
+import math
+import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.table import Table
 
 from bench.cli.commands.profile.error_tables import size, summary_table, worst_table
-from instances import InputError
+from bench.cli.views.tables import table
+from instances import GpuType, InputError
+from instances.catalogue import gpu_type, gpu_type_names
 from instances.files import read_json
+from instances.files.problems import input_error
 from instances.measurements import read_pairs, read_solo
+from instances.performance.igniter_fit import fit_profile
 from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
 
 SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
@@ -17,8 +24,11 @@ SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv",
 TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
 """Fields of ``gpu.json``; other fields are ignored."""
 
+LARGEST = 1e12
+"""Largest number that a light profile may contain, above all plausible times, powers, rates and sizes."""
 
-def stated(folder: Path) -> dict[str, Any]:
+
+def stated_facts(folder: Path) -> dict[str, Any]:
     """Return the known fields of ``gpu.json``; an empty dictionary if there is no such file.
 
     Raises
@@ -36,7 +46,7 @@ def stated(folder: Path) -> dict[str, Any]:
         value = found.get(field)
         if field in TEXTS and field in found and not (isinstance(value, str) and value):
             raise InputError(f"{file}: {field}", "expected a text")
-        if field in NUMBERS and field in found and not (isinstance(value, int | float) and 0.0 < value < inf):
+        if field in NUMBERS and field in found and not (isinstance(value, int | float) and 0.0 < value < math.inf):
             raise InputError(f"{file}: {field}", "expected a finite number greater than 0")
     return {field: value for field, value in found.items() if field in (*TEXTS, *NUMBERS)}
 
@@ -63,9 +73,9 @@ def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
         raise InputError(where, error.problem) from None
 
 
-def residuals(fit: ProfileFit) -> list[Any]:
+def folder_residuals(fit: ProfileFit) -> list[Table | str]:
     """Return tables of residuals: solo latencies by model, batch and share; pairs by performance model; outliers."""
-    found: list[Any] = []
+    found: list[Table | str] = []
     for name, key in (("model", "model"), ("batch", "batch"), ("share", "share_pct")):
         found += [summary_table(f"alone, by {name}", _alone_by(fit, key)), ""]
     if fit.pairs:
@@ -105,3 +115,59 @@ def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
             "max": max(groups[value]),
         }
     return found
+
+
+def catalogued(profile: Any, file: Path) -> GpuType | None:
+    """Return the catalogue's entry of the profiled GPU, if there is one."""
+    gpu = profile.get("gpu") if isinstance(profile, dict) else None
+    if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
+        raise InputError(f"{file}: gpu.name", "is missing; expected the name of the profiled GPU")
+    name = gpu["name"].lower()
+    return gpu_type(name) if name in gpu_type_names() else None
+
+
+def fit_light_profile(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> GpuType:
+    """Fit ``profile``; every error in it becomes an ``InputError`` about ``file``."""
+    _check_numbers(profile, str(file))
+    try:
+        with warnings.catch_warnings():  # a fit to implausible samples warns; its coefficients are refused below
+            warnings.simplefilter("ignore")
+            gpu = fit_profile(profile, source, memory_mib, price_per_hour)
+    except InputError as error:
+        raise InputError(f"{file}: {error.where}", error.problem) from None
+    except (ArithmeticError, AttributeError, IndexError, StopIteration, TypeError, ValueError) as error:
+        raise InputError(str(file), f"is not a light profile: {type(error).__name__} {error}".rstrip()) from None
+    for model in gpu.models.values():
+        numbers = (*model.k, *model.power, *model.l2, model.alpha_cache, *model.provenance.residual.values())
+        if not all(map(math.isfinite, numbers)):
+            raise InputError(f"{file}: models.{model.name}", "no finite coefficients fit these samples")
+    if not all(map(math.isfinite, asdict(gpu.hardware).values())):
+        raise InputError(f"{file}: gpu", "no finite coefficients fit these samples")
+    return gpu
+
+
+def _check_numbers(profile: Any, where: str) -> None:
+    """Refuse implausibly large numbers before any computation."""
+    waiting: list[tuple[tuple[int | str, ...], Any]] = [((), profile)]
+    while waiting:
+        location, value = waiting.pop()
+        if isinstance(value, int | float) and not abs(value) <= LARGEST:
+            raise input_error(where, [(location, f"expected a number of at most {LARGEST:g}")])
+        if isinstance(value, dict | list):
+            children = value.items() if isinstance(value, dict) else enumerate(value)
+            waiting += [((*location, key), child) for key, child in children]
+
+
+def light_residuals(gpu: GpuType) -> list[Table | str]:
+    """Return tables of residuals: of the hardware, and of each model."""
+    hardware = [[quantity, f"{value:.3g}"] for quantity, value in gpu.provenance.residual.items()]
+    quantities = list(next(iter(gpu.models.values())).provenance.residual) if gpu.models else []
+    models = [
+        [model.name, *(f"{100.0 * model.provenance.residual[quantity]:.2f} %" for quantity in quantities)]
+        for model in gpu.models.values()
+    ]
+    return [
+        table(["residual of the hardware fit", ">largest"], hardware),
+        "",
+        table(["relative error of the fit", *(f">{quantity}" for quantity in quantities)], models),
+    ]

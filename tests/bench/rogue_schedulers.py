@@ -371,7 +371,7 @@ class KillsTheForkserver(Base):
 
 @dataclass(frozen=True)
 class Escaper(Base):
-    """Starts processes that try to survive the run, and notes their pids in the folder ``pids``."""
+    """Starts processes that try to survive the run, and notes their pids in the folder ``pids``; reports its mark."""
 
     how: str = "daemon"
     count: int = 1
@@ -400,7 +400,7 @@ class Escaper(Base):
             wait_for_ever()
         if self.how == "daemon":
             os._exit(0)
-        return Outcome(Status.FEASIBLE, good_plan(instance))
+        return Outcome(Status.FEASIBLE, good_plan(instance), reason=os.environ["GPUSHARE_BENCH_RUN"])
 
     def _survive(self, library: ctypes.CDLL) -> None:
         os.setsid()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TaskFactory
-from processes import survivors
+from processes import survivors, until, with_variable
 
 from bench.ledger.row import Termination
 from bench.runner.runner import run_tasks
@@ -35,20 +35,7 @@ def test_nothing_survives_its_run(make_task: TaskFactory, tmp_path: Path, how: s
 def test_process_that_moves_on_by_forking_is_caught(make_task: TaskFactory, tmp_path: Path) -> None:
     (row,) = run_tasks([make_task("Escaper", parameters={"how": "moving", "pids": tmp_path})], None)
     assert row.termination is Termination.FINISHED
-    assert run_processes() == []
-
-
-def run_processes() -> list[int]:
-    """Return the processes that a worker of this bench has started, by their mark."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            values = (process / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if any(value.startswith(RUN_VARIABLE.encode()) and not value.endswith(b"=0000000000") for value in values):
-            found.append(int(process.name))
-    return found
+    assert until(lambda: with_variable(f"{RUN_VARIABLE}={row.reason}") == [], 10)
 
 
 def test_other_runs_and_processes_are_spared(make_task: TaskFactory, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class Training:
     target_entropy: float = 0.35
     explore_noise: float = _TD3.explore_noise
     random_part: float = 0.2
-    logit_penalty: float = 0.01
+    logit_penalty: float = 0.05
     logit_margin: float = 3.0
     halve_every: float = 120.0
     lowest: float = 0.5

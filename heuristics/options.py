@@ -9,7 +9,7 @@ from numba import njit
 from heuristics.packing import UnservableError
 from instances import GOODPUT_STEP, Objective, Plan
 from instances.arrays import Floats, Ints
-from instances.least_shares import least_share_alone, raise_to_feasible
+from instances.least_shares import least_share_within, raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
 
@@ -55,8 +55,10 @@ class ItemOptions(NamedTuple):
         Under ``goodput`` the rate in steps of ``GOODPUT_STEP``, otherwise 1.
     model, batch
         Row in the tables, and batch size.
-    rate_rps, budget_ms
-        Rate served, and the largest GPU time that meets the SLO at this rate.
+    rate_rps
+        Rate served.
+    budget_ms
+        Largest GPU time that meets the SLO at this rate, by share, shape (options, 1 or share units + 1).
     units
         Least share that serves it alone, throttling included.
     """
@@ -76,7 +78,7 @@ def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) ->
     """Return the least share of each alone on a GPU, including its own power; ``share_units + 1`` if none is enough."""
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
-        units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
+        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
         if tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib or not raise_to_feasible(
             tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
         ):
@@ -104,7 +106,7 @@ def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
         top = np.clip(np.maximum(useful, wanted), 1, top)
     pair = np.repeat(np.arange(len(workload)), top)
     batch = np.arange(len(pair)) - np.repeat(np.cumsum(top) - top, top) + 1
-    budget = view.budget_ms(workload[pair], batch, rate_rps[pair])
+    budget = view.budgets_ms(workload[pair], batch, rate_rps[pair])
     units = shares_alone(view.tables, model[pair], batch, budget)
     kept = np.flatnonzero(units <= view.tables.share_units)
     kept = kept[np.lexsort((units[kept], pair[kept]))]

@@ -10,7 +10,7 @@ from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, PlacedGpu, Plan, spatial_gpu
 from instances.arrays import Floats, Ints
-from instances.least_shares import least_share_alone
+from instances.least_shares import least_share_within
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
 from instances.tables import Tables
 from instances.view import View
@@ -24,7 +24,7 @@ class UnservableError(Exception):
 def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
-        units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
+        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
     return units
 
 
@@ -53,7 +53,7 @@ def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats)
 
     The result is ``share_units + 1`` if even the full GPU is too slow.
     """
-    budget = view.budget_ms(workload, batch, rate_rps)
+    budget = view.budgets_ms(workload, batch, rate_rps)
     units: Ints = _least_shares_alone(view.tables, view.model[workload], batch, budget)
     return units
 
@@ -69,8 +69,10 @@ class DemandItems:
     ----------
     workload
         Position in the instance, shape (items,).
-    rate_rps, batch, lower_units, budget_ms
+    rate_rps, batch, lower_units
         Shape (items, rates).
+    budget_ms
+        Budgets by share, shape (items, rates, 1 or share units + 1).
     """
 
     workload: Ints
@@ -101,9 +103,9 @@ class DemandItems:
         flat = np.repeat(workload, rate_rps.shape[1])
         batch = appropriate_batch(view, flat, rate_rps.ravel())
         lower = lower_bound_share(view, flat, batch, rate_rps.ravel())
-        budget = view.budget_ms(flat, batch, rate_rps.ravel())
+        budget = view.budgets_ms(flat, batch, rate_rps.ravel())
         shape = rate_rps.shape
-        return cls(workload, rate_rps, batch.reshape(shape), lower.reshape(shape), budget.reshape(shape))
+        return cls(workload, rate_rps, batch.reshape(shape), lower.reshape(shape), budget.reshape(*shape, -1))
 
     def decreasing(self) -> Ints:
         """Item positions by ``r_lower`` at full rate, largest first, ties in the instance's order (Alg. 1, line 3)."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from instances.arrays import Floats
+from instances.errors import InputError
 
 
 class SloRule(StrEnum):
@@ -13,13 +14,26 @@ class SloRule(StrEnum):
 
     ``half-slo``: a batch is dispatched when full or after SLO/2 (iGniter 13, 14). ``assembly``: steady first come first
     served, full batches (InSS 3). ``duty-cycle``: every D ms a batch of up to b (Nexus, gpulet). ``p99``: the simulated
-    P99 under Poisson arrivals is within the SLO.
+    P99 under Poisson arrivals is within the SLO. ``attainment``: under random arrivals, a given fraction of the
+    requests is served within the SLO; requests that would be late are dropped, and partial batches take their own
+    times. Its budget depends on the share: see ``View.budgets_ms``.
     """
 
     HALF_SLO = "half-slo"
     ASSEMBLY = "assembly"
     DUTY_CYCLE = "duty-cycle"
     P99 = "p99"
+    ATTAINMENT = "attainment"
+
+    @property
+    def by_share(self) -> bool:
+        """Whether the budget depends on the share."""
+        return self is SloRule.ATTAINMENT
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether gpulets with a duty cycle have a test: their latencies under random arrivals are not known."""
+        return self not in (SloRule.P99, SloRule.ATTAINMENT)
 
 
 def latency_budget_ms(
@@ -56,11 +70,18 @@ def latency_budget_ms(
     -------
     numpy.ndarray
         Milliseconds; 0 or less if the batch is impossible.
+
+    Raises
+    ------
+    InputError
+        If the budget of the rule depends on the share.
     """
     slo, rate, b = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
     x, y = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)
     period_ms = 1000.0 * b / rate
     rule = SloRule(rule)  # a plain "half-slo" is equal to its member, but not the same object
+    if rule.by_share:
+        raise InputError("slo_rule", f'is "{rule}": its budgets depend on the share, which this scheduler does not use')
     if rule is SloRule.HALF_SLO:
         # iGniter 14 and 13: t_inf <= SLO / 2 and b / (t_gpu + feedback) >= R
         return np.minimum(slo / 2.0 / latency_buffer - x, period_ms / latency_buffer - y)

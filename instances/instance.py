@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, terms_mismatch
 from instances.budget import SloRule
 from instances.errors import InputError
 from instances.gpu import GpuType, Partition
@@ -166,6 +167,9 @@ class Instance:
         Request graphs over the workloads; best-effort jobs (``colocation`` only).
     latency_buffer
         Factor on every predicted latency before it is tested (gpulet: 1.1).
+    attainment, arrivals, immediate_dispatch
+        Terms of the rule ``attainment``: the fraction of requests to serve within the SLO, the arrivals that it plans
+        for (``poisson`` or ``gamma:CV``), and whether a partial batch starts without a timeout.
     seed
         Seed of the generator that made the instance, if any.
     provenance
@@ -181,6 +185,9 @@ class Instance:
     applications: tuple[Application, ...] = ()
     jobs: tuple[Job, ...] = ()
     latency_buffer: float = 1.0
+    attainment: float = DEFAULT_ATTAINMENT
+    arrivals: str = POISSON
+    immediate_dispatch: bool = False
     seed: int | None = None
     provenance: str = ""
 
@@ -200,7 +207,9 @@ class Instance:
                 for pool in self.gpus:
                     pool.type.check_model(model, f"{self.name}: {kind}[{position}].model")
         types = [pool.type for pool in self.gpus]
-        mismatch = partition_mismatch(types, self.performance_model, self.slo_rule, self.objective)
+        mismatch = terms_mismatch(self, bool(self.applications)) or partition_mismatch(
+            types, self.performance_model, self.slo_rule, self.objective
+        )
         if mismatch is not None:
             raise InputError(f"{self.name}: {mismatch[0]}", mismatch[1])
         if self.partition is Partition.SHARES:
@@ -247,9 +256,16 @@ class Instance:
 
 
 def _plain(value: object) -> dict[str, Any] | str:
-    """Return a value that JSON lacks in a form that it has; ``asdict`` of the whole takes three times as long."""
+    """Return a value that JSON lacks in a form that it has; ``asdict`` of the whole takes three times as long.
+
+    The terms of the rule ``attainment`` do not count under other rules.
+    """
     if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
+        found = {each.name: getattr(value, each.name) for each in fields(value)}
+        if isinstance(value, Instance) and value.slo_rule is not SloRule.ATTAINMENT:
+            for name in ("attainment", "arrivals", "immediate_dispatch"):
+                del found[name]
+        return found
     return str(value)
 
 

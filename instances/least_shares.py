@@ -1,4 +1,10 @@
-"""Least shares on one GPU, at fixed batches, that keep every resident within its latency budget."""
+"""Least shares on one GPU, at fixed batches, that keep every resident within its latency budget.
+
+Budgets are given by share (``View.budgets_ms``): row i of an array of shape (residents, 1) or (residents, share units +
+1) has those of resident i, and entry ``min(units, last)`` is the one at a share. A budget may fall as the share grows.
+The shares found are the least ones all the same: a resident that misses its budget at a share beside some residents
+also misses it there beside more, whatever larger shares do.
+"""
 
 import numpy as np
 from numba import njit
@@ -28,6 +34,20 @@ def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) 
 
 
 @kernel
+def least_share_within(tables: Tables, model: int, batch: int, budget_ms: NDArray[np.float64], row: int) -> int:
+    """Return ``least_share_alone`` under the budgets by share in row ``row``."""
+    last = budget_ms.shape[1] - 1
+    if last == 0:
+        return least_share_alone(tables, model, batch, budget_ms[row, 0])
+    units = tables.next_share[0]
+    while units <= tables.share_units:
+        if tables.scheduling_ms[model] + tables.active_ms[model, batch, units] <= budget_ms[row, min(units, last)]:
+            break
+        units = tables.next_share[units]
+    return units
+
+
+@kernel
 def raise_to_feasible(
     tables: Tables,
     model: NDArray[np.int64],
@@ -47,7 +67,7 @@ def raise_to_feasible(
     tables
         Tables of the GPU type.
     model, batch, budget_ms
-        Figures of the residents; the first ``count`` entries are read.
+        Figures of the residents, budgets by share; the first ``count`` entries are read.
     units
         Shares to start from; overwritten with the result.
     count
@@ -61,7 +81,7 @@ def raise_to_feasible(
     """
     if count > tables.most_residents:
         return False
-    total = 0
+    total, last = 0, budget_ms.shape[1] - 1
     for i in range(count):
         total += units[i]
     while total <= tables.share_units:
@@ -79,7 +99,7 @@ def raise_to_feasible(
                 tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
             )
             # Alg. 2, lines 6-8
-            if time_ms > budget_ms[i]:
+            if time_ms > budget_ms[i, min(u, last)]:
                 settled = False
                 units[i] = tables.next_share[u]
                 total += units[i] - u
@@ -105,7 +125,7 @@ def least_shares(
     tables
         Tables of the GPU type.
     model, batch, budget_ms
-        Figures of the residents, shape (residents,).
+        Figures of the residents, shape (residents,), and budgets by share.
     units
         Overwritten with the result, shape (residents,).
 
@@ -118,7 +138,7 @@ def least_shares(
     memory_mib = 0.0
     for i in range(count):
         memory_mib += tables.memory_mib[model[i], batch[i]]
-        units[i] = least_share_alone(tables, model[i], batch[i], budget_ms[i])
+        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
     if memory_mib > tables.memory_limit_mib:
         return False
     return raise_to_feasible(tables, model, batch, budget_ms, units, count)
@@ -138,8 +158,9 @@ def within_budgets(
         return False
     times_ms = np.empty(count)
     gpu_times_ms(tables, model, batch, units, count, times_ms)
+    last = budget_ms.shape[1] - 1
     for i in range(count):
-        if times_ms[i] > budget_ms[i]:
+        if times_ms[i] > budget_ms[i, min(units[i], last)]:
             return False
     return True
 

@@ -42,7 +42,7 @@ def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False
     workload = np.array([r.workload for r in residents], dtype=np.int64)
     batch = np.array([r.batch for r in residents], dtype=np.int64)
     rate = np.array([r.rate_rps for r in residents], dtype=np.float64)
-    model, budget = view.model[workload], view.budget_ms(workload, batch, rate)
+    model, budget = view.model[workload], view.budgets_ms(workload, batch, rate)
     units = np.zeros(len(residents), dtype=np.int64)
     if not least_shares(view.tables, model, batch, budget, units):
         return None
@@ -73,7 +73,7 @@ def warm_kernels() -> None:
     """Call every shared kernel once, so that the first timed call does not load compiled code."""
     tables = gpu_tables(gpu_type("v100"), "igniter")
     model, batch = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    budget, units = np.full(1, 2.0), np.ones(1, dtype=np.int64)
+    budget, units = np.full((1, 1), 2.0), np.ones(1, dtype=np.int64)
     least_shares(tables, model, batch, budget, units)
     raise_to_feasible(tables, model, batch, budget, units, 1)
     within_budgets(tables, model, batch, budget, units)

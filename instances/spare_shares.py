@@ -5,6 +5,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from instances.interference import gpu_time_ms, gpu_times_ms
+from instances.least_shares import within_budgets
 from instances.tables import Tables
 
 
@@ -52,7 +53,7 @@ def spend_spare_shares(
     tables
         Tables of the GPU type.
     model, batch, budget_ms
-        Figures of the residents, shape (residents,).
+        Figures of the residents, shape (residents,), and budgets by share (see ``instances.least_shares``).
     units
         Least feasible shares (from ``least_shares``); overwritten with the best shares found, shape (residents,).
     node_limit
@@ -65,7 +66,7 @@ def spend_spare_shares(
     proven : bool
         Whether the result is proven optimal among shares at or above the least ones.
     """
-    count = len(model)
+    count, last = len(model), budget_ms.shape[1] - 1
     spare = tables.share_units - units.sum()
     least = units.copy()
     l2_least, dram_least, power_least = np.empty(count), np.empty(count), np.empty(count)
@@ -94,7 +95,7 @@ def spend_spare_shares(
                 dram_floor - dram_least[i],
                 power_floor - power_least[i] + tables.power_w[m, b, u],
             )
-            if time_ms <= budget_ms[i]:
+            if time_ms <= budget_ms[i, min(u, last)]:
                 hope[i, extra] = 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
         for s in range(spare + 1):
             best = -np.inf
@@ -141,7 +142,7 @@ def spend_spare_shares(
                 tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
             )
             # The margin absorbs rounding: sums in another order must not cut off a tie.
-            if time_ms > budget_ms[i] * (1.0 + 1e-12):
+            if time_ms > budget_ms[i, min(u, last)] * (1.0 + 1e-12):
                 bound = -np.inf
                 break
             bound += 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
@@ -149,9 +150,7 @@ def spend_spare_shares(
             continue
         if depth == count - 1:
             value = throughput_rps(tables, model, batch, trial)
-            times_ms = np.empty(count)
-            gpu_times_ms(tables, model, batch, trial, count, times_ms)
-            if value > best_value and np.all(times_ms <= budget_ms):
+            if value > best_value and within_budgets(tables, model, batch, budget_ms, trial):
                 best_value = value
                 best_units[:] = trial
             continue

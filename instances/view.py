@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from instances.arrays import Floats, Ints
+from instances.attainment_terms import AttainmentTerms, burstiness
 from instances.budget import latency_budget_ms
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.gpu import GpuType, Partition
@@ -50,7 +51,9 @@ class View:
         )
 
     def budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
-        """Return the latency budget ``tau`` of workloads at given batches; arguments broadcast.
+        """Return the latency budget ``tau`` of workloads at given batches, for rules that have one for all shares.
+
+        Arguments broadcast.
 
         Parameters
         ----------
@@ -72,6 +75,34 @@ class View:
             self.tables.exposed_ms[model, b],
             self.instance.latency_buffer,
         )
+
+    def budgets_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
+        """Return the latency budgets by share, for every rule; arguments as for ``budget_ms``.
+
+        Returns
+        -------
+        numpy.ndarray
+            The broadcast shape and one more axis: the share in units, from 0 to all; or of length 1 if the budget is
+            the same at every share. Kernels read entry ``min(units, length - 1)``.
+        """
+        instance = self.instance
+        if not instance.slo_rule.by_share:
+            return self.budget_ms(workload, batch, rate_rps)[..., None]
+        from instances.attainment_budget import attainment_rows_ms  # loads numba
+
+        w = np.asarray(workload)
+        w, b, rate = np.broadcast_arrays(w, batch, self.rate_rps[w] if rate_rps is None else rate_rps)
+        terms = AttainmentTerms(instance.attainment, burstiness(instance.arrivals), instance.immediate_dispatch)
+        rows = attainment_rows_ms(
+            self.gpu, self.tables, self.model[w].ravel(), self.slo_ms[w].ravel(), self.rate_rps[w].ravel(),
+            b.ravel(), rate.ravel(), terms,
+        )  # fmt: skip
+        return rows.reshape(*w.shape, -1) / instance.latency_buffer
+
+    def budget_at_ms(self, workload: int, batch: int, rate_rps: float, units: int) -> float:
+        """Return the latency budget of one slot."""
+        budgets_ms = self.budgets_ms(workload, batch, rate_rps)
+        return float(budgets_ms[min(units, len(budgets_ms) - 1)])
 
 
 def prepared(instance: Instance) -> Instance:

@@ -106,10 +106,10 @@ def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tu
     if turns_away:
         level = _filled(view.tables, model, rates_rps, batch, budget_ms, units)
         worth = float(np.sum(rates_rps[np.arange(len(level)), level] * (level >= 0)))
-    elif np.any(batch == 0) or not least_shares(view.tables, model, batch[:, 0], budget_ms[:, 0], units):
+    elif np.any(batch == 0) or not least_shares(view.tables, model, batch[:, 0], budget_ms[:, :1], units):
         return None
     else:
-        worth, _ = spend_spare_shares(view.tables, model, batch[:, 0], budget_ms[:, 0], units, _NODE_LIMIT)
+        worth, _ = spend_spare_shares(view.tables, model, batch[:, 0], budget_ms[:, :1], units, _NODE_LIMIT)
     rows = [
         (view.instance.workloads[w].id, int(units[i]), int(batch[i, level[i]]), float(rates_rps[i, level[i]]))
         for i, w in enumerate(residents)
@@ -185,9 +185,9 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
 def _fit(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, level: Ints, units: Ints) -> bool:
     """Return whether the residents with a rate fit together; ``units`` become their least shares, 0 for the others."""
     served = np.flatnonzero(level >= 0)
-    own_batch, own_budget_ms = np.empty(len(served), dtype=np.int64), np.empty(len(served))
+    own_batch, own_budget_ms = np.empty(len(served), dtype=np.int64), np.empty((len(served), 1))
     for s, i in enumerate(served):
-        own_batch[s], own_budget_ms[s] = batch[i, level[i]], budget_ms[i, level[i]]
+        own_batch[s], own_budget_ms[s, 0] = batch[i, level[i]], budget_ms[i, level[i]]
     own_units = np.empty(len(served), dtype=np.int64)
     units[:] = 0
     fits = least_shares(tables, model[served], own_batch, own_budget_ms, own_units)

@@ -172,6 +172,12 @@ def _judge_gpulet(
         times_ms.append(gpu_time_beside_ms(tables, m, slot.batch, units, demands, own))
 
     cycle_ms = gpulet.duty_cycle_ms
+    if cycle_ms is not None and not view.instance.slo_rule.takes_turns:
+        message = (
+            f"GPU {position}: a gpulet has a duty cycle of {cycle_ms:g} ms;"
+            f" under {view.instance.slo_rule} its latencies have no bound"
+        )
+        found.append(Violation("duty-cycle", position, None, cycle_ms, math.inf, message))
     inference_ms = [
         t + float(tables.transfer_ms[_model(view, s), s.batch]) for t, s in zip(times_ms, gpulet.slots, strict=True)
     ]
@@ -184,12 +190,12 @@ def _judge_gpulet(
     for slot, t_gpu, t_inf in zip(gpulet.slots, times_ms, inference_ms, strict=True):
         w, m = view.instance.workload_index[slot.workload], _model(view, slot)
         if cycle_ms is None:
-            budget = float(view.budget_ms(w, slot.batch, slot.rate_rps))
+            budget = view.budget_at_ms(w, slot.batch, slot.rate_rps, units)
             if slot.workload in part:
                 # At a rate below the planned one, a batch fills more slowly, and its first request waits longer (InSS,
                 # equation 3).
                 arriving_rps = part[slot.workload] * slot.rate_rps
-                budget = min(budget, float(view.budget_ms(w, slot.batch, arriving_rps)))
+                budget = min(budget, view.budget_at_ms(w, slot.batch, arriving_rps, units))
             period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
         else:
             # D + t_inf <= SLO and r <= 1000 b / D

@@ -18,8 +18,8 @@ class ServedSlot:
         Position of its workload in the serving plan.
     model, batch, rate_rps, slo_ms
         Values of the plan and the workload.
-    rule, cycle_ms
-        SLO rule and duty cycle, which set its timeout: see ``dispatch_timeout_ms``.
+    rule, cycle_ms, immediate
+        SLO rule, duty cycle and immediate dispatch, which set its timeout: see ``dispatch_timeout_ms``.
     latency_buffer
         Factor on the time of a batch when it is compared with the SLO.
     memory_mib
@@ -33,13 +33,16 @@ class ServedSlot:
     slo_ms: float
     rule: SloRule
     cycle_ms: float | None
+    immediate: bool
     latency_buffer: float
     memory_mib: float
 
     def timeout_ms(self, full_ms: float) -> float:
         """Return the timeout after which a partial batch is ready, if a full batch takes ``full_ms``."""
         promised_ms = self.latency_buffer * full_ms
-        return dispatch_timeout_ms(self.rule, self.slo_ms, self.batch, self.rate_rps, self.cycle_ms, promised_ms)
+        return dispatch_timeout_ms(
+            self.rule, self.slo_ms, self.batch, self.rate_rps, self.cycle_ms, promised_ms, self.immediate
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the slot as JSON values."""
@@ -151,6 +154,7 @@ def _slot(slot: Slot, cycle_ms: float | None, gpu: GpuType, instance: Instance) 
         slo_ms=workload.slo_ms,
         rule=instance.slo_rule,
         cycle_ms=cycle_ms,
+        immediate=instance.immediate_dispatch,
         latency_buffer=instance.latency_buffer,
         memory_mib=gpu.models[workload.model].memory_mib(slot.batch),
     )

@@ -222,7 +222,8 @@ def _timeout_ms(instance: Instance, workload: int, slot: Slot, cycle_ms: float |
     """Return the timeout of a partial batch: see ``dispatch_timeout_ms``."""
     slo_ms = instance.workloads[workload].slo_ms
     buffered_ms = instance.latency_buffer * promised_ms
-    return dispatch_timeout_ms(instance.slo_rule, slo_ms, slot.batch, slot.rate_rps, cycle_ms, buffered_ms)
+    rule, immediate = instance.slo_rule, instance.immediate_dispatch
+    return dispatch_timeout_ms(rule, slo_ms, slot.batch, slot.rate_rps, cycle_ms, buffered_ms, immediate)
 
 
 QUEUE = np.dtype([("head", "i8"), ("known", "i8"), ("batches", "i8")])

@@ -28,13 +28,20 @@ def offered_rps(plan: Plan, instance: Instance) -> dict[str, float]:
 
 
 def dispatch_timeout_ms(
-    rule: SloRule, slo_ms: float, batch: int, rate_rps: float, cycle_ms: float | None, promised_ms: float
+    rule: SloRule,
+    slo_ms: float,
+    batch: int,
+    rate_rps: float,
+    cycle_ms: float | None,
+    promised_ms: float,
+    immediate: bool = False,
 ) -> float:
     """Return the time after which a partial batch is ready.
 
-    The SLO rules ``half-slo`` and ``p99`` give half the SLO. The others give the time in which the planned rate fills
-    the batch, as in the duty cycle of Nexus: ``min(1000 b / r, SLO - t_inf)``. In both cases the timeout leaves enough
-    time for a full batch. With a duty cycle, a batch may wait for the other slots first: ``SLO - D``.
+    The SLO rules ``half-slo``, ``p99`` and ``attainment`` give half the SLO. The others give the time in which the
+    planned rate fills the batch, as in the duty cycle of Nexus: ``min(1000 b / r, SLO - t_inf)``. In both cases the
+    timeout leaves enough time for a full batch. With a duty cycle, a batch may wait for the other slots first:
+    ``SLO - D``.
 
     Parameters
     ----------
@@ -46,10 +53,14 @@ def dispatch_timeout_ms(
         Duty cycle of its gpulet, if it has one.
     promised_ms
         Time of a full batch, including the instance's latency buffer.
+    immediate
+        Whether partial batches start without a timeout (``immediate_dispatch`` of the instance).
     """
     if cycle_ms is not None:
         return max(0.0, slo_ms - cycle_ms)
-    half = rule in (SloRule.HALF_SLO, SloRule.P99)
+    if immediate:
+        return 0.0
+    half = rule in (SloRule.HALF_SLO, SloRule.P99, SloRule.ATTAINMENT)
     patience_ms = slo_ms / 2.0 if half else 1000.0 * batch / rate_rps
     return max(0.0, min(patience_ms, slo_ms - promised_ms))
 

@@ -58,6 +58,9 @@ class ColGen:
             return self._solved(instance, terms)
 
     def _solved(self, instance: Instance, run: Run) -> Outcome:
+        if instance.slo_rule.by_share:
+            reason = f"no bound is known under {instance.slo_rule}: its latency budgets depend on the share"
+            return Outcome(Status.UNKNOWN, reason=reason)
         for pool in instance.gpus:
             if not premises_hold(gpu_tables(pool.type, instance.performance_model)):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {PREMISE}")

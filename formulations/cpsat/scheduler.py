@@ -53,6 +53,9 @@ class CpSat:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve ``instance``; report incumbents and bounds as they are found."""
+        if instance.slo_rule.by_share:
+            reason = f"no bound is known under {instance.slo_rule}: its latency budgets depend on the share"
+            return Outcome(Status.UNKNOWN, reason=reason)
         for pool in instance.gpus:
             if reason := why_not_exact(View.of(instance, pool.type).tables):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {reason}")

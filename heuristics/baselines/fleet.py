@@ -70,11 +70,13 @@ def placed_gpu(view: View, items: Items, options: ItemOptions, rows: Ints, units
 def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count: int) -> bool:
     """Write the least shares of ``count`` residents of one GPU into ``units``; return whether they fit."""
     model, batch = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    budget_ms = np.empty(count)
+    budget_ms = np.empty((count, options.budget_ms.shape[1]))
     total, memory_mib = 0, 0.0
     for s in range(count):
         row = rows[s]
-        model[s], batch[s], budget_ms[s] = options.model[row], options.batch[row], options.budget_ms[row]
+        model[s], batch[s] = options.model[row], options.batch[row]
+        for u in range(budget_ms.shape[1]):
+            budget_ms[s, u] = options.budget_ms[row, u]
         units[s] = options.units[row]
         total += units[s]
         memory_mib += tables.memory_mib[model[s], batch[s]]

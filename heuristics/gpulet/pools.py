@@ -33,6 +33,9 @@ def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
 
     Rates are served as given and not exceeded, under ``capacity`` too.
     """
+    if not instance.slo_rule.takes_turns:
+        reason = f"duty cycles give no guarantee under {instance.slo_rule}: batches that take turns have no bound there"
+        return Outcome(Status.UNKNOWN, reason=reason)
     if instance.objective is Objective.SCALE:
         return _largest_scale(instance, run, cut)
     found: list[tuple[float, Plan]] = []
@@ -96,7 +99,6 @@ def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
     A gpulet with one slot needs no duty cycle: batches collected within one also meet every other analytic rule.
     """
     workloads = view.instance.workloads
-    keeps_cycle = view.instance.slo_rule is SloRule.P99
     gpus = []
     for g in range(0, len(gpulets.units), 2):
         cut = []
@@ -111,7 +113,7 @@ def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
                 )
             )
             if slots:
-                cycle = float(gpulets.cycle_ms[i]) if len(slots) > 1 or keeps_cycle else None
+                cycle = float(gpulets.cycle_ms[i]) if len(slots) > 1 else None
                 cut.append(Gpulet(int(gpulets.units[i]), slots, cycle))
         if cut:
             gpus.append(PlacedGpu(view.gpu.name, tuple(cut)))

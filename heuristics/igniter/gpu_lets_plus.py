@@ -133,7 +133,8 @@ class _Fleet:
             memory_mib = memory_mib + tables.memory_mib[row, other_batch]
         # The neighbour affects latency only; the throughput is the profiled one
         separate = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
-        budget_ms = view.budget_ms(workload, batch, np.full_like(served, TRICKLE_RPS) if separate else served)
+        budgets_ms = view.budgets_ms(workload, batch, np.full_like(served, TRICKLE_RPS) if separate else served)
+        budget_ms = budgets_ms[:, min(units, budgets_ms.shape[1] - 1)]
         possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
         if not possible.any():
             return 0.0

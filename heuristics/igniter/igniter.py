@@ -44,7 +44,7 @@ def _place(
     memory_mib = np.zeros(available)
     there_model = np.empty(most + 1, dtype=np.int64)
     there_batch = np.empty(most + 1, dtype=np.int64)
-    there_budget = np.empty(most + 1)
+    there_budget = np.empty((most + 1, budget_ms.shape[2]))
     there_units = np.empty(most + 1, dtype=np.int64)
     chosen_units = np.empty(most + 1, dtype=np.int64)
 
@@ -64,9 +64,13 @@ def _place(
                 for s in range(count):
                     i = resident[g, s]
                     there_model[s], there_batch[s] = model[i], batch[i, column[i]]
-                    there_budget[s], there_units[s] = budget_ms[i, column[i]], units[g, s]
+                    there_units[s] = units[g, s]
+                    for u in range(budget_ms.shape[2]):
+                        there_budget[s, u] = budget_ms[i, column[i], u]
                 there_model[count], there_batch[count] = model[w], batch[w, c]
-                there_budget[count], there_units[count] = budget_ms[w, c], lower[w, c]
+                there_units[count] = lower[w, c]
+                for u in range(budget_ms.shape[2]):
+                    there_budget[count, u] = budget_ms[w, c, u]
                 # line 7
                 if aware and not raise_to_feasible(
                     tables, there_model, there_batch, there_budget, there_units, count + 1

@@ -138,7 +138,9 @@ def pack_by(rule: Group) -> Pack:
     def pack(view: View, items: DemandItems, available: int) -> Packing:
         tables, most = view.tables, view.tables.share_units
         model, (count, rates) = view.model[items.workload], items.batch.shape
-        alone = shares_alone(tables, np.repeat(model, rates), items.batch.ravel(), items.budget_ms.ravel())
+        alone = shares_alone(
+            tables, np.repeat(model, rates), items.batch.ravel(), items.budget_ms.reshape(count * rates, -1)
+        )
         alone = alone.reshape(count, rates)
         column = np.argmax(alone <= most, axis=1)  # the highest rate that a full GPU serves
         servable = np.flatnonzero(alone[np.arange(count), column] <= most)

@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from numbers import Integral, Real
 from pathlib import Path
 
+from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, terms_mismatch
 from instances.catalogue import gpu_type
 from instances.errors import InputError, unknown_name
 from instances.files.models import VERSION, ApplicationEntry, InstanceFile, JobEntry
@@ -103,6 +104,9 @@ def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Insta
             for entry in file.jobs
         ),
         latency_buffer=file.latency_buffer,
+        attainment=file.attainment,
+        arrivals=file.arrivals,
+        immediate_dispatch=file.immediate_dispatch,
         seed=file.seed,
         provenance=file.provenance,
     )
@@ -125,6 +129,9 @@ def _problems(file: InstanceFile) -> Iterator[Problem]:
         mismatch = partition_mismatch(known, file.performance_model, file.slo_rule, file.objective)
         if mismatch is not None:
             yield (mismatch[0],), mismatch[1]
+    mismatch = terms_mismatch(file, bool(file.applications))
+    if mismatch is not None:
+        yield (mismatch[0],), mismatch[1]
     yield from _repetitions("gpus", "type", [gpu.type for gpu in file.gpus])
     yield from _repetitions("workloads", "id", [workload.id for workload in file.workloads])
     yield from _model_problems("workloads", [workload.model for workload in file.workloads], known)
@@ -237,6 +244,12 @@ def _data(instance: Instance) -> dict[str, object]:
     data["performance_model"] = instance.performance_model
     if instance.latency_buffer != 1.0:
         data["latency_buffer"] = plain(instance.latency_buffer)
+    if instance.attainment != DEFAULT_ATTAINMENT:
+        data["attainment"] = plain(instance.attainment)
+    if instance.arrivals != POISSON:
+        data["arrivals"] = instance.arrivals
+    if instance.immediate_dispatch:
+        data["immediate_dispatch"] = True
     data["gpus"] = [{"type": pool.type.name, "count": plain(pool.count)} for pool in instance.gpus]
     data["workloads"] = [_workload_data(workload) for workload in instance.workloads]
     if instance.applications:

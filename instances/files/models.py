@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from instances.attainment_terms import DEFAULT_ATTAINMENT, LEAST_ATTAINMENT, MOST_ATTAINMENT, POISSON
 from instances.budget import SloRule
 
 VERSION = 1
@@ -149,6 +150,21 @@ class InstanceFile(_Strict):
     performance_model: Name = Field(description="Name of the latency model.", examples=["igniter"])
     latency_buffer: Positive = Field(
         1.0, description="Factor on every predicted latency before it is tested; 1 adds no margin.", examples=[1.1]
+    )
+    attainment: float = Field(
+        DEFAULT_ATTAINMENT,
+        ge=LEAST_ATTAINMENT,
+        le=MOST_ATTAINMENT,
+        description="slo_rule attainment only: fraction of the requests to serve within the SLO.",
+        examples=[0.99],
+    )
+    arrivals: Name = Field(
+        POISSON,
+        description="slo_rule attainment only: arrivals that plans are made for, poisson or gamma:CV.",
+        examples=["gamma:2"],
+    )
+    immediate_dispatch: bool = Field(
+        False, description="slo_rule attainment only: partial batches start without a timeout."
     )
     gpus: list[GpuEntry] = Field(min_length=1, description="The GPU pool, one entry per type.")
     workloads: list[WorkloadEntry] = Field(

@@ -21,7 +21,7 @@ THOUSAND = generate("igniter-mix", 1000, 0)
 RESIDENTS = (
     np.array([0, 1, 2, 3, 0], dtype=np.int64),
     np.array([4, 5, 3, 2, 6], dtype=np.int64),
-    np.array([14.0, 20.0, 26.0, 40.0, 18.0]),
+    np.array([[14.0], [20.0], [26.0], [40.0], [18.0]]),
 )
 
 

@@ -113,7 +113,7 @@ class OneGpu:
         for group in self.groups(members, worth_trying=False):
             model = self.view.model[list(members)]
             batch = np.array([resident.batch for resident in group])
-            budget = self.view.budget_ms(np.array(members), batch)
+            budget = self.view.budgets_ms(np.array(members), batch)
             placed = fit_gpu(self.view, group)
             assert placed is not None
             units = np.array([gpulet.share_units for gpulet in placed.gpulets])

@@ -232,7 +232,7 @@ def most_capacity(instance: Instance) -> float:
         for batches in batches_that_fit(view, members, tuple(rates[w] for w in members)) if members else []:
             index, batch = np.array(members), np.array(batches)
             units = np.zeros(len(members), dtype=np.int64)
-            budget = view.budget_ms(index, batch)
+            budget = view.budgets_ms(index, batch)
             assert least_shares(view.tables, view.model[index], batch, budget, units)
             total, proven = spend_spare_shares(view.tables, view.model[index], batch, budget, units, 10**7)
             assert proven

@@ -161,7 +161,7 @@ def test_the_judges_way_to_a_time_is_the_schedulers(model_name: str) -> None:
 
 def test_no_scheduler_puts_three_on_a_gpu_where_interference_is_that_of_pairs() -> None:
     units = np.zeros(3, dtype=np.int64)
-    model, batch, budget = np.zeros(3, dtype=np.int64), np.ones(3, dtype=np.int64), np.full(3, 1e6)
+    model, batch, budget = np.zeros(3, dtype=np.int64), np.ones(3, dtype=np.int64), np.full((3, 1), 1e6)
 
     assert not least_shares(gpu_tables(PROFILED, "gpulet"), model, batch, budget, units)
     assert least_shares(gpu_tables(PROFILED, "gpulet"), model[:2], batch[:2], budget[:2], units[:2])

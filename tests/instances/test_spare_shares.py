@@ -33,7 +33,7 @@ def arrays(gpu: GpuType, tenants: list[Tenant]) -> tuple[np.ndarray, np.ndarray,
     return (
         np.array([rows.index(t.model.name) for t in tenants], dtype=np.int64),
         np.array([t.batch for t in tenants], dtype=np.int64),
-        np.array([t.budget_ms for t in tenants]),
+        np.array([[t.budget_ms] for t in tenants]).reshape(-1, 1),
     )
 
 

@@ -182,7 +182,7 @@ class CapacityPricer:
     def polished(self, filled: Filled) -> Filled:
         """Return a filled GPU with the best shares for its batches that a short search finds."""
         index, batch = self.places(filled.workload), np.array(filled.batch)
-        rows, budget_ms = self.model[index], self.budget_ms[index, batch]
+        rows, budget_ms = self.model[index], self.budget_ms[index, batch][:, None]
         units = np.zeros_like(index)
         if not least_shares(self.tables, rows, batch, budget_ms, units):
             return filled

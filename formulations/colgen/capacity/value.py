@@ -36,7 +36,7 @@ def value_pattern(
     """
     count = len(workload)
     rows = model[workload]
-    budget = np.empty(count)
+    budget = np.empty((count, 1))
     trial_units = np.empty(count, dtype=np.int64)
     trial = batch.copy()
     best = -1.0
@@ -55,8 +55,8 @@ def value_pattern(
                         continue
                 possible = True
                 for j in range(count):
-                    budget[j] = budget_ms[workload[j], trial[j]]
-                    possible = possible and budget[j] > 0.0
+                    budget[j, 0] = budget_ms[workload[j], trial[j]]
+                    possible = possible and budget[j, 0] > 0.0
                 if not possible or not least_shares(tables, rows, trial, budget, trial_units):
                     continue
                 value, _ = spend_spare_shares(tables, rows, trial, budget, trial_units, node_limit)

@@ -133,11 +133,11 @@ def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints
     """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
     residents = len(chosen)
     model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
-    budget = np.empty(residents)
+    budget = np.empty((residents, 1))
     memory = 0.0
     for j in range(residents):
         model[j] = choices.model[chosen[j]]
-        batch[j], budget[j], units[j] = (
+        batch[j], budget[j, 0], units[j] = (
             choices.batch[pick[j]],
             choices.budget_ms[pick[j]],
             choices.lower_units[pick[j]],

@@ -54,7 +54,7 @@ def best_of(view: View, members: tuple[int, ...]) -> float:
     index = np.array(members)
     for batches in itertools.product(range(1, 7), repeat=len(members)):
         batch, units = np.array(batches), np.zeros(len(members), dtype=np.int64)
-        budget = view.budget_ms(index, batch)
+        budget = view.budgets_ms(index, batch)
         if np.all(budget > 0.0) and least_shares(view.tables, view.model[index], batch, budget, units):
             total, proven = spend_spare_shares(view.tables, view.model[index], batch, budget, units, 10**7)
             assert proven
@@ -94,7 +94,7 @@ def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) ->
     for each in priced.filled:
         index, batch, units = np.array(each.workload), np.array(each.batch), np.array(each.units)
         assert worth[each.workload] > threshold
-        assert within_budgets(view.tables, view.model[index], batch, view.budget_ms(index, batch), units)
+        assert within_budgets(view.tables, view.model[index], batch, view.budgets_ms(index, batch), units)
         total = throughput_rps(view.tables, view.model[index], batch, units)
         assert total == pytest.approx(each.throughput_rps, rel=1e-12)
 

@@ -1,0 +1,303 @@
+"""Latency budgets of the SLO rule ``attainment``: the largest GPU time of a full batch at which the rule holds.
+
+The budget of a slot depends on its share, because its partial batches do. By definition a batch of k beside neighbours
+takes ``t(k) = t_alone(k) + t_gpu(b) - t_alone(b)``: the delay of the full batch is that of every batch.
+
+The budget is the largest multiple of ``SLO / STEPS`` at which the rule holds. The missed fraction rises with the GPU
+time, with the rate and, at equal time of the full batch, with the share (a larger share shortens full batches more than
+partial ones, so at equal time its partial batches are longer). The tests measure this to 1e-10. So the rule also holds
+at every smaller GPU time and rate, and budgets fall with the share; the search uses both.
+
+Poisson arrivals are evaluated exactly (``instances.attainment``). Gamma arrivals are sampled: one sample for all slots,
+planned to three standard errors above the target, and at ``GAMMA_SHARES`` shares only; a share in between has the
+budget of the next larger one, which is smaller.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from instances.arrays import Floats, Ints
+from instances.attainment import NODES, Chain, chain_for, missed_fraction
+from instances.attainment_terms import AttainmentTerms
+from instances.compiled import kernel
+from instances.gpu import GpuType
+from instances.queueing import dropped_fraction
+from instances.tables import Tables
+
+STEPS = 1000
+"""Budgets are multiples of the SLO over this number."""
+
+GAMMA_SHARES = 4
+"""Number of shares at which budgets under gamma arrivals are computed: the whole GPU and halves of it."""
+
+GAMMA_REQUESTS = 400_000
+"""Requests of the sample of gamma arrivals."""
+
+GAMMA_SEED = 20_220_711
+
+MOST_ROWS = 200_000
+"""Number of budgets that stay in memory."""
+
+
+class SlotTimes(NamedTuple):
+    """A slot and its times, for the search of its budgets.
+
+    Attributes
+    ----------
+    rate_per_ms, slo_ms, batch
+        Rate, SLO and batch.
+    alone_ms
+        Time of a batch of k alone at a share, nondecreasing in k, shape (batch + 1, share units + 1).
+    transfer_ms, exposed_ms
+        See ``Tables``, shape (batch + 1,).
+    """
+
+    rate_per_ms: float
+    slo_ms: float
+    batch: int
+    alone_ms: Floats
+    transfer_ms: Floats
+    exposed_ms: Floats
+
+
+class _Evaluator(NamedTuple):
+    """Terms and working memory of one budget row."""
+
+    missed: float
+    immediate: bool
+    sample: Floats
+    chain: Chain
+    result_ms: Floats
+    busy_ms: Floats
+
+
+@kernel
+def missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) -> float:
+    """Return the missed fraction of a slot whose full batch takes ``time_ms`` on the GPU."""
+    delay_ms = time_ms - slot.alone_ms[slot.batch, units]
+    for k in range(1, slot.batch + 1):
+        terms.result_ms[k] = slot.alone_ms[k, units] + delay_ms + slot.transfer_ms[k]
+        terms.busy_ms[k] = slot.alone_ms[k, units] + delay_ms + slot.exposed_ms[k]
+    latest_ms = slot.slo_ms - terms.result_ms[slot.batch]
+    if latest_ms < 0.0:
+        return 1.0
+    most = 0.0
+    for k in range(1, slot.batch + 1):
+        most = max(most, k / terms.busy_ms[k])
+    if most < slot.rate_per_ms * (1.0 - terms.missed):
+        return 1.0 - most / slot.rate_per_ms  # an overloaded server: at least this much is dropped
+    timeout_ms = 0.0 if terms.immediate else min(slot.slo_ms / 2.0, latest_ms)
+    if len(terms.sample) > 0:
+        return dropped_fraction(
+            terms.sample,
+            1.0 / slot.rate_per_ms,
+            slot.slo_ms,
+            slot.batch,
+            terms.result_ms,
+            terms.busy_ms,
+            timeout_ms,
+            terms.missed,
+        )
+    return missed_fraction(
+        terms.chain, slot.rate_per_ms, slot.slo_ms, slot.batch, terms.result_ms, terms.busy_ms, timeout_ms, NODES
+    )
+
+
+@kernel
+def _holds(slot: SlotTimes, terms: _Evaluator, units: int, index: int) -> bool:
+    return missed_at(slot, terms, units, index * slot.slo_ms / STEPS) <= terms.missed
+
+
+@kernel
+def _largest(slot: SlotTimes, terms: _Evaluator, units: int, holds: int, fails: int, guess: int, width: int) -> int:
+    """Return the largest index at which the rule holds, between ``holds`` and ``fails``.
+
+    From ``guess`` the search goes in growing steps until it has a failure and a success, then by interpolation: the
+    logarithm of the missed fraction is nearly linear.
+    """
+    target = np.log(terms.missed)
+    good = bad = np.nan
+    at = guess
+    while fails - holds > 1:
+        at = min(max(at, holds + 1), fails - 1)
+        value = np.log(max(missed_at(slot, terms, units, at * slot.slo_ms / STEPS), 1e-15))
+        if value <= target:
+            holds, good = at, value
+        else:
+            fails, bad = at, value
+        if np.isnan(bad):
+            at += width
+        elif np.isnan(good):
+            at -= width
+        else:
+            at = holds + int((fails - holds) * (target - good) / (bad - good) + 0.5)
+        width *= 2
+    return holds
+
+
+@kernel
+def _first_index(slot: SlotTimes, units: int) -> int:
+    return int(np.ceil(slot.alone_ms[slot.batch, units] * STEPS / slot.slo_ms))
+
+
+@kernel
+def _spread_ms(slot: SlotTimes, units: int) -> float:
+    return slot.alone_ms[slot.batch, units] - slot.alone_ms[1, units]
+
+
+@kernel
+def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None:
+    """Write the index of each share's budget, -1 where the rule does not hold even alone; shares are ascending."""
+    last = len(shares) - 1
+    for n in range(last + 1):
+        index[n] = -1
+    if not _holds(slot, terms, shares[last], _first_index(slot, shares[last])):
+        return
+    # The smallest share at which the rule holds
+    least, too_small = last, -1
+    while least - too_small > 1:
+        middle = (least + too_small) // 2
+        if _holds(slot, terms, shares[middle], _first_index(slot, shares[middle])):
+            least = middle
+        else:
+            too_small = middle
+    first = _first_index(slot, shares[last])
+    index[last] = _largest(slot, terms, shares[last], first, STEPS + 1, (first + STEPS) // 2, STEPS // 8)
+    if least == last:
+        return
+    first = max(index[last], _first_index(slot, shares[least]))
+    index[least] = _largest(slot, terms, shares[least], first, STEPS + 1, first + 1, 1)
+    # Budgets fall with the share: halve the distance between shares with known budgets.
+    stride = 1
+    while stride < last - least:
+        stride *= 2
+    while stride > 1:
+        stride //= 2
+        for n in range(last - stride, least, -2 * stride):
+            low, high = max(least, n - stride), n + stride
+            # The budget is nearly linear in what a full batch takes longer than a single request.
+            part = (_spread_ms(slot, shares[n]) - _spread_ms(slot, shares[high])) / (
+                _spread_ms(slot, shares[low]) - _spread_ms(slot, shares[high]) + 1e-12
+            )
+            guess = index[high] + int(part * (index[low] - index[high]) + 0.5)
+            index[n] = _largest(slot, terms, shares[n], index[high], index[low] + 1, guess, 1)
+
+
+@njit(cache=True)
+def _row(slot: SlotTimes, missed: float, immediate: bool, sample: Floats, shares: Ints, index: Ints) -> None:
+    terms = _Evaluator(
+        missed, immediate, sample, chain_for(slot.batch, NODES), np.empty(slot.batch + 1), np.empty(slot.batch + 1)
+    )
+    _fill(slot, terms, shares, index)
+
+
+def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
+    """Return the times of a slot by the performance model."""
+    alone_ms = np.zeros((batch + 1, tables.share_units + 1))
+    alone_ms[1:] = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1]
+    # The definition needs times that do not fall with the batch.
+    np.maximum.accumulate(alone_ms, axis=0, out=alone_ms)
+    transfer_ms, exposed_ms = np.zeros(batch + 1), np.zeros(batch + 1)
+    transfer_ms[1:] = np.maximum.accumulate(tables.transfer_ms[model, 1 : batch + 1])
+    exposed_ms[1:] = np.maximum.accumulate(tables.exposed_ms[model, 1 : batch + 1])
+    return SlotTimes(rate_rps / 1000.0, slo_ms, batch, alone_ms, transfer_ms, exposed_ms)
+
+
+def attainment_budgets_ms(
+    tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int, terms: AttainmentTerms
+) -> Floats:
+    """Return the budget of a slot at every share, shape (share units + 1,).
+
+    Parameters
+    ----------
+    tables
+        Tables of the GPU type.
+    model
+        Row of the model.
+    slo_ms, rate_rps, batch
+        Figures of the slot.
+    terms
+        Terms of the rule; ``cv`` is that of the requests that the slot gets.
+
+    Returns
+    -------
+    numpy.ndarray
+        Milliseconds; -inf at shares that are not permitted, and where the rule does not hold even alone.
+    """
+    budgets_ms = np.full(tables.share_units + 1, -np.inf)
+    if batch > tables.max_batch[model]:
+        return budgets_ms
+    shares, sample = tables.permitted, np.empty(0)
+    if terms.cv != 1.0:
+        sample = _gamma_gaps(terms.cv)
+        halves = tables.share_units / 2.0 ** np.arange(GAMMA_SHARES)
+        shares = np.unique(shares[np.searchsorted(shares, halves, side="right") - 1])
+    slot = slot_times(tables, model, float(slo_ms), float(rate_rps), int(batch))
+    index = np.empty(len(shares), dtype=np.int64)
+    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares, index)
+    # A share between two computed ones has the budget of the larger one.
+    at = np.searchsorted(shares, tables.permitted)
+    known = at < len(shares)
+    found = np.where(index < 0, -np.inf, index * slo_ms / STEPS)
+    budgets_ms[tables.permitted[known]] = found[at[known]]
+    return budgets_ms
+
+
+Key = tuple[int, float, float, int]
+"""Model, SLO, rate and batch of a slot."""
+
+
+@lru_cache(maxsize=64)
+def _known_rows(gpu: GpuType, tables: int, terms: AttainmentTerms) -> dict[Key, Floats]:
+    """Return the budgets known for these tables (by identity) and terms."""
+    return {}
+
+
+def attainment_rows_ms(
+    gpu: GpuType,
+    tables: Tables,
+    model: Ints,
+    slo_ms: Floats,
+    arriving_rps: Floats,
+    batch: Ints,
+    rate_rps: Floats,
+    terms: AttainmentTerms,
+) -> Floats:
+    """Return the budgets of many slots at every share, shape (slots, share units + 1); results are kept in memory.
+
+    A slot that gets a part of its workload's requests gets a thinned stream. The simulator's weighted round robin
+    spreads the requests more evenly than that.
+
+    Parameters
+    ----------
+    gpu, tables
+        GPU type and its tables.
+    model, slo_ms, batch, rate_rps
+        Figures of the slots, shape (slots,).
+    arriving_rps
+        Rates of their workloads, shape (slots,).
+    terms
+        Terms of the rule.
+    """
+    rows = np.empty((len(model), tables.share_units + 1))
+    for n in range(len(model)):
+        key = (int(model[n]), float(slo_ms[n]), float(rate_rps[n]), int(batch[n]))
+        own = terms.thinned(min(1.0, rate_rps[n] / arriving_rps[n]))
+        known = _known_rows(gpu, id(tables.active_ms), own)
+        if key not in known:
+            if len(known) >= MOST_ROWS:
+                known.clear()
+            known[key] = attainment_budgets_ms(tables, *key[:2], key[2], key[3], own)
+        rows[n] = known[key]
+    return rows
+
+
+@lru_cache(maxsize=32)
+def _gamma_gaps(cv: float) -> Floats:
+    """Return one fixed sample of arrival times at rate 1; other rates scale it."""
+    shape = cv**-2
+    random = np.random.Generator(np.random.PCG64(GAMMA_SEED))
+    return np.cumsum(random.standard_gamma(shape, GAMMA_REQUESTS) / shape)

@@ -1,0 +1,104 @@
+"""Terms of the SLO rule ``attainment``: the fraction to serve in time, and the arrivals that it plans for."""
+
+import re
+from typing import NamedTuple, Protocol
+
+from instances.budget import SloRule
+from instances.errors import InputError
+
+DEFAULT_ATTAINMENT = 0.99
+"""Fraction of the requests to serve within the SLO: the P99 latency is then within the SLO."""
+
+LEAST_ATTAINMENT, MOST_ATTAINMENT = 0.5, 0.9999
+
+POISSON = "poisson"
+
+LEAST_CV, MOST_CV = 0.1, 10.0
+"""Range of the coefficient of variation of gamma arrivals."""
+
+
+class AttainmentTerms(NamedTuple):
+    """Terms of the rule, the same for all workloads of an instance.
+
+    Attributes
+    ----------
+    attainment
+        Fraction of the requests that must be served within the SLO.
+    cv
+        Coefficient of variation of the gaps between arrivals; 1 for Poisson arrivals.
+    immediate
+        Whether a partial batch starts as soon as the server is free, without a timeout.
+    """
+
+    attainment: float
+    cv: float
+    immediate: bool
+
+    def thinned(self, part: float) -> "AttainmentTerms":
+        """Return the terms for a slot that gets each request with probability ``part``."""
+        return self if self.cv == 1.0 else self._replace(cv=(part * self.cv**2 + 1.0 - part) ** 0.5)
+
+
+def burstiness(arrivals: str) -> float:
+    """Return the coefficient of variation that ``poisson`` or ``gamma:CV`` names.
+
+    Raises
+    ------
+    InputError
+        If ``arrivals`` is neither, or the coefficient is out of range.
+    """
+    if arrivals == POISSON:
+        return 1.0
+    found = re.fullmatch(r"gamma:(\d+(?:\.\d*)?|\.\d+)", arrivals, re.ASCII)
+    if found is None or not LEAST_CV <= float(found[1]) <= MOST_CV:
+        expected = f'"{POISSON}" or "gamma:CV" with a CV from {LEAST_CV:g} to {MOST_CV:g}'
+        raise InputError("arrivals", f'is "{arrivals}"; expected {expected}')
+    return float(found[1])
+
+
+class HasTerms(Protocol):
+    """An instance, or the file of one."""
+
+    @property
+    def slo_rule(self) -> SloRule: ...  # noqa: D102
+    @property
+    def objective(self) -> str: ...  # noqa: D102
+    @property
+    def attainment(self) -> float: ...  # noqa: D102
+    @property
+    def arrivals(self) -> str: ...  # noqa: D102
+    @property
+    def immediate_dispatch(self) -> bool: ...  # noqa: D102
+
+
+def terms_mismatch(asked: HasTerms, applications: bool) -> tuple[str, str] | None:
+    """Return the field that contradicts the SLO rule and the problem with it; ``None`` if all fields agree.
+
+    Parameters
+    ----------
+    asked
+        An instance, or the file of one.
+    applications
+        Whether it has applications.
+    """
+    if asked.slo_rule != SloRule.ATTAINMENT:
+        for name, value, default in (
+            ("attainment", asked.attainment, DEFAULT_ATTAINMENT),
+            ("arrivals", asked.arrivals, POISSON),
+            ("immediate_dispatch", asked.immediate_dispatch, False),
+        ):
+            if value != default:
+                return name, f'is given, but only slo_rule "{SloRule.ATTAINMENT}" has it, not "{asked.slo_rule}"'
+        return None
+    if asked.objective == "colocation":
+        return "slo_rule", f'is "{SloRule.ATTAINMENT}"; best-effort jobs have no SLO'
+    if applications:
+        return "slo_rule", f'is "{SloRule.ATTAINMENT}"; the arrivals at later stages of applications are not known'
+    if not LEAST_ATTAINMENT <= asked.attainment <= MOST_ATTAINMENT:
+        expected = f"expected a number from {LEAST_ATTAINMENT:g} to {MOST_ATTAINMENT:g}"
+        return "attainment", f"is {asked.attainment:g}; {expected}"
+    try:
+        burstiness(asked.arrivals)
+    except InputError as error:
+        return "arrivals", error.problem
+    return None

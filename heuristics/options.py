@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from heuristics.packing import UnservableError
+from heuristics.packing import UnservableError, shares_alone
 from instances import GOODPUT_STEP, Objective, Plan
 from instances.arrays import Floats, Ints
-from instances.least_shares import least_share_within, raise_to_feasible
-from instances.tables import Tables
 from instances.view import View
 
 BATCHES_TRIED = 3
@@ -71,19 +68,6 @@ class ItemOptions(NamedTuple):
     rate_rps: Floats
     budget_ms: Floats
     units: Ints
-
-
-@njit(cache=True)
-def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
-    """Return the least share of each alone on a GPU, including its own power; ``share_units + 1`` if none is enough."""
-    units = np.empty(len(model), dtype=np.int64)
-    for i in range(len(model)):
-        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
-        if tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib or not raise_to_feasible(
-            tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
-        ):
-            units[i] = tables.share_units + 1
-    return units
 
 
 class _Rows(NamedTuple):

@@ -10,7 +10,7 @@ from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, PlacedGpu, Plan, spatial_gpu
 from instances.arrays import Floats, Ints
-from instances.least_shares import least_share_within
+from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
 from instances.tables import Tables
 from instances.view import View
@@ -25,6 +25,19 @@ def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Flo
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
         units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
+    return units
+
+
+@njit(cache=True)
+def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
+    """Return the least share of each alone on a GPU, including its own power; ``share_units + 1`` if none is enough."""
+    units = np.empty(len(model), dtype=np.int64)
+    for i in range(len(model)):
+        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
+        if tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib or not raise_to_feasible(
+            tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
+        ):
+            units[i] = tables.share_units + 1
     return units
 
 
@@ -51,10 +64,12 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
 def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
     """Return ``r_lower`` in units: the least share that serves each workload alone (iGniter equation 18).
 
-    The result is ``share_units + 1`` if even the full GPU is too slow.
+    The result is ``share_units + 1`` if even the full GPU is too slow. Equation 18 ignores the workload's own power;
+    under a rule whose budget depends on the share it counts, so that a workload that throttles its GPU is split.
     """
     budget = view.budgets_ms(workload, batch, rate_rps)
-    units: Ints = _least_shares_alone(view.tables, view.model[workload], batch, budget)
+    least = shares_alone if view.instance.slo_rule.by_share else _least_shares_alone
+    units: Ints = least(view.tables, view.model[workload], batch, budget)
     return units
 
 

@@ -53,6 +53,14 @@ ArrivalsOption = Annotated[
         help="Arrival process: constant, poisson, gamma[:CV], or a trace file of requests per second.",
     ),
 ]
+OwnArrivalsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--arrivals",
+        metavar="PROCESS|TRACE",
+        help="Arrival process: constant, poisson, gamma[:CV], or a trace file. Default: the instance's, poisson.",
+    ),
+]
 HeadroomOption = Annotated[
     float, typer.Option("--headroom", metavar="F", help="Plan with every predicted latency multiplied by F.")
 ]

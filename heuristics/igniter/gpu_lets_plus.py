@@ -1,6 +1,7 @@
 """gpu-lets+: iGniter's version of gpulet as a baseline (iGniter, Sec. 5.1), with at most two residents per GPU."""
 
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from bench.api import Outcome, Run, Status
 from heuristics.gpulet.elastic_partitioning import knee_units
 from heuristics.tiny import tiny_instance
 from instances import GpuType, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, spatial_gpu
-from instances.arrays import Floats
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.performance.gpulet import GpuletModel
 from instances.tables import Tables
@@ -24,6 +25,9 @@ TRICKLE_RPS = 1e-3
 
 ROUNDING = 1e-9
 """Relative tolerance on a required rate."""
+
+PART = 0.05
+"""Step of the rates tried under a rule whose budget depends on the share, as a fraction of the workload's rate."""
 
 MOST_RESIDENTS = 2
 """Largest number of residents that the pair model covers."""
@@ -132,16 +136,33 @@ class _Fleet:
             beside_ms = _times_beside_ms(tables, model, units, row, other_batch, other_units)[1:]
             memory_mib = memory_mib + tables.memory_mib[row, other_batch]
         # The neighbour affects latency only; the throughput is the profiled one
-        separate = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
-        budgets_ms = view.budgets_ms(workload, batch, np.full_like(served, TRICKLE_RPS) if separate else served)
-        budget_ms = budgets_ms[:, min(units, budgets_ms.shape[1] - 1)]
-        possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
+        if rule.by_share:
+            served = self._attained(workload, batch, units, rate_rps, beside_ms)
+            possible = (served > 0.0) & (memory_mib <= tables.memory_limit_mib)
+        else:
+            separate = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
+            budget_ms = view.budget_ms(workload, batch, np.full_like(served, TRICKLE_RPS) if separate else served)
+            possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
         if not possible.any():
             return 0.0
         served = np.where(possible, served, 0.0)
         chosen = int(np.argmax(served))  # the smallest batch among those that serve most
         gpu.residents.append((workload, units, int(batch[chosen]), float(served[chosen])))
         return float(served[chosen])
+
+    def _attained(self, workload: int, batch: Ints, units: int, rate_rps: float, times_ms: Floats) -> Floats:
+        """Return the rate of each batch within its budget by share: the largest multiple of ``PART``, 0 for most."""
+        own_rps = float(self.view.rate_rps[workload])
+        rates = np.append(np.arange(1, ceil(rate_rps / (PART * own_rps) - ROUNDING)) * PART * own_rps, rate_rps)
+        found, low, high = np.zeros(len(batch)), -1, len(rates)
+        while high - low > 1:  # a budget falls with the rate
+            middle = (low + high) // 2
+            budget_ms = self.view.budgets_ms(workload, batch, rates[middle])[:, units]
+            if np.any(times_ms <= budget_ms):
+                found, low = np.where(times_ms <= budget_ms, rates[middle], 0.0), middle
+            else:
+                high = middle
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.mediator.utilisation import Utilisation, largest_batch, of_items, of_jobs
-from heuristics.options import shares_alone
-from heuristics.packing import DemandItems, Pack, Packing, pack_pools, warm_packing
+from heuristics.packing import DemandItems, Pack, Packing, pack_pools, shares_alone, warm_packing
 from heuristics.tiny import tiny_instance
 from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
 from instances.arrays import Ints

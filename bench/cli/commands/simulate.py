@@ -5,26 +5,30 @@ import io
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.files import refuse_input, write_text
-from bench.cli.options import INTERRUPTED, ArrivalsOption, ErrorOption, Format, FormatOption, TruthOption
+from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, OwnArrivalsOption, TruthOption
 from bench.cli.terminal import listed, one_line, print_json, say
 from bench.cli.views.tables import console_on, mark, show, table
 from bench.formatting import percent
+from bench.holding import SECONDS, SEEDS, Holding, holding
 from bench.plan_simulation import Interference, Series, Served, Settings, Simulated, simulation
 from bench.selection import find_plan
-from bench.simulation.arrivals import parse_arrivals
-from instances import Instance, Plan
+from bench.simulation.arrivals import Arrivals, parse_arrivals
+from instances import InputError, Instance, Plan
 from instances.errors import unknown_name
 from instances.misspecification import misspecified
+
+Result = TypeVar("Result")
 
 EXAMPLES = (
     "bench simulate plan.json",
     "bench simulate plan.json --arrivals constant --seconds 60",
+    "bench simulate plan.json --check   # does it keep its attainment? exit code 1 if not",
     "bench simulate plan.json mix.json --arrivals twitter.csv.gz --seconds 600 --series seconds.csv",
     "bench simulate plan.json --truth hybrid --error 0.1   # GPUs that differ from the planner's model",
 )
@@ -36,7 +40,7 @@ def simulate_plan(
         str | None,
         typer.Argument(metavar="INSTANCE", help="Name or file. Default: the instance in the plan file."),
     ] = None,
-    arrivals: ArrivalsOption = "poisson",
+    arrivals: OwnArrivalsOption = None,
     seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Measured seconds, simulated.")] = 30.0,
     warmup: Annotated[
         float, typer.Option("--warmup", metavar="N", help="Simulated seconds before the measurement.")
@@ -61,6 +65,10 @@ def simulate_plan(
     series: Annotated[
         Path | None, typer.Option("--series", metavar="FILE", help="CSV file with counts for every second.")
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help=f"Test in {SEEDS} x {SECONDS:g} s whether every workload keeps its attainment."),
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Simulate every request of a plan and show latencies, goodput and SLO violations per workload.
@@ -68,11 +76,20 @@ def simulate_plan(
     Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests.
     """
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
+    given = (seconds, warmup, seed, interference, drop, noise, series)
+    if check and given != (30.0, 5.0, 0, "dynamic", True, 0.0, None):
+        raise InputError(
+            "--check", "has its own durations, seeds and settings; omit the other options of the simulation"
+        )
     plan, instance = find_plan(plan_file, instance_name)
     if interference not in list(Interference):
         raise unknown_name("--interference", "kind of interference", interference, [str(kind) for kind in Interference])
+    process = parse_arrivals(instance.arrivals if arrivals is None else arrivals, "--arrivals")
+    if check:
+        _check(plan, instance, process, misspecified(instance, truth, error, seed), form)
+        return
     settings = Settings(
-        parse_arrivals(arrivals, "--arrivals"),
+        process,
         seconds,
         warmup,
         seed,
@@ -96,8 +113,52 @@ def simulate_plan(
         _show(plan, instance, settings, found)
 
 
-def _finished(steps: Generator[float, None, Simulated]) -> Simulated:
-    """Run a simulation to its end, with a progress bar on a terminal."""
+def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance, form: Format) -> None:
+    """Test whether the plan holds, and exit with code 1 if it does not."""
+    try:
+        found = _finished(holding(plan, instance, arrivals, reality))
+    except KeyboardInterrupt:
+        say("interrupted: the test is incomplete and discarded")
+        raise typer.Exit(INTERRUPTED) from None
+    if form is Format.JSON:
+        print_json({"instance": instance.name, "arrivals": arrivals.label} | found.to_json())
+    else:
+        _show_check(instance, arrivals, found)
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
+    target, slo_ms = f"{100.0 * found.target:g} %", {w.id: w.slo_ms for w in instance.workloads}
+    late = f"{len(found.late)} of {len(found.workloads)}"
+    if found.holds:
+        verdict = f"the plan holds: no workload serves less than {target} of its requests in time"
+    elif found.late:
+        verdict = f"the plan does not hold: {late} workloads serve less than {target} of their requests in time"
+    else:
+        verdict = f"the plan does not hold: all workloads together serve less than {target} of their requests in time"
+    cells = [
+        [
+            one.workload,
+            f"{slo_ms[one.workload]:g} ms",
+            f"{one.requests:,}",
+            f"{100.0 * one.attainment:.2f} %",
+            f"{100.0 * one.standard_error:.2f}",
+        ]
+        for one in found.late
+    ]
+    columns = ["late workload", ">SLO", ">requests", ">in time", ">standard error, points"]
+    show(
+        f"plan for {one_line(instance.name)}: {SEEDS} x {SECONDS:g} s of {arrivals.label} arrivals",
+        "",
+        *([table(columns, cells), ""] if cells else []),
+        f"{mark(found.holds)} {verdict}",
+        f"  {found.requests:,} requests, {100.0 * found.attainment:.2f} % of them in time",
+    )
+
+
+def _finished(steps: Generator[float, None, Result]) -> Result:
+    """Run simulations to their end, with a progress bar on a terminal."""
     columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("simulating", total=1.0)
@@ -105,7 +166,7 @@ def _finished(steps: Generator[float, None, Simulated]) -> Simulated:
             try:
                 bar.update(task, completed=next(steps))
             except StopIteration as done:
-                found: Simulated = done.value
+                found: Result = done.value
                 return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from instances.arrays import Floats, Ints
-from instances.attainment import NODES, Chain, chain_for, missed_fraction
+from instances.attainment import MOST_NODES, Chain, chain_for, missed_fraction, nodes_for
 from instances.attainment_terms import AttainmentTerms
 from instances.compiled import kernel
 from instances.gpu import GpuType
@@ -101,8 +101,9 @@ def missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) ->
             timeout_ms,
             terms.missed,
         )
+    nodes = nodes_for(slot.rate_per_ms, latest_ms, slot.batch)
     return missed_fraction(
-        terms.chain, slot.rate_per_ms, slot.slo_ms, slot.batch, terms.result_ms, terms.busy_ms, timeout_ms, NODES
+        terms.chain, slot.rate_per_ms, slot.slo_ms, slot.batch, terms.result_ms, terms.busy_ms, timeout_ms, nodes
     )
 
 
@@ -189,7 +190,7 @@ def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None
 @njit(cache=True)
 def _row(slot: SlotTimes, missed: float, immediate: bool, sample: Floats, shares: Ints, index: Ints) -> None:
     terms = _Evaluator(
-        missed, immediate, sample, chain_for(slot.batch, NODES), np.empty(slot.batch + 1), np.empty(slot.batch + 1)
+        missed, immediate, sample, chain_for(slot.batch, MOST_NODES), np.empty(slot.batch + 1), np.empty(slot.batch + 1)
     )
     _fill(slot, terms, shares, index)
 
@@ -207,7 +208,7 @@ def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch
 
 
 def attainment_budgets_ms(
-    tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int, terms: AttainmentTerms
+    tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int, terms: AttainmentTerms, units: int = 0
 ) -> Floats:
     """Return the budget of a slot at every share, shape (share units + 1,).
 
@@ -221,28 +222,30 @@ def attainment_budgets_ms(
         Figures of the slot.
     terms
         Terms of the rule; ``cv`` is that of the requests that the slot gets.
+    units
+        The only share to compute; 0 for all.
 
     Returns
     -------
     numpy.ndarray
-        Milliseconds; -inf at shares that are not permitted, and where the rule does not hold even alone.
+        Milliseconds; -inf at shares that are not permitted or not computed, and where the rule does not hold even
+        alone.
     """
     budgets_ms = np.full(tables.share_units + 1, -np.inf)
-    if batch > tables.max_batch[model]:
+    if batch > tables.max_batch[model] or (units > 0 and units not in tables.permitted):
         return budgets_ms
     shares, sample = tables.permitted, np.empty(0)
     if terms.cv != 1.0:
         sample = _gamma_gaps(terms.cv)
         halves = tables.share_units / 2.0 ** np.arange(GAMMA_SHARES)
-        shares = np.unique(shares[np.searchsorted(shares, halves, side="right") - 1])
-    slot = slot_times(tables, model, float(slo_ms), float(rate_rps), int(batch))
-    index = np.empty(len(shares), dtype=np.int64)
-    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares, index)
-    # A share between two computed ones has the budget of the larger one.
-    at = np.searchsorted(shares, tables.permitted)
-    known = at < len(shares)
-    found = np.where(index < 0, -np.inf, index * slo_ms / STEPS)
-    budgets_ms[tables.permitted[known]] = found[at[known]]
+        shares = np.unique(shares[np.maximum(np.searchsorted(shares, halves, side="right") - 1, 0)])
+    asked = np.array([units]) if units > 0 else tables.permitted
+    at = np.searchsorted(shares, asked)  # a share between two computed ones has the budget of the larger one
+    needed, at = np.unique(at, return_inverse=True)
+    slot = slot_times(tables, model, slo_ms, rate_rps, batch)
+    index = np.empty(len(needed), dtype=np.int64)
+    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares[needed], index)
+    budgets_ms[asked] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)[at]
     return budgets_ms
 
 
@@ -251,48 +254,54 @@ Key = tuple[int, float, float, int]
 
 
 @lru_cache(maxsize=64)
-def _known_rows(gpu: GpuType, tables: int, terms: AttainmentTerms) -> dict[Key, Floats]:
-    """Return the budgets known for these tables (by identity) and terms."""
+def _known_rows(gpu: GpuType, performance_model: str, terms: AttainmentTerms) -> dict[Key, Floats]:
+    """Return the budgets known for a GPU type under a performance model."""
     return {}
 
 
-def attainment_rows_ms(
-    gpu: GpuType,
-    tables: Tables,
-    model: Ints,
-    slo_ms: Floats,
-    arriving_rps: Floats,
-    batch: Ints,
-    rate_rps: Floats,
-    terms: AttainmentTerms,
-) -> Floats:
-    """Return the budgets of many slots at every share, shape (slots, share units + 1); results are kept in memory.
+class BudgetTable(NamedTuple):
+    """Budgets on one GPU type under one performance model; they are kept in memory.
 
     A slot that gets a part of its workload's requests gets a thinned stream. The simulator's weighted round robin
     spreads the requests more evenly than that.
 
-    Parameters
+    Attributes
     ----------
-    gpu, tables
-        GPU type and its tables.
-    model, slo_ms, batch, rate_rps
-        Figures of the slots, shape (slots,).
-    arriving_rps
-        Rates of their workloads, shape (slots,).
+    gpu, performance_model, tables
+        GPU type, name of the performance model, and their tables.
     terms
         Terms of the rule.
     """
-    rows = np.empty((len(model), tables.share_units + 1))
-    for n in range(len(model)):
-        key = (int(model[n]), float(slo_ms[n]), float(rate_rps[n]), int(batch[n]))
-        own = terms.thinned(min(1.0, rate_rps[n] / arriving_rps[n]))
-        known = _known_rows(gpu, id(tables.active_ms), own)
-        if key not in known:
-            if len(known) >= MOST_ROWS:
-                known.clear()
-            known[key] = attainment_budgets_ms(tables, *key[:2], key[2], key[3], own)
-        rows[n] = known[key]
-    return rows
+
+    gpu: GpuType
+    performance_model: str
+    tables: Tables
+    terms: AttainmentTerms
+
+    def row_ms(
+        self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float, units: int = 0
+    ) -> Floats:
+        """Return the budgets of a slot at every share, or with ``units`` at this share only.
+
+        Parameters
+        ----------
+        model, slo_ms, batch, rate_rps
+            Figures of the slot.
+        arriving_rps
+            Rate of its workload.
+        units
+            See ``attainment_budgets_ms``.
+        """
+        terms = self.terms.thinned(min(1.0, rate_rps / arriving_rps))
+        known, key = _known_rows(self.gpu, self.performance_model, terms), (model, slo_ms, rate_rps, batch)
+        found = known.get(key)
+        if found is None:
+            found = attainment_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, terms, units)
+            if units == 0:
+                if len(known) >= MOST_ROWS:
+                    known.clear()
+                known[key] = found
+        return found
 
 
 @lru_cache(maxsize=32)

@@ -1,6 +1,8 @@
 """View of an instance on one GPU type: the arrays that kernels and schedulers use, and their early filling."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +14,9 @@ from instances.catalogue import gpu_type, gpu_type_names
 from instances.gpu import GpuType, Partition
 from instances.instance import Instance
 from instances.tables import Tables, gpu_tables
+
+if TYPE_CHECKING:
+    from instances.attainment_budget import BudgetTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +93,33 @@ class View:
         instance = self.instance
         if not instance.slo_rule.by_share:
             return self.budget_ms(workload, batch, rate_rps)[..., None]
-        from instances.attainment_budget import attainment_rows_ms  # loads numba
-
         w = np.asarray(workload)
         w, b, rate = np.broadcast_arrays(w, batch, self.rate_rps[w] if rate_rps is None else rate_rps)
-        terms = AttainmentTerms(instance.attainment, burstiness(instance.arrivals), instance.immediate_dispatch)
-        rows = attainment_rows_ms(
-            self.gpu, self.tables, self.model[w].ravel(), self.slo_ms[w].ravel(), self.rate_rps[w].ravel(),
-            b.ravel(), rate.ravel(), terms,
-        )  # fmt: skip
-        return rows.reshape(*w.shape, -1) / instance.latency_buffer
+        table = self._attainment_table()
+        rows = [table.row_ms(*each) for each in self._slots(w, b, rate)]
+        found = np.array(rows).reshape(*w.shape, self.tables.share_units + 1)
+        return found / instance.latency_buffer
 
-    def budget_at_ms(self, workload: int, batch: int, rate_rps: float, units: int) -> float:
-        """Return the latency budget of one slot."""
-        budgets_ms = self.budgets_ms(workload, batch, rate_rps)
-        return float(budgets_ms[min(units, len(budgets_ms) - 1)])
+    def budgets_at_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int) -> Floats:
+        """Return the latency budgets at a share of ``units``, for every rule; arguments as for ``budget_ms``."""
+        if not self.instance.slo_rule.by_share:
+            return self.budget_ms(workload, batch, rate_rps)
+        w, b, rate = np.broadcast_arrays(workload, batch, rate_rps)
+        table = self._attainment_table()
+        found = [table.row_ms(*each, units=units)[units] for each in self._slots(w, b, rate)]
+        return np.array(found).reshape(w.shape) / self.instance.latency_buffer
+
+    def _attainment_table(self) -> "BudgetTable":
+        from instances.attainment_budget import BudgetTable  # loads numba; `import instances.view` does not
+
+        instance = self.instance
+        terms = AttainmentTerms(instance.attainment, burstiness(instance.arrivals), instance.immediate_dispatch)
+        return BudgetTable(self.gpu, instance.performance_model, self.tables, terms)
+
+    def _slots(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Iterator[tuple[int, float, float, int, float]]:
+        """Yield model, SLO, arriving rate, batch and rate of slots."""
+        figures = self.model[workload], self.slo_ms[workload], self.rate_rps[workload], batch, rate_rps
+        return zip(*(np.ravel(each).tolist() for each in figures), strict=True)
 
 
 def prepared(instance: Instance) -> Instance:

@@ -190,12 +190,12 @@ def _judge_gpulet(
     for slot, t_gpu, t_inf in zip(gpulet.slots, times_ms, inference_ms, strict=True):
         w, m = view.instance.workload_index[slot.workload], _model(view, slot)
         if cycle_ms is None:
-            budget = view.budget_at_ms(w, slot.batch, slot.rate_rps, units)
+            budget = float(view.budgets_at_ms(w, slot.batch, slot.rate_rps, units))
             if slot.workload in part:
                 # At a rate below the planned one, a batch fills more slowly, and its first request waits longer (InSS,
                 # equation 3).
                 arriving_rps = part[slot.workload] * slot.rate_rps
-                budget = min(budget, view.budget_at_ms(w, slot.batch, arriving_rps, units))
+                budget = min(budget, float(view.budgets_at_ms(w, slot.batch, arriving_rps, units)))
             period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
         else:
             # D + t_inf <= SLO and r <= 1000 b / D

@@ -137,7 +137,7 @@ class _Fleet:
             memory_mib = memory_mib + tables.memory_mib[row, other_batch]
         # The neighbour affects latency only; the throughput is the profiled one
         if rule.by_share:
-            served = self._attained(workload, batch, units, rate_rps, beside_ms)
+            served = self._attained(workload, batch, units, rate_rps, capacity_rps, beside_ms)
             possible = (served > 0.0) & (memory_mib <= tables.memory_limit_mib)
         else:
             separate = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
@@ -150,16 +150,24 @@ class _Fleet:
         gpu.residents.append((workload, units, int(batch[chosen]), float(served[chosen])))
         return float(served[chosen])
 
-    def _attained(self, workload: int, batch: Ints, units: int, rate_rps: float, times_ms: Floats) -> Floats:
+    def _attained(
+        self, workload: int, batch: Ints, units: int, rate_rps: float, capacity_rps: Floats, times_ms: Floats
+    ) -> Floats:
         """Return the rate of each batch within its budget by share: the largest multiple of ``PART``, 0 for most."""
-        own_rps = float(self.view.rate_rps[workload])
+        own_rps, slo_ms = float(self.view.rate_rps[workload]), float(self.view.slo_ms[workload])
         rates = np.append(np.arange(1, ceil(rate_rps / (PART * own_rps) - ROUNDING)) * PART * own_rps, rate_rps)
         found, low, high = np.zeros(len(batch)), -1, len(rates)
         while high - low > 1:  # a budget falls with the rate
             middle = (low + high) // 2
-            budget_ms = self.view.budgets_ms(workload, batch, rates[middle])[:, units]
-            if np.any(times_ms <= budget_ms):
-                found, low = np.where(times_ms <= budget_ms, rates[middle], 0.0), middle
+            # A batch that takes longer than the SLO to fill is never full.
+            useful = np.flatnonzero(
+                (batch <= np.ceil(slo_ms * rates[middle] / 1000.0)) & (capacity_rps > rates[middle])
+            )
+            budget_ms = self.view.budgets_at_ms(workload, batch[useful], rates[middle], units)
+            fits = useful[times_ms[useful] <= budget_ms]
+            if len(fits):
+                found[:] = 0.0
+                found[fits], low = rates[middle], middle
             else:
                 high = middle
         return found

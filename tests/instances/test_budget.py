@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances import SloRule
+from instances import InputError, SloRule
 from instances.budget import latency_budget_ms
 from instances.queueing import P99_TOLERANCE, p99_latency_ms
 from tests.instances.reference import percentile_99, served_latencies_ms
 
+FOR_ALL_SHARES = [rule for rule in SloRule if not rule.by_share]
 ANALYTIC = [SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE]
 
 
@@ -40,11 +41,16 @@ def test_budgets_worked_by_hand(rule: SloRule, rate_rps: float, buffer: float, b
     assert latency_budget_ms(rule, 40.0, rate_rps, 4, 1.0, 0.4, buffer) == pytest.approx(budget_ms, rel=1e-14)
 
 
-@pytest.mark.parametrize("rule", list(SloRule))
+@pytest.mark.parametrize("rule", FOR_ALL_SHARES)
 def test_a_rule_may_come_by_name(rule: SloRule) -> None:
     by_name = latency_budget_ms(str(rule.value), 40.0, 200.0, 4, 1.0, 0.4)  # type: ignore[arg-type]
 
     assert by_name == latency_budget_ms(rule, 40.0, 200.0, 4, 1.0, 0.4)
+
+
+def test_a_rule_whose_budget_depends_on_the_share_is_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match='is "attainment": its budgets depend on the share'):
+        latency_budget_ms(SloRule.ATTAINMENT, 40.0, 200.0, 4, 1.0, 0.4)
 
 
 def test_an_unknown_rule_is_refused() -> None:
@@ -53,7 +59,7 @@ def test_an_unknown_rule_is_refused() -> None:
 
 
 def test_a_batch_whose_transfers_alone_take_too_long_has_no_budget() -> None:
-    for rule in SloRule:
+    for rule in FOR_ALL_SHARES:
         assert latency_budget_ms(rule, 10.0, 100.0, 1, 10.5, 10.5) <= 0.0
         assert latency_budget_ms(rule, 10.0, 100.0, 1, np.inf, np.inf) == -np.inf
 
@@ -113,7 +119,7 @@ def test_the_budget_is_the_threshold_of_the_definition(
         assert not holds(0.0, slo, rate, batch, transfer, exposed, buffer)
 
 
-@pytest.mark.parametrize("rule", list(SloRule))
+@pytest.mark.parametrize("rule", FOR_ALL_SHARES)
 def test_arrays_broadcast_and_agree_with_scalars(rule: SloRule) -> None:
     slo, rate = np.array([[10.0], [40.0]]), np.array([50.0, 200.0, 400.0])
     batch, transfer, exposed = np.array([1, 2, 4]), np.array([0.1, 0.2, 0.4]), np.array([0.05, 0.1, 0.2])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.judging.judge import judge
-from instances import SloRule, Workload
+from instances import Gpulet, SloRule, Workload
 from instances.budget import latency_budget_ms
 from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan, shared
 from tests.instances.reference import TOY
@@ -111,10 +111,20 @@ def test_the_buffer_stretches_the_turns(cycle_ms: float, kinds: list[str]) -> No
     assert verdict.slots[0].budget_ms == pytest.approx((30 - cycle_ms) / 1.25 - 0.15)
 
 
-@pytest.mark.parametrize("rule", list(SloRule))
+@pytest.mark.parametrize("rule", [rule for rule in SloRule if not rule.by_share])
 def test_the_buffer_and_the_rule_are_the_instances(rule: SloRule) -> None:
     problem = replace(instance(A), slo_rule=rule, latency_buffer=1.1)
 
     (slot,) = judge(plan([ROWS[0]]), problem).slots
 
     assert slot.budget_ms == pytest.approx(latency_budget_ms(rule, 5.12, 200.0, 1, 0.15, 0.05, 1.1), rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", [SloRule.P99, SloRule.ATTAINMENT])
+@pytest.mark.parametrize("gpulet", [TURNS, replace(TURNS, slots=TURNS.slots[:1])], ids=["two slots", "one slot"])
+def test_random_arrivals_give_turns_no_guarantee(rule: SloRule, gpulet: Gpulet) -> None:
+    verdict = judge(of(gpulet), replace(instance(SLOW_A, SLOW_B), slo_rule=rule))
+
+    refused = [violation for violation in verdict.violations if violation.kind == "duty-cycle"]
+    assert f"under {rule} its latencies have no bound" in refused[0].message
+    assert not verdict.feasible

@@ -1,0 +1,95 @@
+"""Budgets of the rule ``attainment`` against the request-level simulator, slot by slot."""
+
+import math
+from collections import deque
+from random import Random
+
+import numpy as np
+import pytest
+
+from bench.plan_simulation import Interference, Settings
+from bench.simulation.driver import Simulation
+from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
+from instances.attainment import chain_for, missed_fraction, nodes_for
+from instances.attainment_budget import SlotTimes, slot_times
+from instances.catalogue import gpu_type
+from instances.view import View
+
+V100 = gpu_type("v100")
+BLOCKS = 100
+
+
+def instance(workload: Workload, immediate: bool) -> Instance:
+    pool = (GpuPool(V100, None),)
+    return Instance(
+        "one", Objective.COST, SloRule.ATTAINMENT, "igniter", pool, (workload,), immediate_dispatch=immediate
+    )
+
+
+def drawn(random: Random) -> tuple[Instance, int, int, SlotTimes, float]:
+    """Return a workload with its batch and share, and the GPU time of a full batch, near the budget."""
+    model = random.choice(list(V100.models))
+    workload = Workload("w", model, random.uniform(10.0, 60.0), random.uniform(20.0, 900.0))
+    batch, units = random.randint(1, 12), random.randint(4, 40)
+    problem = instance(workload, random.random() < 0.2)
+    view = View.of(problem, V100)
+    times = slot_times(view.tables, int(view.model[0]), workload.slo_ms, workload.rate_rps, batch)
+    budget_ms = float(view.budgets_at_ms(0, batch, workload.rate_rps, units))
+    return problem, batch, units, times, budget_ms * random.uniform(0.97, 1.03)
+
+
+def simulated(
+    problem: Instance, units: int, times: SlotTimes, time_ms: float, requests: int, seed: int
+) -> tuple[float, float, float]:
+    """Return the missed fraction by the chain, by a simulation with the same times, and its standard error."""
+    gpu_ms = times.alone_ms[:, units] + time_ms - times.alone_ms[times.batch, units]
+    result_ms, slo_ms = gpu_ms + times.transfer_ms, times.slo_ms
+    timeout_ms = 0.0 if problem.immediate_dispatch else max(0.0, min(slo_ms / 2, slo_ms - result_ms[-1]))
+    slot = times.rate_per_ms, slo_ms, times.batch, result_ms, gpu_ms + times.exposed_ms, timeout_ms
+    nodes = nodes_for(times.rate_per_ms, max(0.0, slo_ms - float(result_ms[-1])), times.batch)
+    exact = missed_fraction(chain_for(times.batch, nodes), *slot, nodes)
+    if not 0.002 < exact < 0.05:
+        return exact, math.nan, math.nan
+    rate_rps = problem.workloads[0].rate_rps
+    plan = Plan("one", (spatial_gpu("v100", [("w", units, times.batch, rate_rps)]),))
+    seconds = max(1, math.ceil(requests / rate_rps / BLOCKS)) * BLOCKS
+    settings = Settings(seconds=seconds, seed=seed, interference=Interference.STATIC, by_second=True)
+    simulation = Simulation(plan, problem, settings, problem)
+    site = simulation.parts[0].site
+    site.times["gpu_ms"][0], site.times["promised_ms"][0], site.slots["timeout_ms"] = gpu_ms, result_ms, timeout_ms
+    deque(simulation.run(), maxlen=0)
+    series = simulation.found().series
+    assert series is not None
+    arrived, in_time = (each[:, 0].reshape(BLOCKS, -1).sum(axis=1) for each in (series.arrived, series.in_time))
+    lost = arrived - in_time
+    fraction = float(lost.sum() / arrived.sum())
+    error = math.sqrt(np.sum((lost - fraction * arrived) ** 2) * BLOCKS / (BLOCKS - 1)) / float(arrived.sum())
+    return exact, fraction, error
+
+
+def deviations(count: int, requests: int, seed: int) -> list[float]:
+    """Differences between simulator and chain in standard errors, for slots that miss 0.2 to 5 %."""
+    random, found = Random(seed), []
+    while len(found) < count:
+        problem, _, units, times, time_ms = drawn(random)
+        if time_ms < times.alone_ms[times.batch, units]:
+            continue
+        exact, fraction, error = simulated(problem, units, times, time_ms, requests, random.randrange(10**6))
+        if not math.isnan(fraction):
+            found.append((fraction - exact) / error)
+    return found
+
+
+def test_the_chain_agrees_with_the_simulator() -> None:
+    away = np.abs(deviations(30, 400_000, 1))
+
+    assert np.sum(away > 3.0) <= 1
+    assert away.max() < 5.0
+
+
+@pytest.mark.soak
+def test_the_chain_agrees_with_the_simulator_on_a_thousand_slots() -> None:
+    away = np.abs(deviations(1000, 1_000_000, 2))
+
+    assert np.sum(away > 3.0) <= 8
+    assert away.max() < 5.0

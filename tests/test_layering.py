@@ -16,7 +16,7 @@ SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
     ("api", "extras", "provenance", "judging", "simulation"),
     ("ledger", "plan_simulation", "schedulers"),
-    ("evaluation", "formatting", "scenarios", "selection"),
+    ("evaluation", "formatting", "holding", "scenarios", "selection"),
     ("task", "online"),
     ("max_rate",),
     ("runner",),

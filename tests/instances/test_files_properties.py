@@ -69,6 +69,15 @@ def applications(draw: st.DrawFn, ids: list[str]) -> Application:
 def random_instances(draw: st.DrawFn) -> Instance:
     objective = draw(st.sampled_from(Objective))
     colocation = objective is Objective.COLOCATION
+    rule = draw(st.sampled_from([rule for rule in SloRule if not (colocation and rule is SloRule.ATTAINMENT)]))
+    terms = {}
+    if rule is SloRule.ATTAINMENT:
+        arrivals = st.just("poisson") | st.floats(0.1, 10.0).map(lambda cv: f"gamma:{cv:.6f}")
+        terms = {
+            "attainment": draw(st.floats(0.5, 0.9999)),
+            "arrivals": draw(arrivals),
+            "immediate_dispatch": draw(st.booleans()),
+        }
     ids = draw(st.lists(names, min_size=0 if colocation else 1, max_size=4, unique=True))
     rows = (Workload(i, draw(models), draw(positive), draw(positive), draw(st.none() | names)) for i in ids)
     cut = draw(st.integers(0, len(ids)))  # a workload belongs to one application at most
@@ -77,13 +86,14 @@ def random_instances(draw: st.DrawFn) -> Instance:
     return Instance(
         name=draw(names),
         objective=objective,
-        slo_rule=draw(st.sampled_from(SloRule)),
+        slo_rule=rule,
         performance_model="igniter",
         gpus=(GpuPool(gpu_type("v100"), draw(st.none() | whole)),),
         workloads=tuple(rows),
-        applications=tuple(graphs),
+        applications=() if terms else tuple(graphs),
         jobs=tuple(draw(job_lists())) if colocation else (),
         latency_buffer=draw(positive),
+        **terms,
         seed=draw(st.none() | st.integers(0, 2**63 - 1)),
         provenance=draw(names | st.just("") | st.just("two\n\tlines")),
     )

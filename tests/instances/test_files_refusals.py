@@ -207,6 +207,35 @@ def test_wrong_job(path: str, value: object, message: str) -> None:
     assert refusal(instance_from_json, bad).startswith(f"mix.json: jobs[0].{message}")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([("attainment", 0.2)], "attainment: is 0.2; expected a finite number of at least 0.5"),
+        ([("attainment", 1)], "attainment: is 1; expected a finite number of at most 0.9999"),
+        ([("arrivals", "gamma:11")], 'arrivals: is "gamma:11"; expected "poisson" or "gamma:CV" with a CV from 0.1 to'),
+        ([("arrivals", "gamma")], 'arrivals: is "gamma"; expected "poisson" or "gamma:CV"'),
+        (
+            [("slo_rule", "half-slo"), ("arrivals", "gamma:2")],
+            'arrivals: is given, but only slo_rule "attainment" has it, not "half-slo"',
+        ),
+        ([("slo_rule", "p99"), ("attainment", 0.9)], "attainment: is given, but only slo_rule"),
+        ([("slo_rule", "half-slo"), ("immediate_dispatch", True)], "immediate_dispatch: is given, but only slo_rule"),
+        (
+            [("workloads", [example()["workloads"][0], W2]), ("applications", [APPLICATION])],
+            'slo_rule: is "attainment"; the arrivals at later stages of applications are not known',
+        ),
+        (
+            [("objective", "colocation"), ("workloads", []), ("jobs", [JOB])],
+            'slo_rule: is "attainment"; best-effort jobs have no SLO',
+        ),
+    ],
+)
+def test_terms_of_attainment(changes: list[tuple[str, object]], message: str) -> None:
+    good = changed(example(), ("slo_rule", "attainment"))
+    assert instance_from_json(changed(good, ("arrivals", "gamma:2.5"))).arrivals == "gamma:2.5"
+    assert refusal(instance_from_json, changed(good, *changes)).startswith(f"mix.json: {message}")
+
+
 def test_jobs_share_no_gpus_that_are_cut_into_instances() -> None:
     good = changed(example(), ("objective", "colocation"), ("workloads", []), ("jobs", [JOB]))
     bad = changed(good, ("gpus.0.type", "a100-mig"), ("performance_model", "mig-table"))

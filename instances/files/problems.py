@@ -144,6 +144,8 @@ def _worded(schema: Schema) -> str:
     match schema["type"]:
         case "number" if "exclusiveMinimum" in schema:
             return f"a finite number greater than {schema['exclusiveMinimum']}"
+        case "number" if "maximum" in schema:
+            return f"a number from {schema['minimum']} to {schema['maximum']}"
         case "number":
             return f"a finite number of at least {schema['minimum']}"
         case "integer":

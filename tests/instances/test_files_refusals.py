@@ -210,8 +210,8 @@ def test_wrong_job(path: str, value: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ([("attainment", 0.2)], "attainment: is 0.2; expected a finite number of at least 0.5"),
-        ([("attainment", 1)], "attainment: is 1; expected a finite number of at most 0.9999"),
+        ([("attainment", 0.2)], "attainment: is 0.2; expected a number from 0.5 to 0.9999"),
+        ([("attainment", 1)], "attainment: is 1; expected a number from 0.5 to 0.9999"),
         ([("arrivals", "gamma:11")], 'arrivals: is "gamma:11"; expected "poisson" or "gamma:CV" with a CV from 0.1 to'),
         ([("arrivals", "gamma")], 'arrivals: is "gamma"; expected "poisson" or "gamma:CV"'),
         (

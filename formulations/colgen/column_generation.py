@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,6 +15,9 @@ from instances import Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
+
+PART_STEPS = 20
+"""Number of steps in an oversized workload's rate; its parts are whole steps."""
 
 COVER_ROOM = 1e-10
 """Relative tolerance for the rounding of sums of fractions of workloads."""
@@ -104,7 +107,8 @@ class ColumnGeneration:
         self.views = [View.of(instance, pool.type) for pool in instance.gpus]
         self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
         self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
-        self.order, self.copy_of, self.class_of = identical_workloads(instance)
+        self.oversized = self.find_oversized()
+        self.order, self.copy_of, self.class_of = identical_workloads(instance, self.oversized)
         self.copies = np.bincount(self.class_of).astype(np.float64)
         self.asked = self.cover()
         self.master = RestrictedMaster(self.asked, run.threads)
@@ -148,6 +152,10 @@ class ColumnGeneration:
         """Return every pattern of a pool with a reduced cost of at most ``slack``; ``None`` if some are missing."""
         raise NotImplementedError
 
+    def find_oversized(self) -> frozenset[int]:
+        """Return the workloads that several GPUs may serve in parts, because no single GPU serves them whole."""
+        return frozenset()
+
     # Parts that all objectives share ---------------------------------------------------------------------------
 
     @property
@@ -160,9 +168,15 @@ class ColumnGeneration:
         return sum(self.master.add(p, self.cost_of(p), self.amounts(p)) for p in patterns)
 
     def amounts(self, pattern: Pattern) -> Floats:
-        """Return the number of workloads of each class that a pattern covers, shape (classes,)."""
-        held = np.bincount([self.class_of[w] for w, _, _ in pattern.members], minlength=len(self.copies))
-        return held.astype(np.float64)
+        """Return the number of workloads of each class that a pattern covers, shape (classes,); parts count as such."""
+        held = np.zeros(len(self.copies))
+        for w, _, rate in pattern.members:
+            held[self.class_of[w]] += self.part(w, rate)
+        return held
+
+    def part(self, workload: int, rate_rps: float) -> float:
+        """Return the part of a workload that a slot of this rate covers: all of it unless it is oversized."""
+        return rate_rps / self.instance.workloads[workload].rate_rps if workload in self.oversized else 1.0
 
     def obstacle(self) -> str:
         """Return a one-line reason why no plan exists, judged from the initial patterns; empty if a plan may exist."""
@@ -270,7 +284,8 @@ class ColumnGeneration:
         if not self.complete(patterns):
             return None
         value = math.fsum(self.master.costs[c] * n for c, n in counts.items())
-        return value, plan_of(self.instance.name, self.class_of, patterns, self.placed)
+        parts_of = {w: self.instance.workloads[w].rate_rps for w in self.oversized}
+        return value, plan_of(self.instance.name, self.class_of, patterns, self.placed, parts_of)
 
     def _gains(self, priced: Priced, relaxation: Relaxation) -> bool:
         return any(self.reduced_cost(pattern, relaxation) < -1e-9 for pattern in priced.patterns)
@@ -302,13 +317,15 @@ class ColumnGeneration:
                 if found is None:
                     return False
                 changed = [pattern for pattern in found if self.add([pattern])]
-                # A plan has at most one pattern per workload: smaller reduced costs sum to at most the tolerance.
-                gains = gains or any(self.reduced_cost(p, relaxation) < -room / len(self.class_of) for p in changed)
+                # A plan has at most one pattern per workload, or per step of an oversized one: smaller reduced costs
+                # sum to at most the tolerance.
+                most = len(self.class_of) + PART_STEPS * len(self.oversized)
+                gains = gains or any(self.reduced_cost(p, relaxation) < -room / most for p in changed)
         return True
 
 
-def identical_workloads(instance: Instance) -> tuple[Ints, Ints, Ints]:
-    """Group workloads of equal model, SLO and rate.
+def identical_workloads(instance: Instance, apart: Collection[int] = ()) -> tuple[Ints, Ints, Ints]:
+    """Group workloads of equal model, SLO and rate; those in ``apart`` are each a class of their own.
 
     Returns
     -------
@@ -319,7 +336,10 @@ def identical_workloads(instance: Instance) -> tuple[Ints, Ints, Ints]:
     class_of
         Class of each workload, by position in the instance.
     """
-    keys = [(w.model, w.slo_ms, w.rate_rps) for w in instance.workloads]
+    keys = [
+        (w.model, w.slo_ms, w.rate_rps, w.id if position in apart else "")
+        for position, w in enumerate(instance.workloads)
+    ]
     classes = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     class_of = np.array([classes[key] for key in keys], dtype=np.int64)
     order = np.argsort(class_of, kind="stable").astype(np.int64)
@@ -334,6 +354,7 @@ def plan_of(
     class_of: NDArray[np.int64],
     patterns: Iterable[Pattern],
     placed: Callable[[Pattern, list[Resident]], PlacedGpu | None],
+    parts_of: Mapping[int, float] | None = None,
 ) -> Plan:
     """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once.
 
@@ -347,17 +368,24 @@ def plan_of(
         Patterns of the solution; a member stands for any workload of its class.
     placed
         Function that makes a GPU from a pattern and its remaining residents.
+    parts_of
+        Rates of workloads that patterns serve in parts, up to this rate.
     """
+    left_rps, whole_rps = dict(parts_of or {}), dict(parts_of or {})
     waiting: dict[int, deque[int]] = defaultdict(deque)
     for workload, group in enumerate(class_of):
         waiting[int(group)].append(workload)
     gpus = []
     for pattern in patterns:
-        residents = [
-            Resident(waiting[int(class_of[w])].popleft(), batch, rate)
-            for w, batch, rate in pattern.members
-            if waiting[int(class_of[w])]
-        ]
+        residents = []
+        for w, batch, rate in pattern.members:
+            if w in left_rps:
+                served = min(rate, left_rps[w])
+                left_rps[w] -= served
+                if served > COVER_ROOM * whole_rps[w]:
+                    residents.append(Resident(w, batch, served))
+            elif waiting[int(class_of[w])]:
+                residents.append(Resident(waiting[int(class_of[w])].popleft(), batch, rate))
         if residents:
             gpu = placed(pattern, residents)
             assert gpu is not None, "a pattern stays feasible when residents leave it"

@@ -154,6 +154,36 @@ def least_share(
 
 
 @njit(cache=True)
+def least_share_within(
+    tables: Tables,
+    model: int,
+    batch: int,
+    start_units: int,
+    budget_ms: Floats,
+    row: int,
+    factor: float,
+    residents: int,
+    l2_floor: float,
+    power_floor: float,
+) -> int:
+    """Return ``least_share`` under the budgets by share in row ``row``, times ``factor``.
+
+    A budget may fall as the share grows, so every share is tried.
+    """
+    last = budget_ms.shape[1] - 1
+    if last == 0:
+        limit_ms = budget_ms[row, 0] * factor
+        return least_share(tables, model, batch, start_units, limit_ms, residents, l2_floor, power_floor)
+    for at in range(int(np.searchsorted(tables.permitted, start_units)), len(tables.permitted)):
+        u = tables.permitted[at]
+        others_l2 = max(0.0, l2_floor - tables.l2_pct[model, batch, u])
+        time_ms = gpu_time_ms(tables, model, batch, u, residents, others_l2, 0.0, power_floor)
+        if time_ms <= budget_ms[row, min(u, last)] * factor:
+            return u
+    return tables.share_units + 1
+
+
+@njit(cache=True)
 def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
     """Take a Polyak step towards a threshold; return whether there was one to take.
 

@@ -296,10 +296,10 @@ def test_a_pricing_bound_holds_whatever_the_limits(seed: int, threshold: float, 
 def test_a_dominated_batch_can_be_replaced(seed: int, batch: int, other: int) -> None:
     instance = small_instance(seed, 3, Objective.COST)
     view = View.of(instance, COARSE)
-    budgets = [float(view.budget_ms(0, b)) for b in (batch, other)]
-    if min(budgets) <= 0.0 or not dominates(
-        view.tables, int(view.model[0]), batch, budgets[0], other, budgets[1], False
-    ):
+    budgets = np.full((17, 1), -np.inf)
+    budgets[1:] = view.budgets_ms(0, np.arange(1, 17))
+    possible = budgets[[batch, other]].min() > 0.0
+    if not possible or not dominates(view.tables, int(view.model[0]), batch, other, budgets, False):
         return
     rates = tuple(float(r) for r in view.rate_rps)
     for rest in itertools.product(range(1, 9), repeat=2):

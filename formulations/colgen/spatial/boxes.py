@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share
+from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_within
 from formulations.colgen.spatial.choices import Choices
 from instances.arrays import Floats
 from instances.tables import Tables
@@ -73,9 +73,9 @@ def least_takes(
         units[k], l2[k], power[k] = tables.share_units + 1, np.inf, np.inf
         for o in range(choices.option[k], choices.option[k + 1]):
             b = choices.batch[o]
-            limit_ms = choices.budget_ms[o] * (1.0 + MARGIN)
-            u = least_share(
-                tables, m, b, choices.lower_units[o], limit_ms, box.residents, box.l2_floor, box.power_floor
+            lower, factor = choices.lower_units[o], 1.0 + MARGIN
+            u = least_share_within(
+                tables, m, b, lower, choices.budget_ms, o, factor, box.residents, box.l2_floor, box.power_floor
             )
             if u <= tables.share_units:
                 units[k] = min(units[k], u)
@@ -94,12 +94,14 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
             b, u = choices.batch[o], tables.share_units
             # If the combined sum is not exact for the model, any share may be needed.
             if not open_ended and growth.exact[m]:
-                needed = least_share(
+                needed = least_share_within(
                     tables,
                     m,
                     b,
                     choices.lower_units[o],
-                    choices.budget_ms[o] * (1.0 - MARGIN),
+                    choices.budget_ms,
+                    o,
+                    1.0 - MARGIN,
                     box.residents,
                     box.l2_ceiling,
                     box.power_ceiling,

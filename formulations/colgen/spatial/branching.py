@@ -165,10 +165,10 @@ class Tree:
     ) -> Priced:
         workload_dual = relaxation.workload_dual.copy()
         workload_dual[[a for a, t in branch.barred if t == pricer.pool]] = -np.inf
-        dual = workload_dual[self._generation.class_of[pricer.workloads[choices.workload]]]
+        profit = self._generation.profit(pricer, workload_dual)
         threshold = self._generation.threshold(pricer.pool, relaxation, tolerance)
         return pricer.price(
-            dual,
+            profit,
             max(0.0, threshold),
             node_limit,
             PATTERNS_PER_BOX,
@@ -194,7 +194,7 @@ class Tree:
         for column in np.flatnonzero(weight > WHOLE).tolist():
             pool = patterns[column].pool
             used[pool] += weight[column]
-            alone = sorted(c for c in self._classes(patterns[column]) if self._generation.copies[c] == 1.0)
+            alone = sorted(c for c in self._classes(patterns[column]) if self._is_one_slot(c))
             for a in alone:
                 seats[a, pool] += weight[column]
             for pair in combinations(alone, 2):
@@ -217,6 +217,11 @@ class Tree:
                 replace(branch, barred=(*branch.barred, *others)),
             ]
         return []
+
+    def _is_one_slot(self, group: int) -> bool:
+        """Return whether a plan has exactly one slot of a class: the branching rules for pairs need this."""
+        oversized = {int(self._generation.class_of[w]) for w in self._generation.oversized}
+        return self._generation.copies[group] == 1.0 and group not in oversized
 
     def _classes(self, pattern: Pattern) -> set[int]:
         return {int(self._generation.class_of[w]) for w, _, _ in pattern.members}

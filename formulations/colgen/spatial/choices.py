@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from formulations.configurations import Rates
 from instances.arrays import Floats, Ints
-from instances.least_shares import least_share_alone
+from instances.least_shares import least_share_within
 from instances.tables import Tables
 from instances.view import View
 
@@ -27,8 +27,10 @@ class Choices(NamedTuple):
         Workload, DNN model and rate of each choice.
     option
         Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
-    batch, budget_ms, lower_units
-        Batch of each option, its latency budget and its least share alone.
+    batch, lower_units
+        Batch of each option, and its least share alone.
+    budget_ms
+        Latency budgets of each option by share, shape (options, 1 or share units + 1).
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
         workloads in order (symmetry breaking).
@@ -58,9 +60,8 @@ def dominates(
     tables: Tables,
     model: int,
     batch: int,
-    budget_ms: float,
     other_batch: int,
-    other_budget_ms: float,
+    budget_ms: Floats,
     memory_binds: bool,
 ) -> bool:
     """Return whether ``batch`` dominates ``other_batch``: a GPU stays feasible when it replaces the other.
@@ -68,24 +69,30 @@ def dominates(
     For every share at which the other batch can run alone, some share must exist that is no larger. At that share,
     ``batch`` demands no more L2, DRAM and power (and memory, if memory can bind) and meets its budget wherever the
     other does. The last part holds if the budget is no smaller and the active time, alone and beside others, is no
-    larger relative to the budget. Then every term of the time test divided by the budget is no larger.
+    larger relative to the budget. Then every term of the time test divided by the budget is no larger. Budgets are
+    those at the two shares; row b of ``budget_ms`` has the budgets of batch b by share.
     """
-    if budget_ms < other_budget_ms:
+    last = budget_ms.shape[1] - 1
+    if last == 0 and budget_ms[batch, 0] < budget_ms[other_batch, 0]:
         return False
     if memory_binds and tables.memory_mib[model, batch] > tables.memory_mib[model, other_batch]:
         return False
     if tables.active_ms[model, batch, tables.share_units] == np.inf:
         return False
-    theirs = least_share_alone(tables, model, other_batch, other_budget_ms)
+    theirs = least_share_within(tables, model, other_batch, budget_ms, other_batch)
     while theirs <= tables.share_units:
+        their_ms = budget_ms[other_batch, min(theirs, last)]
         ours = tables.next_share[0]
-        covered = False
+        # A share at which the other cannot even run alone needs no counterpart.
+        covered = tables.scheduling_ms[model] + tables.active_ms[model, other_batch, theirs] > their_ms
         while ours <= theirs and not covered:
+            our_ms = budget_ms[batch, min(ours, last)]
             covered = (
-                tables.active_ms[model, batch, ours] * other_budget_ms
-                <= tables.active_ms[model, other_batch, theirs] * budget_ms
-                and tables.active_ms[model, batch, ours] * tables.company[model, batch, ours] * other_budget_ms
-                <= tables.active_ms[model, other_batch, theirs] * tables.company[model, other_batch, theirs] * budget_ms
+                our_ms >= their_ms
+                and tables.active_ms[model, batch, ours] * their_ms
+                <= tables.active_ms[model, other_batch, theirs] * our_ms
+                and tables.active_ms[model, batch, ours] * tables.company[model, batch, ours] * their_ms
+                <= tables.active_ms[model, other_batch, theirs] * tables.company[model, other_batch, theirs] * our_ms
                 and tables.l2_pct[model, batch, ours] <= tables.l2_pct[model, other_batch, theirs]
                 and tables.dram_pct[model, batch, ours] <= tables.dram_pct[model, other_batch, theirs]
                 and tables.power_w[model, batch, ours] <= tables.power_w[model, other_batch, theirs]
@@ -105,16 +112,15 @@ def _drop_dominated(tables: Tables, model: int, budget_ms: Floats, memory_binds:
         if not keep[b]:
             continue
         for other in range(1, top + 1):
-            if (
-                other != b
-                and keep[other]
-                and dominates(tables, model, b, budget_ms[b], other, budget_ms[other], memory_binds)
-            ):
+            if other != b and keep[other] and dominates(tables, model, b, other, budget_ms, memory_binds):
                 keep[other] = False
 
 
 class _BatchTable(NamedTuple):
-    """Batches of one workload, each at the rate with the largest budget among rates of one step; indexed by batch."""
+    """Batches of one workload, each at the rate with the largest budget among rates of one step; indexed by batch.
+
+    ``budget_ms`` has the budgets by share.
+    """
 
     position: int
     model: int
@@ -127,15 +133,19 @@ class _BatchTable(NamedTuple):
 def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _BatchTable:
     model = int(view.model[workload])
     top = int(view.tables.max_batch[model])
-    budgets = view.budget_ms(workload, np.arange(1, top + 1)[:, None], rates_rps[None, :])
-    rate = rates_rps[np.append(0, budgets.argmax(axis=1))]
-    budget = np.append(-np.inf, budgets.max(axis=1))
+    # Several rates of one step are tried only under rules whose budget is the same at every share.
+    budgets = view.budgets_ms(workload, np.arange(1, top + 1)[:, None], rates_rps[None, :])
+    best = budgets.max(axis=2).argmax(axis=1)
+    rate = rates_rps[np.append(0, best)]
+    budget = np.full((top + 1, budgets.shape[2]), -np.inf)
+    budget[1:] = budgets[np.arange(top), best]
     lower = np.array(
         [view.tables.share_units + 1]
-        + [least_share_alone(view.tables, model, b, float(budget[b])) for b in range(1, top + 1)],
+        + [least_share_within(view.tables, model, b, budget, b) for b in range(1, top + 1)],
         dtype=np.int64,
     )
-    return _BatchTable(position, model, rate, budget, lower, (budget > 0.0) & (lower <= view.tables.share_units))
+    possible = (budget.max(axis=1) > 0.0) & (lower <= view.tables.share_units)
+    return _BatchTable(position, model, rate, budget, lower, possible)
 
 
 def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
@@ -180,7 +190,8 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
     ]
     memory_binds = _memory_can_bind(view, served)
     choices: list[tuple[int, int, float]] = []
-    options: list[tuple[int, float, int]] = []
+    options: list[tuple[int, int]] = []
+    budgets: list[Floats] = []
     first = np.zeros(len(workloads) + 1, dtype=np.int64)
     option = [0]
     for s in served:
@@ -188,12 +199,13 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
         _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, keep)
         for rate in np.unique(s.rate_rps[keep]).tolist():
             batches = np.flatnonzero(keep & (s.rate_rps == rate))
-            options += [(int(b), float(s.budget_ms[b]), int(s.lower_units[b])) for b in batches]
+            options += [(int(b), int(s.lower_units[b])) for b in batches]
+            budgets.append(s.budget_ms[batches])
             choices.append((s.position, s.model, rate))
             option.append(len(options))
         first[s.position + 1] = len(choices)
     workload, model, rate_rps = zip(*choices, strict=True) if choices else ((), (), ())
-    batch, budget, lower = zip(*options, strict=True) if options else ((), (), ())
+    batch, lower = zip(*options, strict=True) if options else ((), ())
     return Choices(
         first,
         np.array(workload, dtype=np.int64),
@@ -201,7 +213,7 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
         np.array(rate_rps, dtype=np.float64),
         np.array(option, dtype=np.int64),
         np.array(batch, dtype=np.int64),
-        np.array(budget, dtype=np.float64),
+        np.concatenate([np.empty((0, served[0].budget_ms.shape[1])), *budgets]) if served else np.empty((0, 1)),
         np.array(lower, dtype=np.int64),
         copy_of,
         np.zeros((len(workloads), len(workloads)), dtype=np.bool_),

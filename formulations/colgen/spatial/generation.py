@@ -6,13 +6,14 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
-from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.column_generation import COVER_ROOM, PART_STEPS, ColumnGeneration
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.configurations import Rates, rates_at, rates_of
 from instances import GOODPUT_STEP, Instance
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
+from instances.view import View
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 """Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
@@ -56,7 +57,7 @@ class _SpatialGeneration(ColumnGeneration):
         """Solve the pricing problem of every GPU type."""
         return [
             pricer.price(
-                self._profit(pricer, relaxation.workload_dual),
+                self.profit(pricer, relaxation.workload_dual),
                 self.threshold(pricer.pool, relaxation, tolerance),
                 node_limit,
                 PATTERNS_PER_BOX,
@@ -69,7 +70,7 @@ class _SpatialGeneration(ColumnGeneration):
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
         """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some are missing."""
         pricer = self.pricers[pool]
-        profit = self._profit(pricer, relaxation.workload_dual)
+        profit = self.profit(pricer, relaxation.workload_dual)
         # No pattern has a negative reduced cost, so a resident with profit below -slack is in none of these patterns.
         profit = np.where(profit < -slack, -np.inf, profit)
         threshold, limit = self.threshold(pool, relaxation, 0.0) - slack, CLOSING_PATTERNS
@@ -78,15 +79,26 @@ class _SpatialGeneration(ColumnGeneration):
         missing = len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short
         return None if missing else priced.patterns
 
-    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+    def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        """Return the profit of each choice of a pricer at these duals."""
         raise NotImplementedError
 
     def _dual_of_choice(self, pricer: Pricer, workload_dual: Floats) -> Floats:
         return workload_dual[self.class_of[pricer.workloads[pricer.choices.workload]]]
 
 
+def _serves_alone(view: View, workload: int) -> bool:
+    """Return whether a whole GPU of the view's type serves a workload alone at some batch."""
+    top, rate = int(view.tables.max_batch[view.model[workload]]), float(view.rate_rps[workload])
+    return any(fit_gpu(view, [Resident(workload, b, rate)]) is not None for b in range(1, top + 1))
+
+
 class CostGeneration(_SpatialGeneration):
-    """Column generation for ``cost``: cover every workload at its full rate with the cheapest GPUs."""
+    """Column generation for ``cost``: cover every workload at its full rate with the cheapest GPUs.
+
+    Under a rule whose budget depends on the share, workloads that no single GPU serves are covered in parts, each on
+    another GPU. The parts are multiples of ``1 / PART_STEPS`` of the rate.
+    """
 
     trivial_bound = 0.0
 
@@ -95,13 +107,31 @@ class CostGeneration(_SpatialGeneration):
         free = np.full_like(self.copies, np.inf)
         return Covering(self.class_of, self.copies, free, self.count, artificial_cost=10.0 * float(self.price.max()))
 
+    def find_oversized(self) -> frozenset[int]:
+        """Return the workloads that no GPU of the pool serves alone at their full rate."""
+        if not self.instance.slo_rule.by_share:
+            return frozenset()
+        workloads = range(len(self.instance.workloads))
+        return frozenset(w for w in workloads if not any(_serves_alone(view, w) for view in self.views))
+
+    def rates(self) -> list[Rates]:
+        """Return the full rate of each workload, and the steps of oversized ones."""
+        found = super().rates()
+        step = np.arange(1, PART_STEPS, dtype=np.int64)
+        for w in self.oversized:
+            found[w] = Rates(found[w].rate_rps[0] * step / PART_STEPS, step)
+        return found
+
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""
         return float(self.price[pattern.pool])
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
-        """Return the pattern of these members if they fit at their full rates."""
-        if any(rate < self.views[pool].rate_rps[w] for w, _, rate in members):
+        """Return the pattern of these members if they fit at their full rates, or at parts of oversized ones."""
+        if any(rate < self.views[pool].rate_rps[w] for w, _, rate in members if w not in self.oversized):
+            return None
+        steps = [PART_STEPS * self.part(w, rate) for w, _, rate in members if w in self.oversized]
+        if any(abs(step - round(step)) > 1e-9 * step for step in steps):
             return None
         return super().pattern_if_feasible(pool, members)
 
@@ -109,8 +139,14 @@ class CostGeneration(_SpatialGeneration):
         """Return the worth above which a pattern gains."""
         return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
 
-    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        return self._dual_of_choice(pricer, workload_dual)
+    def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        """Return the profit of each choice: the dual of its workload, in proportion to the part that it serves."""
+        dual = self._dual_of_choice(pricer, workload_dual)
+        if not self.oversized:
+            return dual
+        choices = pricer.choices
+        at = pricer.workloads[choices.workload].tolist()
+        return dual * np.array([self.part(w, rate) for w, rate in zip(at, choices.rate_rps.tolist(), strict=True)])
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
         """Return the bound from the duals and the best worth."""
@@ -145,15 +181,19 @@ class CostGeneration(_SpatialGeneration):
         threshold = float(self.price[pricer.pool]) * (1.0 + margin)
         limit = max(SEED_PATTERNS, 2 * len(fair))
         return pricer.price(
-            self._profit(pricer, fair), threshold, self.first_node_limit, limit, limit, self.run.deadline
+            self.profit(pricer, fair), threshold, self.first_node_limit, limit, limit, self.run.deadline
         )
 
     def _least_fraction(self, pricer: Pricer) -> Floats:
-        """Return each workload's least share alone as a fraction of the GPU, in pattern order; inf if infeasible."""
+        """Return each workload's least share alone as a fraction of the GPU, in pattern order; inf if infeasible.
+
+        For an oversized workload it is the sum over its parts, at the best ratio of part to share.
+        """
         fraction = np.full(len(pricer.workloads), np.inf)
         for k, w in enumerate(pricer.choices.workload):
             options = slice(pricer.choices.option[k], pricer.choices.option[k + 1])
             least = float(pricer.choices.lower_units[options].min()) / pricer.tables.share_units
+            least /= self.part(int(pricer.workloads[w]), float(pricer.choices.rate_rps[k]))
             fraction[w] = min(fraction[w], least)
         return fraction
 
@@ -164,35 +204,53 @@ class CostGeneration(_SpatialGeneration):
         for place in np.argsort(-fraction, kind="stable").tolist():
             if not np.isfinite(fraction[place]):
                 continue
-            options = range(choices.option[choices.first[place]], choices.option[choices.first[place + 1]])
-            least = min(options, key=lambda o: int(choices.lower_units[o]))
-            choice = np.searchsorted(choices.option, least, side="right") - 1
-            member = (int(pricer.workloads[place]), int(choices.batch[least]), float(choices.rate_rps[choice]))
-            for g, (members, used) in enumerate(gpus):
-                if used + fraction[place] <= 1.0:
-                    placed = fit_gpu(view, [Resident(*m) for m in (*members, member)])
-                    if placed is not None:
-                        members.append(member)
-                        gpus[g] = (members, placed.share_units / pricer.tables.share_units)
-                        break
-            else:
-                if fit_gpu(view, [Resident(*member)]) is not None:
-                    gpus.append(([member], float(fraction[place])))
+            for choice in self._first_choices(pricer, place):
+                options = range(choices.option[choice], choices.option[choice + 1])
+                least = min(options, key=lambda o: int(choices.lower_units[o]))
+                need = float(choices.lower_units[least]) / pricer.tables.share_units
+                member = (int(pricer.workloads[place]), int(choices.batch[least]), float(choices.rate_rps[choice]))
+                for g, (members, used) in enumerate(gpus):
+                    if used + need <= 1.0 and member[0] not in [w for w, _, _ in members]:
+                        placed = fit_gpu(view, [Resident(*m) for m in (*members, member)])
+                        if placed is not None:
+                            members.append(member)
+                            gpus[g] = (members, placed.share_units / pricer.tables.share_units)
+                            break
+                else:
+                    if fit_gpu(view, [Resident(*member)]) is not None:
+                        gpus.append(([member], need))
         return [Pattern(pricer.pool, tuple(sorted(members))) for members, _ in gpus]
 
+    def _first_choices(self, pricer: Pricer, place: int) -> list[int]:
+        """Return the choices of a workload for first fit: of least share, or the fewest equal parts that cover it."""
+        choices, w = pricer.choices, int(pricer.workloads[place])
+        own = range(choices.first[place], choices.first[place + 1])
+        if w not in self.oversized:
+            return [min(own, key=lambda k: int(choices.lower_units[choices.option[k] : choices.option[k + 1]].min()))]
+        part = {k: self.part(w, float(choices.rate_rps[k])) for k in own}
+        count = math.ceil((1.0 - COVER_ROOM) / max(part.values()))
+        enough = [k for k in own if part[k] * count >= 1.0 - COVER_ROOM]
+        return [min(enough, key=lambda k: part[k])] * count
+
     def obstacle(self) -> str:
-        """Name the first workload that no GPU type serves at its full rate."""
+        """Name the first workload that no GPU type serves at its full rate, or in parts if it may be served so."""
         served = {pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1}
         classes = {int(self.class_of[w]) for w in served}
         for w, asked in enumerate(self.instance.workloads):
             if int(self.class_of[w]) not in classes:
                 rate = f"{asked.model} at {asked.rate_rps:g} req/s"
+                if w in self.oversized:
+                    return f"{asked.id}: no GPU of the pool serves even a part of {rate}"
                 return f"{asked.id}: no GPU of the pool alone serves {rate}, and plans of this class split no workload"
         return ""
 
 
 class FitGeneration(CostGeneration):
     """Column generation that checks whether the pool serves every workload at its rate or a higher, easier one."""
+
+    def find_oversized(self) -> frozenset[int]:
+        """Return no workload: under ``scale`` none is split."""
+        return frozenset()
 
     def rates(self) -> list[Rates]:
         """Return the rates that each workload may be planned for."""
@@ -228,7 +286,8 @@ class GoodputGeneration(_SpatialGeneration):
         per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
         return float(tolerance * per_gpu - relaxation.pool_dual[pool])
 
-    def _profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+    def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        """Return the profit of each choice: its rate and the charge on its workload."""
         return pricer.choices.rate_rps + self._dual_of_choice(pricer, workload_dual)
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import MARGIN, least_share
+from formulations.colgen.interference_boxes import MARGIN, least_share_within
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import relax_box
 from instances.arrays import Floats, Ints
@@ -111,8 +111,10 @@ def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: I
             m = choices.model[chosen[j]]
             own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
             for o in range(first[j], end[j]):
-                b, limit_ms = choices.batch[o], choices.budget_ms[o] * (1.0 + MARGIN)
-                u = least_share(merged, m, b, choices.lower_units[o], limit_ms, residents, l2_floor, power_floor)
+                b, lower = choices.batch[o], choices.lower_units[o]
+                u = least_share_within(
+                    merged, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor
+                )
                 if u <= merged.share_units:
                     if u < own_units:
                         own_units, pick[j] = u, o
@@ -133,15 +135,13 @@ def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints
     """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
     residents = len(chosen)
     model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
-    budget = np.empty((residents, 1))
+    budget = np.empty((residents, choices.budget_ms.shape[1]))
     memory = 0.0
     for j in range(residents):
         model[j] = choices.model[chosen[j]]
-        batch[j], budget[j, 0], units[j] = (
-            choices.batch[pick[j]],
-            choices.budget_ms[pick[j]],
-            choices.lower_units[pick[j]],
-        )
+        batch[j], units[j] = choices.batch[pick[j]], choices.lower_units[pick[j]]
+        for u in range(budget.shape[1]):
+            budget[j, u] = choices.budget_ms[pick[j], u]
         memory += tables.memory_mib[model[j], batch[j]]
     return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)
 

@@ -120,7 +120,9 @@ class DemandItems:
         lower = lower_bound_share(view, flat, batch, rate_rps.ravel())
         budget = view.budgets_ms(flat, batch, rate_rps.ravel())
         shape = rate_rps.shape
-        return cls(workload, rate_rps, batch.reshape(shape), lower.reshape(shape), budget.reshape(*shape, -1))
+        return cls(
+            workload, rate_rps, batch.reshape(shape), lower.reshape(shape), budget.reshape(*shape, budget.shape[1])
+        )
 
     def decreasing(self) -> Ints:
         """Item positions by ``r_lower`` at full rate, largest first, ties in the instance's order (Alg. 1, line 3)."""

@@ -245,7 +245,9 @@ def dive(generation: ColumnGeneration) -> dict[int, int] | None:
                 counts = {c: round(w) for c, w in enumerate(weight.tolist()) if round(w) > 0}
                 return counts if master.complete() else None
             step_s = now() - began
-            at_once = math.ceil(part.sum() * step_s / max(run.remaining_s / 2.0, step_s))
+            at_once = max(
+                1, math.ceil(part.sum() * step_s / max(run.remaining_s / 2.0, step_s))
+            )  # 0 without a deadline
             for column in _apart(generation, part, at_once):
                 fixed[column] = fixed.get(column, 0.0) + 1.0
                 master.fix(column, fixed[column])

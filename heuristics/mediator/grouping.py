@@ -138,7 +138,10 @@ def pack_by(rule: Group) -> Pack:
         tables, most = view.tables, view.tables.share_units
         model, (count, rates) = view.model[items.workload], items.batch.shape
         alone = shares_alone(
-            tables, np.repeat(model, rates), items.batch.ravel(), items.budget_ms.reshape(count * rates, -1)
+            tables,
+            np.repeat(model, rates),
+            items.batch.ravel(),
+            items.budget_ms.reshape(count * rates, items.budget_ms.shape[2]),
         )
         alone = alone.reshape(count, rates)
         column = np.argmax(alone <= most, axis=1)  # the highest rate that a full GPU serves

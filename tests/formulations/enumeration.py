@@ -44,8 +44,8 @@ class OneGpu:
         for batch in range(1, int(tables.max_batch[model]) + 1):
             resident, at = Resident(workload, batch, rate_rps), (model, batch, units)
             demands = (tables.active_ms[at], tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at])
-            budget = float(self.view.budget_ms(workload, batch, rate_rps))
-            asked = np.concatenate(([-budget, tables.memory_mib[model, batch]], *demands))
+            budgets = self.view.budgets_ms(workload, batch, rate_rps)
+            asked = np.concatenate((-budgets, [tables.memory_mib[model, batch]], *demands))
             alone = fit_gpu(self.view, [resident])
             if alone is not None and not (worth_trying and any(np.all(better <= asked) for better in kept)):
                 kept.append(asked)

@@ -1,0 +1,163 @@
+"""Column generation under the SLO rule ``attainment``, against enumeration over the same budgets."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from bench.api import Outcome, Run, Status
+from bench.judging.judge import judge
+from formulations.colgen.column_generation import PART_STEPS
+from formulations.colgen.scheduler import ColGen
+from instances import GpuPool, Instance, Objective, PlanClass, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.one_gpu import Resident, fit_gpu
+from tests.formulations.enumeration import OneGpu, optimum
+
+V100 = gpu_type("v100")
+COARSE = replace(
+    V100,
+    name="coarse",
+    share_units=10,
+    models={name: replace(model, max_batch=8) for name, model in V100.models.items()},
+)
+CHEAP = replace(COARSE, name="cheap", price_per_hour=2.0, memory_mib=4000.0)
+
+
+def small(seed: int, size: int, objective: Objective, *pools: GpuPool, **terms: object) -> Instance:
+    drawn = generate("igniter-mix", size, seed, objective)
+    return replace(drawn, slo_rule=SloRule.ATTAINMENT, gpus=pools or (GpuPool(COARSE),), **terms)
+
+
+def solved(instance: Instance) -> Outcome:
+    outcome = ColGen().schedule(instance, Run())
+    if outcome.plan is not None:
+        assert judge(outcome.plan, instance).violations == ()
+    return outcome
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("pools", [(GpuPool(COARSE),), (GpuPool(COARSE, 1), GpuPool(CHEAP))], ids=["one", "two types"])
+def test_the_cost_is_that_of_enumeration(seed: int, pools: tuple[GpuPool, ...]) -> None:
+    instance = small(seed, 5, Objective.COST, *pools)
+    best = optimum(instance)
+    if best is None:  # some workload fits on no single GPU
+        return
+
+    outcome = solved(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert outcome.bound.certified
+    assert judge(outcome.plan, instance).value == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_goodput_is_that_of_enumeration(seed: int) -> None:
+    instance = small(seed, 3, Objective.GOODPUT, GpuPool(COARSE, 1))
+
+    outcome = solved(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert judge(outcome.plan, instance).value == pytest.approx(optimum(instance))
+
+
+def test_the_scale_cannot_be_raised() -> None:
+    instance = small(1, 3, Objective.SCALE, GpuPool(COARSE, 2))
+
+    outcome = solved(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    scale = judge(outcome.plan, instance).value
+    gpus = (GpuPool(COARSE, 2),)
+    assert optimum(replace(instance.scaled(scale), objective=Objective.COST, gpus=gpus)) is not None
+    assert optimum(replace(instance.scaled(scale + 0.005), objective=Objective.COST, gpus=gpus)) is None
+
+
+# --- A workload that no GPU serves whole ---
+
+
+def partitions(items: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
+    """Yield every partition of ``items`` into groups."""
+    if not items:
+        yield []
+        return
+    for rest in partitions(items[1:]):
+        yield [(items[0],), *rest]
+        for n, group in enumerate(rest):
+            yield [*rest[:n], (items[0], *group), *rest[n + 1 :]]
+
+
+def fewest_gpus(instance: Instance) -> int:
+    """Return the number of GPUs if workload 0 is served in steps and the others whole, by trying all partitions."""
+    gpu = OneGpu(instance, instance.gpus[0].type)
+    own = instance.workloads[0].rate_rps
+
+    @cache
+    def most_steps(group: tuple[int, ...]) -> int | None:
+        """Steps of workload 0 beside the group; ``None`` if the group itself does not fit."""
+        best = None
+        for others in gpu.groups(group):
+            best = best or 0
+            for step in range(best + 1, PART_STEPS):
+                batches = range(1, 9)
+                if not any(
+                    fit_gpu(gpu.view, (*others, Resident(0, b, own * step / PART_STEPS))) is not None for b in batches
+                ):
+                    break
+                best = step
+        return best
+
+    alone = most_steps(())
+    assert alone
+    found = []
+    for groups in partitions(tuple(range(1, len(instance.workloads)))):
+        steps = [most_steps(tuple(sorted(group))) for group in groups]
+        if None not in steps:
+            missing = max(0, PART_STEPS - sum(step for step in steps if step))
+            found.append(len(groups) - (-missing // alone))
+    return min(found)
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_an_oversized_workload_is_served_in_parts(seed: int) -> None:
+    drawn = small(seed, 3, Objective.COST)
+    large = Workload("large", "vgg19", 35.0, 440.0 + 60.0 * seed)
+    instance = replace(drawn, workloads=(large, *drawn.workloads))
+    assert optimum(instance) is None
+
+    outcome = solved(instance)
+
+    assert outcome.plan is not None
+    assert outcome.plan.plan_class is PlanClass.SPLIT
+    assert outcome.plan.gpus_used == fewest_gpus(instance)
+    assert outcome.status is Status.OPTIMAL
+    parts = [slot.rate_rps / large.rate_rps for _, _, slot in outcome.plan.slots() if slot.workload == "large"]
+    assert sum(parts) == pytest.approx(1.0)
+    assert all(abs(PART_STEPS * part - round(PART_STEPS * part)) < 1e-9 for part in parts)
+
+
+def test_two_equal_oversized_workloads_are_each_served() -> None:
+    large = [Workload(name, "vgg19", 35.0, 500.0) for name in ("a", "b")]
+    others = small(4, 2, Objective.COST)
+    instance = replace(others, workloads=(*large, *others.workloads))
+
+    outcome = solved(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    for name in ("a", "b"):
+        assert sum(s.rate_rps for _, _, s in outcome.plan.slots() if s.workload == name) == pytest.approx(500.0)
+
+
+def test_what_is_not_known_declines_in_one_line() -> None:
+    for scheduler, objective, asked in (
+        (ColGen(), Objective.CAPACITY, "spatial plans under capacity"),
+        (ColGen(plan_class=PlanClass.SPLIT), Objective.COST, "split plans under cost"),
+        (ColGen(plan_class=PlanClass.SPATIO_TEMPORAL), Objective.COST, "spatio-temporal plans under cost"),
+    ):
+        outcome = scheduler.schedule(small(0, 3, objective, GpuPool(COARSE, 3)), Run())
+
+        assert outcome.status is Status.UNKNOWN
+        assert outcome.reason == f"no bound is known for {asked} and attainment"

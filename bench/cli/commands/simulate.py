@@ -137,7 +137,7 @@ def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
         verdict = f"the plan does not hold: {late} workloads serve less than {target} of their requests in time"
     else:
         verdict = f"the plan does not hold: all workloads together serve less than {target} of their requests in time"
-    cells = [
+    cells: list[list[object]] = [
         [
             one.workload,
             f"{slo_ms[one.workload]:g} ms",
@@ -151,7 +151,7 @@ def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
     show(
         f"plan for {one_line(instance.name)}: {SEEDS} x {SECONDS:g} s of {arrivals.label} arrivals",
         "",
-        *([table(columns, cells), ""] if cells else []),
+        *((table(columns, cells), "") if cells else ()),
         f"{mark(found.holds)} {verdict}",
         f"  {found.requests:,} requests, {100.0 * found.attainment:.2f} % of them in time",
     )

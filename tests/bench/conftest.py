@@ -1,11 +1,12 @@
-"""Fixtures of the harness tests: a tiny instance, a locked ledger, and tasks for ``rogue_schedulers``."""
+"""Fixtures of the harness tests: a tiny instance, a locked ledger, and tasks for toy and hostile schedulers."""
 
+import os
 import shlex
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,11 @@ from bench.task import Stage, Task
 from instances import Instance
 from instances.files import instance_from_json
 
-# Workers import the rogue schedulers by name, from the path that they inherit.
+# Workers import the schedulers by name, from the path that they inherit.
 sys.path.append(str(Path(__file__).parent))
+os.environ["BENCH_TESTS"] = str(os.getpid())  # marks all that these tests start
+
+from hostile.collection import KIND
 
 TaskFactory = Callable[..., Task]
 
@@ -93,17 +97,24 @@ def instance() -> Instance:
     return _instance()
 
 
+def target(name: str) -> str:
+    """Return where the class of a toy or hostile scheduler is."""
+    return f"hostile.{KIND[name]}:{name}" if name in KIND else f"toy_schedulers:{name}"
+
+
 @pytest.fixture(scope="session")
 def make_task(instance: Instance) -> TaskFactory:
-    """Make a task from a spec over class names of ``rogue_schedulers``; parameters are those of the last to run."""
+    """Make a task from a spec over toy and hostile schedulers, NAME or NAME:HOW; the last to run has ``parameters``."""
 
     def make(
         spec: str, on: Instance = instance, *, parameters: dict[str, object] | None = None, **terms: object
     ) -> Task:
-        names = list(reversed(spec.split("@")))
-        given = [{}] * (len(names) - 1) + [{field: str(value) for field, value in (parameters or {}).items()}]
-        stages = tuple(Stage(n, f"rogue_schedulers:{n}", overrides=o) for n, o in zip(names, given, strict=True))
-        return Task(on, stages, **{"time_limit_s": 20.0, **terms})  # type: ignore[arg-type]
+        stages = []
+        for name, _, how in (one.partition(":") for one in reversed(spec.split("@"))):
+            stages.append(Stage(name, target(name), overrides={"how": how} if how else {}))
+        given = stages[-1].overrides | {field: str(value) for field, value in (parameters or {}).items()}
+        stages[-1] = replace(stages[-1], overrides=given)
+        return Task(on, tuple(stages), **{"time_limit_s": 20.0, **terms})  # type: ignore[arg-type]
 
     return make
 

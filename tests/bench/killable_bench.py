@@ -2,11 +2,12 @@
 
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
 
-from conftest import _instance
+from conftest import _instance, target
 
 from bench.ledger.store import Ledger
 from bench.runner.runner import run_tasks
@@ -17,24 +18,23 @@ SEEDS = range(7)
 
 def tasks(kind: str, folder: Path) -> list[Task]:
     """Make the tasks; their schedulers note in ``folder`` what they do."""
-    log = str(folder / "log")
-    if kind == "stubborn":
-        stages = [
-            Stage("Parent", "rogue_schedulers:Parent", {"pids": log}),
-            Stage("Hogger", "rogue_schedulers:Hogger", {"pids": f"{log}.hogger"}),
-        ]
-        return [Task(_instance(), (stage,), time_limit_s=600.0) for stage in stages]
-    if kind in ("adopted", "bare", "secret", "daemon"):
-        pids = folder / "pids"
+    log, pids = str(folder / "log"), folder / "pids"
+    if kind in ("stubborn", "orphans", "bare", "secret", "daemon"):
         pids.mkdir()
-        stage = Stage(
-            "Escaper", "rogue_schedulers:Escaper", {"how": kind, "count": "5", "pids": str(pids), "finish": "false"}
-        )
-        return [Task(_instance(), (stage,), time_limit_s=600.0)]
+        survivor = {"how": "children" if kind == "stubborn" else kind, "count": "5", "pids": str(pids), "stay": "true"}
+        stages = [Stage("Survivor", target("Survivor"), survivor)]
+        if kind == "stubborn":
+            stages.append(Stage("Endless", target("Endless"), {"how": "holds-the-lock", "pids": str(pids)}))
+        return [Task(_instance(), (stage,), time_limit_s=600.0) for stage in stages]
     if kind.isdecimal():
-        stage = Stage("Brief", "rogue_schedulers:Brief", {"log": log})
-        return [Task(_instance(), (stage,), seed=seed, time_limit_s=60.0) for seed in range(int(kind))]
-    stage = Stage("Gated", "rogue_schedulers:Gated", {"log": log, "gate": str(folder / "gate")})
+        brief = Stage("Brief", target("Brief"), {"log": log})
+        tasks = [Task(_instance(), (brief,), seed=seed, time_limit_s=60.0) for seed in range(int(kind))]
+        for seed in range(0, len(tasks), 5):
+            how = ("children", "orphans", "secret", "moving")[seed // 5 % 4]
+            survivor = {"how": how, "count": "1", "pids": str(pids / str(seed))}
+            tasks[seed] = replace(tasks[seed], stages=(brief, Stage("Survivor", target("Survivor"), survivor)))
+        return tasks
+    stage = Stage("Gated", target("Gated"), {"log": log, "gate": str(folder / "gate")})
     return [Task(_instance(), (stage,), seed=seed, time_limit_s=600.0) for seed in SEEDS]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Call
+from conftest import Call, target
 
 from bench.api import Status
 from bench.conformance import CheckResult, CheckSettings, check
@@ -30,8 +30,8 @@ def info_of(name: str, overrides: dict[str, str] | None = None) -> SchedulerInfo
     return inspect_schedulers([entries()[name]], {name: overrides or {}})[name]
 
 
-def sloppy(name: str, registered: str | None = None) -> SchedulerInfo:
-    entry = Entry(registered or name.lower(), f"sloppy_schedulers:{name}", "sloppy-dist", "0.1")
+def hostile(name: str, registered: str | None = None) -> SchedulerInfo:
+    entry = Entry(registered or name.lower(), target(name), "hostile", "0.1")
     (info,) = inspect_schedulers([entry]).values()
     return info
 
@@ -43,7 +43,7 @@ def by_check(findings: list[CheckResult]) -> dict[str, CheckResult]:
 
 def test_every_broken_promise_is_found() -> None:
     terms = CheckSettings(time_limit_s=5.0, hurried_s=0.2, grace_s=0.5)
-    found = by_check(list(check(sloppy("Sloppy"), terms)))
+    found = by_check(list(check(hostile("Sloppy"), terms)))
     assert {name for name, finding in found.items() if finding.passed} == {"loads", "solves cost"}
     assert found["solves scale"].why == "check-scale: unknown, no plan: no reason given"
     assert found["keeps every workload"].why == 'check-cost-alike: "alike c" is missing from the plan'
@@ -57,9 +57,9 @@ def test_every_broken_promise_is_found() -> None:
 @pytest.mark.parametrize(
     ("info", "why"),
     [
-        (lambda: sloppy("Misnamed", "other"), 'is registered as "other", but its class has name = "sloppy"'),
-        (lambda: sloppy("Aimless"), "has no objectives"),
-        (lambda: sloppy("Absent"), 'has no "Absent"'),
+        (lambda: hostile("Sloppy", "other"), 'is registered as "other", but its class has name = "sloppy"'),
+        (lambda: hostile("Aimless"), "has no objectives"),
+        (lambda: hostile("Absent"), 'has no "Absent"'),
     ],
 )
 def test_what_cannot_be_loaded_is_not_run(info: Callable[[], SchedulerInfo], why: str) -> None:
@@ -69,8 +69,10 @@ def test_what_cannot_be_loaded_is_not_run(info: Callable[[], SchedulerInfo], why
 
 
 def test_an_exception_is_told() -> None:
-    found = by_check(list(check(sloppy("Fails"), QUICK, [cases(Objective.COST, Partition.SHARES)[0].instance])))
-    assert found["solves cost"].why == found["repeats itself"].why == "check-cost: exception: RuntimeError: not today"
+    found = by_check(list(check(hostile("Crash"), QUICK, [cases(Objective.COST, Partition.SHARES)[0].instance])))
+    assert (
+        found["solves cost"].why == found["repeats itself"].why == "check-cost: exception: LookupError: no such thing"
+    )
     assert found["is honest"].why == "there is no plan to check"
     assert [name for name, finding in found.items() if finding.passed] == ["loads"]
 
@@ -78,12 +80,12 @@ def test_an_exception_is_told() -> None:
 @pytest.mark.parametrize(("name", "honest"), [("Dreamer", False), ("Blind", True)])
 def test_claims_of_a_model_of_its_own_are_told_apart(name: str, honest: bool) -> None:
     own = [cases(Objective.COST, Partition.SHARES)[0].instance]
-    assert by_check(list(check(sloppy(name), QUICK, own)))["is honest"].passed is honest
+    assert by_check(list(check(hostile(name), QUICK, own)))["is honest"].passed is honest
 
 
 def test_instances_that_ask_for_something_else_are_no_check(make_instance: Callable[..., Instance]) -> None:
     other = make_instance(objective="scale", gpus=[{"type": "v100", "count": 1}])
-    assert [(one.check, one.passed) for one in check(sloppy("Fails"), QUICK, [other])][1:] == [("solves", False)]
+    assert [(one.check, one.passed) for one in check(hostile("Crash"), QUICK, [other])][1:] == [("solves", False)]
 
 
 # Claims, from rows made for them

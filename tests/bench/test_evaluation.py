@@ -128,7 +128,7 @@ def test_bounds_for_what_the_scheduler_saw_bound_nothing_else(twelve: Instance, 
 
 def test_what_cannot_be_simulated_is_still_judged(make_task: TaskFactory) -> None:
     trial = Trial(arrivals=Arrivals())
-    (row,) = run_tasks([make_task("Raiser", trial=trial)], None, 1)
+    (row,) = run_tasks([make_task("Crash", trial=trial)], None, 1)
 
     assert row.termination is Termination.EXCEPTION
     assert row.simulation is None

@@ -111,10 +111,10 @@ def test_a_run_that_failed_ends_its_climb_at_once(make_task: TaskFactory, good: 
             return broken
         return broken if multiple > 1.0 else late
 
-    tasks = [make_task("Honest"), make_task("Raiser")]
+    tasks = [make_task("Honest"), make_task("Crash")]
     at_once, later = climb(tasks, runner(row_of, made))
 
-    assert made == [("Honest", 1.0), ("Raiser", 1.0), ("Raiser", 2.0)]
+    assert made == [("Honest", 1.0), ("Crash", 1.0), ("Crash", 2.0)]
     assert (at_once.reached, at_once.failed, at_once.reason) == (0.0, 1.0, "MemoryError")
     assert (later.reached, later.failed, later.reason) == (0.0, 2.0, "MemoryError")
     assert later.broken_off is broken
@@ -130,11 +130,11 @@ def test_who_serves_no_rate_at_all_ends_at_nothing(make_task: TaskFactory, good:
 
 def test_climbs_go_side_by_side_until_the_last_has_ended(make_task: TaskFactory, good: Row) -> None:
     made: list[tuple[str, float]] = []
-    tasks = [make_task("Honest"), make_task("Raiser")]
-    climbs = climb(tasks, ladder(good, {"Honest": 1.1, "Raiser": 9.0}, made), step=0.25)
+    tasks = [make_task("Honest"), make_task("Crash")]
+    climbs = climb(tasks, ladder(good, {"Honest": 1.1, "Crash": 9.0}, made), step=0.25)
 
     assert [one.reached for one in climbs] == pytest.approx([1.0, 8.0])
-    assert made[:2] == [("Honest", 1.0), ("Raiser", 1.0)]
+    assert made[:2] == [("Honest", 1.0), ("Crash", 1.0)]
 
 
 def test_a_climb_is_followed_from_its_rows(make_task: TaskFactory, good: Row) -> None:

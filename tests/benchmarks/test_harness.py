@@ -23,7 +23,7 @@ ROWS = 10_000
 def task(seed: int) -> Task:
     """A run whose scheduler takes no time."""
     instance = next(iter(SUITES["smoke"].build()))
-    return Task(instance, (Stage("Honest", "rogue_schedulers:Honest"),), seed=seed)
+    return Task(instance, (Stage("Honest", "toy_schedulers:Honest"),), seed=seed)
 
 
 def test_a_run_from_the_warm_forkserver_to_its_row(benchmark: BenchmarkFixture, tmp_path: Path) -> None:

@@ -1,34 +1,42 @@
-"""Beginning of every hostile plugin."""
+"""Beginning of every hostile scheduler, and reasons that many of their rows have."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bench.api import Outcome, Run, Status
-from instances import Instance, Objective, Plan, spatial_gpu
+from toy_schedulers import Base
 
+from bench.api import Outcome, Run
+from instances import Instance
 
-def honest_plan(instance: Instance) -> Plan:
-    """Every workload on a GPU of its own."""
-    gpu = instance.gpus[0].type.name
-    return Plan(instance.name, tuple(spatial_gpu(gpu, [(w.id, 40, 2, w.rate_rps)]) for w in instance.workloads))
+KILLED = "killed ... s into a time limit of ... s"
+MAY_BE_MEMORY = "; the memory limit of 4096 MiB may be the cause"
 
 
 @dataclass(frozen=True)
-class Hostile:
-    """A plugin that behaves; subclasses do not.
+class Hostile(Base):
+    """A scheduler that attacks the bench, then returns an honest plan.
 
     Attributes
     ----------
+    how
+        Variant of the attack, a key of ``ENDS``; by default the first.
     ENDS
-        Terminations that the row may have, and a pattern within its reason.
+        Termination and reason that the row of each variant must have, with a time limit of 5 s and a memory limit of
+        4 GiB. In a reason, ``...`` stands for any text.
+    REFUTED
+        Variants whose claim must be refuted by an honest row.
     """
 
-    ENDS: ClassVar[tuple[str, str]] = ("finished", "")
-    name: ClassVar[str] = "hostile"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
+    ENDS: ClassVar[dict[str, tuple[str, str]]] = {"": ("finished", "")}
+    REFUTED: ClassVar[frozenset[str]] = frozenset()
+    how: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "how", self.how or next(iter(self.ENDS)))
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        return Outcome(Status.FEASIBLE, self.attack(instance, run) or honest_plan(instance))
+        self.attack(instance, run)
+        return super().schedule(instance, run)
 
-    def attack(self, instance: Instance, run: Run) -> Plan | None:
-        """Do something hostile; without a plan, the honest one is returned."""
+    def attack(self, instance: Instance, run: Run) -> None:
+        """Do something hostile."""

@@ -1,117 +1,74 @@
-"""Plugins with false claims and odd plans."""
+"""Schedulers that claim what is not so, and schedulers that break their promises to whoever calls them."""
 
+import itertools
 import math
-from dataclasses import replace
 from typing import ClassVar
 
+from toy_schedulers import honest_plan
+
 from bench.api import Bound, Outcome, Run, Status
-from hostile.base import Hostile, honest_plan
-from instances import Instance, Plan, spatial_gpu
+from hostile.base import Hostile
+from instances import Instance, Objective, Plan, spatial_gpu
+
+_counter = itertools.count()
 
 
-class FalseBound(Hostile):
-    """Certifies that no plan costs less than a million dollars."""
+class Claim(Hostile):
+    """Claims something about the instance, as its bound or its status."""
 
-    BOUND: ClassVar[float] = 1e6
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        return Outcome(Status.FEASIBLE, honest_plan(instance), Bound(self.BOUND, certified=True))
-
-
-class NegativeZero(FalseBound):
-    """Certifies a bound of -0.0."""
-
-    BOUND: ClassVar[float] = -0.0
-
-
-class HugeBound(FalseBound):
-    """Certifies a bound near the largest number."""
-
-    BOUND: ClassVar[float] = 1.7e308
-
-
-class NoBound(FalseBound):
-    """Certifies NaN."""
-
-    BOUND: ClassVar[float] = math.nan
-
-
-class FalseOptimum(Hostile):
-    """Says that a plan with one GPU for each workload is optimal."""
+    BOUNDS: ClassVar = {"million": 1e6, "huge": 1.7e308, "negative-zero": -0.0, "not-a-number": math.nan}
+    ENDS = dict.fromkeys((*BOUNDS, "optimal", "infeasible"), ("finished", ""))
+    REFUTED = frozenset({"million", "huge", "optimal", "infeasible"})
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        plan = honest_plan(instance)
-        apart = tuple(replace(gpu, gpulets=(gpulet,)) for gpu in plan.gpus for gpulet in gpu.gpulets)
-        return Outcome(Status.OPTIMAL, replace(plan, gpus=apart))
+        if self.how == "infeasible":
+            return Outcome(Status.INFEASIBLE)
+        if self.how == "optimal":  # with a GPU for every workload
+            return Outcome(Status.OPTIMAL, honest_plan(instance))
+        return Outcome(Status.FEASIBLE, honest_plan(instance), Bound(self.BOUNDS[self.how], certified=True))
 
 
-class FalseInfeasible(Hostile):
-    """Says that there is no plan."""
+class Sloppy(Hostile):
+    """Breaks all promises but one: it can be loaded."""
+
+    REFUTED = frozenset({""})
+    name: ClassVar[str] = "sloppy"
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.SCALE})
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        return Outcome(Status.INFEASIBLE)
+        if instance.objective is Objective.SCALE:
+            return Outcome(Status.UNKNOWN)
+        if any(workload.id == "never" for workload in instance.workloads):
+            return Outcome(Status.INFEASIBLE)
+        while len(instance.workloads) > 10:
+            pass
+        by_values = {(w.model, w.slo_ms): w for w in instance.workloads}  # forgets those that look alike
+        instance.workload_index["somebody else"] = 99  # type: ignore[index]
+        units = 10 + next(_counter)
+        gpus = [spatial_gpu("v100", [(w.id, units, 1, w.rate_rps)]) for w in by_values.values()]
+        return Outcome(Status.OPTIMAL, Plan(instance.name, tuple(gpus)), Bound(1e6, certified=True))
 
 
-class OddPlan(Hostile):
-    """Gives a slot an impossible share."""
+class Aimless(Hostile):
+    """Claims to solve nothing."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("invalid_plan finished exception crashed", "")
-    SHARE: ClassVar[int] = -4
-    BATCH: ClassVar[int] = 1
-    RATE: ClassVar[float] = 1.0
-    GPUS: ClassVar[int] = 1
-
-    def attack(self, instance: Instance, run: Run) -> Plan:
-        gpu = spatial_gpu(instance.gpus[0].type.name, [(instance.workloads[0].id, self.SHARE, self.BATCH, self.RATE)])
-        return Plan(instance.name, (gpu,) * self.GPUS)
+    ENDS: ClassVar = {"": ("skipped", "Aimless does not solve cost; it solves nothing")}
+    name: ClassVar[str] = "aimless"
+    objectives: ClassVar[frozenset[Objective]] = frozenset()
 
 
-class HugeShare(OddPlan):
-    """Gives a slot 2^31-1 units."""
+class Dreamer(Hostile):
+    """Makes bold claims of a plan that serves everybody."""
 
-    SHARE: ClassVar[int] = 2**31 - 1
+    name: ClassVar[str] = "dreamer"
+    own_model: ClassVar[bool] = False
 
-
-class HugeBatch(OddPlan):
-    """Gives a slot a batch of 2^31-1."""
-
-    SHARE: ClassVar[int] = 4
-    BATCH: ClassVar[int] = 2**31 - 1
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        return Outcome(Status.FEASIBLE, honest_plan(instance, units=1))
 
 
-class HugeRate(OddPlan):
-    """Gives a slot ten million requests a second."""
+class Blind(Dreamer):
+    """Says that its claims are those of its own model."""
 
-    SHARE: ClassVar[int] = 40
-    RATE: ClassVar[float] = 1e7
-
-
-class InfiniteRate(OddPlan):
-    """Gives a slot infinitely many requests."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("invalid_plan", "")
-    SHARE: ClassVar[int] = 40
-    RATE: ClassVar[float] = math.inf
-
-
-class NegativeRate(OddPlan):
-    """Gives a slot a negative rate."""
-
-    SHARE: ClassVar[int] = 40
-    RATE: ClassVar[float] = -1.0
-
-
-class GiantPlan(OddPlan):
-    """Uses 20,000 GPUs."""
-
-    SHARE: ClassVar[int] = 40
-    GPUS: ClassVar[int] = 20_000
-
-
-class OtherInstance(Hostile):
-    """Returns the plan of another instance."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("invalid_plan", "")
-
-    def attack(self, instance: Instance, run: Run) -> Plan:
-        return replace(honest_plan(instance), instance="another")
+    name: ClassVar[str] = "blind"
+    own_model: ClassVar[bool] = True

@@ -1,14 +1,18 @@
-"""Plugins that send the bench what it does not expect."""
+"""Schedulers that send the bench what it does not expect."""
 
-import json
+import fcntl
 import os
 import pickle
-import sys
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
+
+from toy_schedulers import honest_plan
 
 from bench.api import Bound, Outcome, Run, Status
-from hostile.base import Hostile, honest_plan
+from hostile.base import Hostile
 from instances import Instance
+
+NO_MESSAGE = "worker: sent data that is no message; expected JSON objects, one per line"
 
 
 def pipe(run: Run) -> int:
@@ -16,133 +20,82 @@ def pipe(run: Run) -> int:
     return run.listener._outbox  # type: ignore[attr-defined, no-any-return]
 
 
-class WrongFields(Hostile):
-    """Sends a report without fields."""
+class BadLine(Hostile):
+    """Writes a line that is no message, or an impossible one."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "impossible message")
-    LINE: ClassVar[bytes] = b'{"type": "report"}\n'
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        os.write(pipe(run), self.LINE)
-
-
-class DeepJson(WrongFields):
-    """Sends 50,000 brackets."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "no message")
-    LINE: ClassVar[bytes] = b"[" * 50_000 + b"\n"
-
-
-class PickledCode(WrongFields):
-    """Sends a pickle."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "no message")
-    LINE: ClassVar[bytes] = pickle.dumps({"type": "done"}) + b"\n"
-
-
-class NotANumber(WrongFields):
-    """Sends NaN as its memory."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "impossible message")
-    LINE: ClassVar[bytes] = b'{"type": "phase", "phase": "x", "peak_memory_mb": NaN}\n'
-
-
-class HugeText(Hostile):
-    """Gives a reason of 10 MB."""
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        return Outcome(Status.FEASIBLE, honest_plan(instance), reason="x" * 10**7)
-
-
-class Surrogates(Hostile):
-    """Gives lone surrogates and control characters for texts."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("finished crashed invalid_plan", "")
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        odd = "\ud800\x00\x1b[2J\u202e"
-        return Outcome(Status.FEASIBLE, honest_plan(instance), statistics={odd: 1.0}, reason=odd)
-
-
-class ManyReports(Hostile):
-    """Reports 8,000 plans and bounds."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("finished wall_limit", "")
+    LINES: ClassVar = {
+        "no-fields": (b'{"type": "report"}', "worker: sent an impossible message: peak_memory_mb: Field required"),
+        "no-type": (b'{"type": []}', "worker: sent an impossible message: type: Input tag ..."),
+        "other-type": (b'{"type": "order"}', "worker: sent an impossible message: type: Input tag ..."),
+        "no-number": (
+            b'{"type": "phase", "phase": "x", "peak_memory_mb": NaN}',
+            "worker: sent an impossible message: peak_memory_mb: Input should be a finite number",
+        ),
+        "negative-time": (
+            b'{"type": "report", "t_s": -1e6, "plan": null, "bound": null, "peak_memory_mb": 1.0}',
+            "worker: sent an impossible message: t_s: Input should be greater than or equal to 0",
+        ),
+        "deep": (b"[" * 50_000, NO_MESSAGE),
+        "no-object": (b"NaN", NO_MESSAGE),
+        "pickle": (pickle.dumps({"type": "done"}), NO_MESSAGE),
+        "no-text": (b"\xff", NO_MESSAGE),
+    }
+    ENDS: ClassVar = {how: ("crashed", reason) for how, (_, reason) in LINES.items()}
 
     def attack(self, instance: Instance, run: Run) -> None:
-        for number in range(4000):
-            run.report(honest_plan(instance), Bound(-1.0 / (number + 1), certified=True))
-            run.report(bound=Bound(-0.0, certified=True))
+        os.write(pipe(run), self.LINES[self.how][0] + b"\n")
 
 
 class Flood(Hostile):
-    """Writes messages until it is killed."""
+    """Writes into the pipe, past everything that slows it down, until it is killed."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "more than the bench reads")
+    BLOCKS: ClassVar = {
+        "messages": b'{"type":"phase","phase":"x","peak_memory_mb":1.0}\n' * 1000,
+        "endless-line": b"x" * 2**20,
+    }
+    ENDS: ClassVar = {
+        "messages": ("crashed", "worker: sent more than the bench reads: ... messages of ... bytes in ... s"),
+        "endless-line": ("crashed", "worker: sent a message that is too long"),
+    }
 
     def attack(self, instance: Instance, run: Run) -> None:
+        fcntl.fcntl(pipe(run), fcntl.F_SETPIPE_SZ, 2**20)  # so that a loaded host reads enough of it within the limit
         while True:
-            os.write(pipe(run), b'{"type":"phase","phase":"x","peak_memory_mb":1.0}\n' * 1000)
+            os.write(pipe(run), self.BLOCKS[self.how])
 
 
-class EndlessLine(Hostile):
-    """Writes a line that never ends."""
+@dataclass(frozen=True)
+class ManyReports(Hostile):
+    """Reports very often, with a bound that rises by 1 to -1."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("crashed wall_limit", "")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        while True:
-            os.write(pipe(run), b"x" * 65536)
-
-
-class FloodsOutput(Hostile):
-    """Prints 50 MB on both outputs."""
+    reports: int = 4000
 
     def attack(self, instance: Instance, run: Run) -> None:
-        for _ in range(25):
-            os.write(1, b"x" * 2**20)
-            os.write(2, b"\xff\n" * 2**19)
+        for left in range(self.reports, 0, -1):
+            run.report(honest_plan(instance))
+            run.report(bound=Bound(-float(left), certified=True))
 
 
-class ClosesAll(Hostile):
-    """Closes all descriptors."""
+class OddTexts(Hostile):
+    """Gives a reason of 10 MB, or of lone surrogates and control characters."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("crashed exception", "")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        os.closerange(0, 4096)
-
-
-class PatchesModules(Hostile):
-    """Replaces functions of json, pickle and os."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed exception invalid_plan", "")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        def broken(*_: Any, **__: Any) -> Any:
-            raise RuntimeError("patched")
-
-        json.dumps = json.loads = pickle.loads = pickle.dumps = os.write = broken
-
-
-class Recursion(Hostile):
-    """Has no limit on recursion, and recurses."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed exception memory_limit wall_limit", "")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        sys.setrecursionlimit(10**9)
-        nested: list[Any] = []
-        for _ in range(10**6):
-            nested = [nested]
-        repr(nested)
-        self.attack(instance, run)
-
-
-class NotAnOutcome(Hostile):
-    """Returns itself."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("invalid_plan", "expected an Outcome")
+    ODD: ClassVar = {"huge": "x" * 10**7, "surrogates": "\ud800\x00\x1b[2J\u202e"}
+    ENDS: ClassVar = {
+        "huge": ("finished", "x" * 497 + "..."),
+        "surrogates": ("finished", "?\x00\x1b[2J\u202e"),
+    }
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        return self  # type: ignore[return-value]
+        odd = self.ODD[self.how]
+        return Outcome(Status.FEASIBLE, honest_plan(instance), statistics={odd[:9]: 1.0}, reason=odd)
+
+
+class ForkedReport(Hostile):
+    """Forks, and the child goes on as if it were the worker."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        child = os.fork()
+        if child == 0:
+            return Outcome(Status.FEASIBLE, None)
+        os.waitpid(child, 0)
+        return super().schedule(instance, run)

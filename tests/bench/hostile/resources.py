@@ -1,4 +1,4 @@
-"""Plugins that take memory, files or limits."""
+"""Schedulers that take memory, files or limits."""
 
 import os
 import resource
@@ -7,26 +7,51 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+from toy_schedulers import honest_plan
+
 from bench.api import Outcome, Run, Status
-from hostile.base import Hostile, honest_plan
+from hostile.base import Hostile
 from instances import Instance
 
 
-class TakesMemory(Hostile):
-    """Allocates until there is nothing left."""
+class Greedy(Hostile):
+    """Takes all memory, all descriptors or all room in the log."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("memory_limit wall_limit", "")
+    ENDS: ClassVar = {
+        "memory": ("memory_limit", "limit 4096 MiB: ...MemoryError: Unable to allocate 64.0 MiB for an array ..."),
+        "array": ("memory_limit", "limit 4096 MiB: ...MemoryError: Unable to allocate 8.00 TiB for an array ..."),
+        "bad-alloc": ("memory_limit", "limit 4096 MiB: died of SIGABRT while scheduling"),
+        "descriptors": ("finished", ""),
+        "log": ("exception", "RuntimeError: done printing"),
+    }
 
     def attack(self, instance: Instance, run: Run) -> None:
+        run.report(honest_plan(instance))
         held = []
-        while True:
-            held.append(bytearray(2**26))
+        match self.how:
+            case "memory":
+                while True:
+                    held.append(np.empty(2**23))
+            case "array":
+                np.ones((2**20, 2**20))
+            case "bad-alloc":  # as C++ ends
+                os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
+                os.abort()
+            case "descriptors":
+                with suppress(OSError):
+                    while True:
+                        os.open(os.devnull, os.O_RDONLY)
+            case "log":
+                for _ in range(25):
+                    os.write(1, b"x" * 2**20)
+                    os.write(2, b"\xff\n" * 2**19)
+                print("the last line")
+                raise RuntimeError("done printing")
 
 
-class LiftsItsLimit(Hostile):
+class LiftsLimits(Hostile):
     """Lifts its memory limit and lowers all others."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("finished crashed exception", "")
 
     def attack(self, instance: Instance, run: Run) -> None:
         with suppress(ValueError):
@@ -35,19 +60,10 @@ class LiftsItsLimit(Hostile):
             resource.setrlimit(limit, (0, 0))
 
 
-class TakesDescriptors(Hostile):
-    """Opens files until there is no descriptor left."""
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        with suppress(OSError):
-            while True:
-                os.open(os.devnull, os.O_RDONLY)
-
-
 class SearchesTheLedger(Hostile):
     """Looks for the ledger among what the worker has, and would overwrite it."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("finished", "^0 ledgers")
+    ENDS: ClassVar = {"": ("finished", "0 ledgers")}
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         names = []

@@ -1,105 +1,122 @@
-"""Plugins that try to leave processes or threads, or to end those of the bench."""
+"""Schedulers that try to leave processes or threads behind."""
 
 import atexit
 import ctypes
 import os
 import signal
+import subprocess
 import threading
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from bench.api import Run
-from hostile.base import Hostile
+from hostile.base import MAY_BE_MEMORY, Hostile
 from instances import Instance
 
+_SET_DUMPABLE, _SET_CHILD_SUBREAPER = 4, 36
+_LIBC = ctypes.CDLL(None)
 
-def survive() -> None:
-    """Fork a process in a session of its own that never ends."""
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() != 0:
+
+def wait_for_ever() -> None:
+    while True:
+        signal.pause()
+
+
+@dataclass(frozen=True)
+class Survivor(Hostile):
+    """Starts processes that try to survive the run: in sessions of their own, without their parent.
+
+    Attributes
+    ----------
+    pids
+        Folder in which each process notes itself as a file.
+    count
+        Number of processes.
+    stay
+        Whether the worker waits to be killed.
+    once
+        Whether only the first attempt starts processes.
+    """
+
+    ENDS: ClassVar = {
+        "daemon": ("crashed", "exited with status 0 while scheduling" + MAY_BE_MEMORY),
+        "children": ("finished", ""),
+        "orphans": ("finished", ""),  # the worker is no subreaper any more, and in the following as well
+        "bare": ("finished", ""),  # without an environment
+        "secret": ("finished", ""),  # whose environment cannot be read
+        "moving": ("finished", ""),  # that fork again and again
+        "kills-the-forkserver": ("crashed", "the bench's forkserver was killed in each of 3 attempts"),
+    }
+    pids: str = ""
+    count: int = 3
+    stay: bool = False
+    once: bool = False
+
+    def attack(self, instance: Instance, run: Run) -> None:
+        folder = Path(self.pids or f"pids/{self.how}")
+        if self.once and folder.exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.how == "children":
+            sleep = ["sh", "-c", "trap '' TERM; sleep 1000"]
+            started = [subprocess.Popen(sleep).pid, subprocess.Popen(sleep, start_new_session=True).pid]
+            started.append(int(subprocess.check_output(["sh", "-c", "setsid sleep 1000 >&2 & echo $!"])))
+            for pid in started:
+                Path(folder, str(pid)).touch()
+        else:
+            self._start_daemons(folder)
+        if self.how == "kills-the-forkserver":
+            os.kill(os.getppid(), signal.SIGKILL)
+        if self.stay or self.how == "kills-the-forkserver":
+            wait_for_ever()
+        if self.how == "daemon":
             os._exit(0)
-        time.sleep(3600.0)
-        os._exit(0)
 
-
-class Daemon(Hostile):
-    """Leaves a daemon, and exits at once."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "status 0")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        survive()
-        os._exit(0)
-
-
-class NoSubreaper(Hostile):
-    """Leaves a daemon that the worker does not adopt."""
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-        survive()
-
-
-class LeavesThreads(Hostile):
-    """Leaves threads that are no daemons."""
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        for _ in range(20):
-            threading.Thread(target=time.sleep, args=(3600.0,)).start()
-
-
-class AtExit(Hostile):
-    """Waits for ever when the interpreter exits."""
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        atexit.register(time.sleep, 3600.0)
-
-
-class Forks(Hostile):
-    """Forks 200 processes."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("finished wall_limit", "")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        for _ in range(200):
+    def _start_daemons(self, folder: Path) -> None:
+        if self.how != "daemon":
+            _LIBC.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        for _ in range(self.count):
             if os.fork() == 0:
-                time.sleep(3600.0)
+                os.setsid()
+                child = os.fork()
+                if child == 0:
+                    self._survive(folder)
+                while not Path(folder, str(child)).exists():  # as an orphan it ends with any run
+                    time.sleep(0.001)
                 os._exit(0)
+        while len(list(folder.iterdir())) < self.count:
+            time.sleep(0.001)
+
+    def _survive(self, folder: Path) -> None:
+        os.setsid()
+        Path(folder, str(os.getpid())).touch()
+        match self.how:
+            case "bare":
+                os.execve("/bin/sleep", ["sleep", "1000"], {})
+            case "secret":
+                _LIBC.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+            case "moving":
+                while os.fork() == 0:
+                    os.setsid()
+                os._exit(0)
+        wait_for_ever()
 
 
-class KillsTheForkserver(Hostile):
-    """Kills its parent."""
+class Leftover(Hostile):
+    """Leaves threads that are no daemons, an exit handler that never ends, or many children."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "forkserver was killed")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(2.0)
-
-
-class KillsItsGroup(Hostile):
-    """Kills its process group."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "SIGKILL")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        os.killpg(0, signal.SIGKILL)
-
-
-class DiesInWarm(Hostile):
-    """Exits while it is warmed."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "warming")
-
-    def warm(self) -> None:
-        os._exit(0)
-
-
-class Segfault(Hostile):
-    """Reads address 0."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed", "SIGSEGV")
+    ENDS: ClassVar = dict.fromkeys(("threads", "exit-handler", "forks"), ("finished", ""))
 
     def attack(self, instance: Instance, run: Run) -> None:
-        ctypes.string_at(0)
+        match self.how:
+            case "threads":
+                for _ in range(20):
+                    threading.Thread(target=time.sleep, args=(3600.0,)).start()
+            case "exit-handler":
+                atexit.register(time.sleep, 3600.0)
+            case "forks":
+                for _ in range(50):
+                    if os.fork() == 0:
+                        wait_for_ever()

@@ -1,75 +1,73 @@
-"""Plugins that lie about time, or never end."""
+"""Schedulers that lie about time, or never end."""
 
+import ctypes
+import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
-from bench.api import Run
-from hostile.base import Hostile, honest_plan
+from toy_schedulers import honest_plan
+
+from bench.api import Bound, Run
+from hostile.base import KILLED, Hostile
 from instances import Instance
 
 
-class FrozenClock(Hostile):
-    """Stops the clock in every module."""
+class Clock(Hostile):
+    """Stops the clock in every module, or says that it starts in an hour."""
 
-    ENDS: ClassVar[tuple[str, str]] = ("finished", "claimed .* where the bench saw")
-
-    def warm(self) -> None:
-        begin = time.monotonic()
-        for module in [*sys.modules.values()]:
-            for name in ("monotonic", "perf_counter", "time"):
-                if callable(vars(module).get(name)):
-                    setattr(module, name, lambda: begin)
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 1.0)
-        signal.signal(signal.SIGALRM, lambda *_: None)
-        signal.pause()
-
-
-class FutureStart(Hostile):
-    """Says that it starts in an hour, then never ends."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("wall_limit", "killed")
+    ENDS: ClassVar = {
+        "frozen": ("finished", "the scheduler's worker claimed 0 s where the bench saw ... s, which counts"),
+        "ahead": ("wall_limit", KILLED + "; the scheduler's clock did not start when its worker claimed"),
+    }
 
     def warm(self) -> None:
-        clock, module = time.monotonic, sys.modules["bench.runner.worker"]
-        module.monotonic = lambda: clock() + 3600.0  # type: ignore[attr-defined]
+        now, worker = time.monotonic(), sys.modules["bench.runner.worker"]
+        if self.how == "frozen":
+            for module in [*sys.modules.values()]:
+                for name in ("monotonic", "perf_counter", "time"):
+                    if callable(vars(module).get(name)):
+                        setattr(module, name, lambda: now)
+        elif self.how == "ahead":
+            worker.monotonic = lambda: time.monotonic() + 3600.0  # type: ignore[attr-defined]
 
     def attack(self, instance: Instance, run: Run) -> None:
-        while True:
+        while self.how == "ahead":
             pass
-
-
-class IgnoresSignals(Hostile):
-    """Ignores all signals that can be ignored, and never ends."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("wall_limit", "killed")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        for signum in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
-            signal.signal(signum, signal.SIG_IGN)
+        time.sleep(1.5)
         run.report(honest_plan(instance))
-        while True:
+
+
+@dataclass(frozen=True)
+class Endless(Hostile):
+    """Reports a plan and a bound, then never returns; notes its process as a file in ``pids``."""
+
+    ENDS: ClassVar = {
+        "ignores-signals": ("wall_limit", KILLED),
+        "holds-the-lock": ("wall_limit", KILLED),
+        "stops-itself": ("wall_limit", KILLED),
+        "warms": ("wall_limit", "start-up took more than ... s (warming Endless)"),
+    }
+    pids: str = ""
+
+    def warm(self) -> None:
+        while self.how == "warms":
             signal.pause()
 
-
-class StopsItself(Hostile):
-    """Sends SIGSTOP to itself."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("wall_limit", "killed")
-
     def attack(self, instance: Instance, run: Run) -> None:
-        signal.raise_signal(signal.SIGSTOP)
-        time.sleep(3600.0)
-
-
-class NegativeTime(Hostile):
-    """Reports results from before the start."""
-
-    ENDS: ClassVar[tuple[str, str]] = ("crashed wall_limit", "impossible message|killed")
-
-    def attack(self, instance: Instance, run: Run) -> None:
-        run.listener._start = time.monotonic() + 1e6  # type: ignore[attr-defined]
-        run.report(honest_plan(instance))
+        run.report(honest_plan(instance), Bound(5.0, certified=False))
+        if self.pids:
+            Path(self.pids, str(os.getpid())).touch()
+        if self.how == "stops-itself":
+            signal.raise_signal(signal.SIGSTOP)
+        spin = signal.pause
+        if self.how == "holds-the-lock":
+            spin = ctypes.PyDLL(None).pause  # PyDLL keeps the interpreter lock
+        else:
+            for signum in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(signum, signal.SIG_IGN)
+        while True:
+            spin()  # returns on signals only

@@ -63,7 +63,10 @@ def gated(make_task: TaskFactory, folder: Path, seeds: Sequence[int]) -> list[Ta
 
 
 def test_rows_are_those_of_a_run_at_home(cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger) -> None:
-    tasks = [make_task("Honest", seed=seed) for seed in range(4)] + [make_task("Raiser"), make_task("Crasher")]
+    tasks = [make_task("Honest", seed=seed) for seed in range(4)] + [
+        make_task("Crash"),
+        make_task("Crash:segfault"),
+    ]
     rows = cluster.run(tasks, ledger)
     assert sorted(ledger.rows(), key=lambda row: row.key) == sorted(rows, key=lambda row: row.key)
     assert [row.key for row in rows] == [task.key for task in tasks]

@@ -113,14 +113,7 @@ def test_every_run_is_held_and_its_group_removed(make_task: TaskFactory, monkeyp
             told.append(("remove", self.process))
 
     monkeypatch.setattr(runner, "control_group", Fake)
-    honest, killed = run_tasks(
-        [
-            make_task("Honest", memory_limit_mb=4096.0),
-            make_task("Crasher", memory_limit_mb=4096.0, parameters={"how": "kill"}),
-        ],
-        None,
-        1,
-    )
+    honest, killed = run_tasks([make_task(name, memory_limit_mb=4096.0) for name in ("Honest", "Crash:kill")], None, 1)
     assert (honest.termination, killed.termination) == (Termination.FINISHED, Termination.MEMORY_LIMIT)
     assert {row.provenance["limited_by"] for row in (honest, killed)} == {"control group"}
     (first, second) = (process for what, process in told if what == "hold")

@@ -1,79 +1,73 @@
 """Processes of a scheduler that try to survive its run."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import TaskFactory
-from processes import survivors, until, with_variable
+from hostile.collection import is_expected
+from processes import sessions, survivors, until, with_variable
 
 from bench.ledger.row import Termination
 from bench.runner.runner import run_tasks
 from bench.runner.worker_limits import RUN_VARIABLE
-
-HOW = {
-    "daemon": Termination.CRASHED,
-    "adopted": Termination.FINISHED,
-    "bare": Termination.FINISHED,
-    "secret": Termination.FINISHED,
-    "forkserver": Termination.CRASHED,
-}
+from bench.task import Task
 
 
-def pids(folder: Path) -> list[int]:
-    return [int(file.name) for file in folder.iterdir()]
+@pytest.fixture
+def make_survivor(make_task: TaskFactory, tmp_path: Path) -> TaskFactory:
+    """Make a task whose processes note themselves in a folder of its own."""
+
+    def make(how: str, seed: int, time_limit_s: float = 20.0, **parameters: object) -> Task:
+        given = {"pids": tmp_path / str(seed), **parameters}
+        return make_task(
+            f"Survivor:{how}", seed=seed, parameters=given, time_limit_s=time_limit_s, memory_limit_mb=4096.0
+        )
+
+    return make
 
 
-@pytest.mark.parametrize("how", HOW)
-def test_nothing_survives_its_run(make_task: TaskFactory, tmp_path: Path, how: str) -> None:
-    (row,) = run_tasks([make_task("Escaper", parameters={"how": how, "count": 3, "pids": tmp_path})], None)
-    assert row.termination is HOW[how], row.reason
-    assert len(pids(tmp_path)) >= 3
-    assert survivors(pids(tmp_path)) == []
+def started(folder: Path) -> list[int]:
+    """Return the processes that noted themselves."""
+    return [int(file.name) for file in folder.glob("*/*")]
 
 
-def test_process_that_moves_on_by_forking_is_caught(make_task: TaskFactory, tmp_path: Path) -> None:
-    (row,) = run_tasks([make_task("Escaper", parameters={"how": "moving", "pids": tmp_path})], None)
-    assert row.termination is Termination.FINISHED
-    assert until(lambda: with_variable(f"{RUN_VARIABLE}={row.reason}") == [], 10)
+@pytest.mark.parametrize("how", ["daemon", "children", "orphans", "bare", "secret", "moving"])
+def test_nothing_survives_its_run(make_survivor: TaskFactory, tmp_path: Path, how: str) -> None:
+    for row in run_tasks([make_survivor(how, seed) for seed in range(2)], None, 2):
+        assert is_expected(f"Survivor:{how}", row.termination, row.reason), row.reason
+    assert len(started(tmp_path)) >= 6
+    assert survivors(started(tmp_path)) == []
+    assert sessions(started(tmp_path)) == []  # nor what these were still starting when the run ended
+    assert run_processes() == []
 
 
-def test_other_runs_and_processes_are_spared(make_task: TaskFactory, tmp_path: Path) -> None:
+def test_nothing_survives_the_limit(make_survivor: TaskFactory, tmp_path: Path) -> None:
+    (row,) = run_tasks([make_survivor("children", 0, time_limit_s=2.0, stay=True)], None, grace_s=0.3)
+    assert row.termination is Termination.WALL_LIMIT
+    assert len(started(tmp_path)) == 3
+    assert survivors(started(tmp_path)) == []
+
+
+def test_other_runs_and_processes_are_spared(
+    make_task: TaskFactory, make_survivor: TaskFactory, tmp_path: Path
+) -> None:
     bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:
-        rows = run_tasks(
-            [
-                make_task("UsesHalfTheTime", time_limit_s=4.0),
-                *(
-                    make_task("Escaper", seed=seed, parameters={"how": "bare", "count": 3, "pids": tmp_path})
-                    for seed in range(3)
-                ),
-            ],
-            None,
-            2,
-        )
+        idle = make_task("UsesHalfTheTime", time_limit_s=4.0)
+        rows = run_tasks([idle, *(make_survivor("bare", seed) for seed in range(3))], None, 2)
         assert bystander.poll() is None
     finally:
         bystander.kill()
         bystander.wait()
     assert {row.termination for row in rows} == {Termination.FINISHED}
-    assert survivors(pids(tmp_path)) == []
+    assert survivors(started(tmp_path)) == []
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("how", ["adopted", "bare", "secret", "daemon"])
-def test_none_of_two_hundred_survives(make_task: TaskFactory, tmp_path: Path, how: str) -> None:
-    folders = [tmp_path / str(seed) for seed in range(10)]
-    for folder in folders:
-        folder.mkdir()
-    run_tasks(
-        [
-            make_task("Escaper", seed=seed, parameters={"how": how, "count": 20, "pids": folder})
-            for seed, folder in enumerate(folders)
-        ],
-        None,
-        2,
-    )
-    started = [pid for folder in folders for pid in pids(folder)]
-    assert len(started) == 200
-    assert survivors(started) == []
+@pytest.mark.parametrize("how", ["orphans", "bare", "secret", "daemon"])
+def test_none_of_two_hundred_survives(make_survivor: TaskFactory, tmp_path: Path, how: str) -> None:
+    run_tasks([make_survivor(how, seed, count=20) for seed in range(10)], None, 2)
+    assert len(started(tmp_path)) == 200
+    assert survivors(started(tmp_path)) == []

@@ -125,19 +125,18 @@ def test_rows_of_earlier_commands_are_rescued_as_well(make_task: TaskFactory, tm
 def test_deadlines_are_watched_while_the_ledger_is_locked(
     make_task: TaskFactory, path: Path, other: sqlite3.Connection, tmp_path: Path
 ) -> None:
-    pids = tmp_path / "pid"
     killed = False
 
     def release() -> None:
         nonlocal killed
-        killed = until(lambda: pids.exists() and pids.read_text() != "" and not alive(int(pids.read_text())))
+        killed = until(lambda: any(tmp_path.glob("[0-9]*")) and not alive(int(next(tmp_path.glob("[0-9]*")).name)))
         other.execute("COMMIT")
 
-    tasks = [make_task("Honest"), make_task("Hogger", time_limit_s=1.0, parameters={"pids": pids})]
+    endless = make_task("Endless:holds-the-lock", time_limit_s=1.0, parameters={"pids": tmp_path})
     with Ledger(path, create=True) as ledger:
         releasing = threading.Thread(target=release)
         releasing.start()
-        rows = run_tasks(tasks, ledger, 2)
+        rows = run_tasks([make_task("Honest"), endless], ledger, 2)
         releasing.join()
         assert killed
         assert [row.termination for row in rows] == [Termination.FINISHED, Termination.WALL_LIMIT]

@@ -8,6 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hostile.collection import is_expected
+from hostile.messages import BadLine
 
 from bench.runner import messages
 from bench.runner.messages import LineReader, checked, encode
@@ -86,13 +88,11 @@ def test_messages_of_a_worker_pass() -> None:
     assert [checked(message) for message in GOOD] == GOOD
 
 
-@pytest.mark.parametrize(
-    "line",
-    [b'{"type": "report"}\n', b'{"type": []}\n', b"[" * 100_000 + b"\n", b"NaN\n", b'{"type": "order"}\n', b"\xff\n"],
-)
-def test_impossible_message_ends_the_run_in_one_line(record: RunRecord, line: bytes) -> None:
+@pytest.mark.parametrize("how", BadLine.LINES)
+def test_impossible_message_ends_the_run_in_one_line(record: RunRecord, how: str) -> None:
     with pytest.raises(InputError) as raised:
-        feed(record, line)
+        feed(record, BadLine.LINES[how][0] + b"\n")
+    assert is_expected(f"BadLine:{how}", "crashed", str(raised.value))
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 400
 

@@ -1,4 +1,4 @@
-"""Every way in which a scheduler can misbehave, all in one batch: each gets its row, and the honest ones theirs."""
+"""Hostile and honest schedulers in one batch: each gets its row, with what it reported before it failed."""
 
 import multiprocessing.forkserver
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TaskFactory
+from hostile.collection import ENDS, KIND, is_expected
 from processes import sessions, survivors, until
 
 from bench.ledger.row import Row, Termination
@@ -19,71 +20,46 @@ from bench.runner.worker import main
 from bench.runner.worker_process import Worker
 from bench.task import Task
 
-GARBAGE = {
-    "none": "returned a NoneType",
-    "text": "returned a str",
-    "no plan": 'status is "optimal" but there is no plan',
-    "plan is text": "plan is a str; expected a Plan",
-    "status is text": "expected a Status",
-    "gpus are text": "has no JSON form",
-    "bound is a number": "bound is a float; expected a Bound",
-    "statistics are text": "statistics",
-    "negative share": "share_units: is -4",
-    "NaN": "has no JSON form",
-    "other instance": 'made for "another", judged against "mix"',
-    "unknown workload": 'unknown workload "nobody"',
-}
-FINISHED = [f"finished {number}" for number in range(6)]
-CRASHES = {
-    "segfault": "died of SIGSEGV while scheduling",
-    "exit": "exited with status 7 while scheduling",
-    "kill": "died of SIGKILL while scheduling; not killed by the bench",
-    "hang-up": "closed its connection to the bench while scheduling",
-}
+SHOWN = [
+    *(variant for variant in ENDS if KIND[variant.partition(":")[0]] in ("crashes", "outcomes")),
+    *("Greedy:memory", "Greedy:array", "Greedy:bad-alloc", "Greedy:log", "Flood:messages", "ForkedReport"),
+    "Clock:frozen",
+]
+"""Hostile schedulers in the batch."""
+
+ENDLESS = ("Endless:ignores-signals", "Endless:holds-the-lock")
 
 
 @pytest.fixture(scope="module")
-def pids(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pids")
-    return {name: folder / name.replace(" ", "-") for name in ("killed", *FINISHED)}
-
-
-@pytest.fixture(scope="module")
-def rows(make_task: TaskFactory, pids: dict[str, Path]) -> dict[str, Row]:
+def rows(make_task: TaskFactory) -> dict[object, Row]:
     """Run the whole batch once, two at a time."""
-    short = {"time_limit_s": 0.3}
     tasks = {
         "honest first": make_task("Honest", seed=1),
-        "sleeper": make_task("Sleeper", **short),
-        "hogger": make_task("Hogger", **short),
-        "parent killed": make_task("Parent", parameters={"pids": pids["killed"]}, time_limit_s=2.0),
-        **{f"parent {f}": make_task("Parent", parameters={"pids": pids[f], "finish": True}) for f in FINISHED},
-        "allocator": make_task("Allocator", memory_limit_mb=1000.0),
-        "array allocator": make_task("Allocator", parameters={"array": True}, memory_limit_mb=1000.0),
-        "unlimited array allocator": make_task("Allocator", parameters={"array": True}),
-        "aborter": make_task("Aborter", memory_limit_mb=1000.0),
-        "unlimited aborter": make_task("Aborter"),
+        **{variant: make_task(variant, memory_limit_mb=4096.0) for variant in SHOWN},
+        **{variant: make_task(variant, time_limit_s=0.3) for variant in ENDLESS},
+        "array without a limit": make_task("Greedy:array"),
+        "abort without a limit": make_task("Crash:abort"),
         "small": make_task("Honest", memory_limit_mb=10.0),
-        "raiser": make_task("Raiser"),
-        "quitter": make_task("Quitter"),
-        "printer": make_task("Printer"),
-        "swallower": make_task("Swallower"),
         "array plan": make_task("ArrayPlan"),
-        "forked report": make_task("ForkedReport"),
-        "garbage after a plan": make_task("Garbage@Honest"),
+        "nothing after a plan": make_task("OddOutcome@Honest"),
         "absent": make_task("Absent"),
         "misused": make_task("Honest", parameters={"unit": 3}),
-        **{f"garbage: {kind}": make_task("Garbage", parameters={"kind": kind}) for kind in GARBAGE},
-        **{f"crash: {how}": make_task("Crasher", parameters={"how": how}) for how in CRASHES},
-        "pipe flood": make_task("PipeFlood"),
-        "sets the clock": make_task("SetsTheClock"),
         "honest last": make_task("Honest", seed=2),
     }
     return dict(zip(tasks, run_tasks(list(tasks.values()), None, jobs=2, grace_s=0.3), strict=True))
 
 
+@pytest.mark.parametrize("variant", SHOWN)
+def test_row_ends_as_the_collection_says(rows: dict[object, Row], variant: str) -> None:
+    row = rows[variant]
+    assert is_expected(variant, row.termination, row.reason), (row.termination, row.reason)
+    assert row.failed == (row.termination is not Termination.FINISHED)
+    if row.termination is Termination.INVALID_PLAN:
+        assert (row.plan, row.value, row.feasible) == (None, None, None)
+
+
 @pytest.mark.parametrize("which", ["honest first", "honest last"])
-def test_honest_run_is_unharmed(rows: dict[str, Row], which: str) -> None:
+def test_honest_run_is_unharmed(rows: dict[object, Row], which: str) -> None:
     row = rows[which]
     assert (row.termination, row.status, row.reason) == (Termination.FINISHED, "optimal", "")
     assert (row.feasible, row.violations, row.value, row.gpus_used) == (True, 0, 6.12, 2)
@@ -93,7 +69,7 @@ def test_honest_run_is_unharmed(rows: dict[str, Row], which: str) -> None:
     assert not row.failed
 
 
-def test_times_are_positive_and_add_up(rows: dict[str, Row]) -> None:
+def test_times_are_positive_and_add_up(rows: dict[object, Row]) -> None:
     row = rows["honest first"]
     assert row.decision_s is not None
     assert row.import_s is not None
@@ -105,7 +81,7 @@ def test_times_are_positive_and_add_up(rows: dict[str, Row]) -> None:
     assert row.peak_memory_mb > 10.0
 
 
-def test_trajectory_holds_reports_and_the_end(rows: dict[str, Row]) -> None:
+def test_trajectory_holds_reports_and_the_end(rows: dict[object, Row]) -> None:
     points = [(p["value"], p["feasible"], p["bound"], p["bound_certified"]) for p in rows["honest first"].trajectory]
     assert points == [(6.12, True, 3.0, True), (None, None, 4.0, True), (6.12, True, 6.0, True)]
     times = [point["t_s"] for point in rows["honest first"].trajectory]
@@ -113,8 +89,8 @@ def test_trajectory_holds_reports_and_the_end(rows: dict[str, Row]) -> None:
     assert times[-1] == rows["honest first"].decision_s
 
 
-@pytest.mark.parametrize("which", ["sleeper", "hogger"])
-def test_limit_kills_and_keeps_the_incumbent(rows: dict[str, Row], which: str) -> None:
+@pytest.mark.parametrize("which", ENDLESS)
+def test_limit_kills_and_keeps_the_incumbent(rows: dict[object, Row], which: str) -> None:
     row = rows[which]
     assert (row.termination, row.status) == (Termination.WALL_LIMIT, "feasible")
     assert "time limit of 0.3 s" in row.reason
@@ -127,9 +103,9 @@ def test_limit_kills_and_keeps_the_incumbent(rows: dict[str, Row], which: str) -
     assert not row.failed
 
 
-def test_bound_is_kept_too(rows: dict[str, Row]) -> None:
-    assert (rows["sleeper"].bound, rows["sleeper"].bound_certified) == (5.0, False)
-    assert rows["sleeper"].bound_scope == {
+def test_bound_is_kept_too(rows: dict[object, Row]) -> None:
+    assert (rows["Endless:ignores-signals"].bound, rows["Endless:ignores-signals"].bound_certified) == (5.0, False)
+    assert rows["Endless:ignores-signals"].bound_scope == {
         "plan_class": "spatial",
         "allowed_shares": None,
         "slots_per_gpulet": 1,
@@ -137,117 +113,67 @@ def test_bound_is_kept_too(rows: dict[str, Row]) -> None:
     }
 
 
-@pytest.mark.parametrize("which", ["killed", *FINISHED])
-def test_children_go_with_their_worker(rows: dict[str, Row], pids: dict[str, Path], which: str) -> None:
-    expected = Termination.WALL_LIMIT if which == "killed" else Termination.FINISHED
-    assert rows[f"parent {which}"].termination is expected
-    processes = [int(pid) for pid in pids[which].read_text().split()]
-    assert len(set(processes)) == 4
-    assert survivors(processes) == []
-    # Those with a session of their own were still starting children when the run ended.
-    assert sessions(processes) == []
+def test_memory_limit_is_named(rows: dict[object, Row]) -> None:
+    assert rows["small"].termination is Termination.MEMORY_LIMIT
+    assert "limit 10 MiB" in rows["small"].reason
+    assert rows["small"].failed
 
 
-@pytest.mark.parametrize("which", ["allocator", "array allocator", "aborter", "small"])
-def test_memory_limit_is_named(rows: dict[str, Row], which: str) -> None:
-    row = rows[which]
-    assert row.termination is Termination.MEMORY_LIMIT
-    assert f"limit {row.memory_limit_mb:g} MiB" in row.reason
-    assert row.failed
+def test_without_a_limit_only_python_says_that_memory_was_short(rows: dict[object, Row]) -> None:
+    assert rows["array without a limit"].termination is Termination.MEMORY_LIMIT
+    assert rows["array without a limit"].reason.startswith("without a limit")
+    assert rows["abort without a limit"].termination is Termination.CRASHED
+    assert rows["abort without a limit"].reason == "died of SIGABRT while scheduling"
 
 
-def test_memory_limit_keeps_the_incumbent(rows: dict[str, Row]) -> None:
-    assert (rows["allocator"].status, rows["allocator"].value) == ("feasible", 6.12)
-    assert "MemoryError" in rows["allocator"].reason
-
-
-def test_without_a_limit_only_python_says_that_memory_was_short(rows: dict[str, Row]) -> None:
-    assert rows["unlimited array allocator"].termination is Termination.MEMORY_LIMIT
-    assert rows["unlimited array allocator"].reason.startswith("without a limit")
-    assert rows["unlimited aborter"].termination is Termination.CRASHED
-    assert rows["unlimited aborter"].reason == "died of SIGABRT while scheduling"
-
-
-def test_exception_is_told_with_its_traceback(rows: dict[str, Row]) -> None:
-    row = rows["raiser"]
-    assert (row.termination, row.status, row.reason) == (Termination.EXCEPTION, "unknown", "LookupError: no such thing")
+def test_exception_is_told_with_its_traceback(rows: dict[object, Row]) -> None:
+    row = rows["Crash:raise"]
     assert "about to fail" in row.log_tail
     assert "in schedule" in row.log_tail
-    assert (row.plan, row.value, row.feasible, row.violations) == (None, None, None, None)
-    assert row.failed
+    assert (row.status, row.plan, row.value, row.feasible, row.violations) == ("unknown", None, None, None, None)
 
 
-def test_exit_by_exception_is_an_exception(rows: dict[str, Row]) -> None:
-    assert (rows["quitter"].termination, rows["quitter"].reason) == (Termination.EXCEPTION, "SystemExit: 3")
+def test_of_much_printing_the_end_is_kept(rows: dict[object, Row]) -> None:
+    assert len(rows["Greedy:log"].log_tail) <= 4096
+    assert "the last line" in rows["Greedy:log"].log_tail
 
 
-def test_of_much_printing_the_end_is_kept(rows: dict[str, Row]) -> None:
-    row = rows["printer"]
-    assert (row.termination, row.reason) == (Termination.EXCEPTION, "RuntimeError: done printing")
-    assert len(row.log_tail) <= 4096
-    assert "the last line" in row.log_tail
+@pytest.mark.parametrize(
+    "variant",
+    ["Greedy:memory", "Crash:segfault", "Crash:exit", "Crash:kill", "Crash:hang-up"],
+    ids=" ".join,
+)
+def test_failure_keeps_the_incumbent(rows: dict[object, Row], variant: str) -> None:
+    assert (rows[variant].status, rows[variant].value) == ("feasible", 6.12)
 
 
-@pytest.mark.parametrize("how", CRASHES)
-def test_crash_names_its_cause_and_keeps_the_incumbent(rows: dict[str, Row], how: str) -> None:
-    row = rows[f"crash: {how}"]
-    assert row.termination is Termination.CRASHED
-    assert row.reason.startswith(CRASHES[how])
-    assert (row.status, row.value) == ("feasible", 6.12)
-    assert row.failed
+def test_segfault_leaves_a_stack(rows: dict[object, Row]) -> None:
+    assert "Segmentation fault" in rows["Crash:segfault"].log_tail
+    assert "in schedule" in rows["Crash:segfault"].log_tail
 
 
-def test_segfault_leaves_a_stack(rows: dict[str, Row]) -> None:
-    assert "Segmentation fault" in rows["crash: segfault"].log_tail
-    assert "in schedule" in rows["crash: segfault"].log_tail
-
-
-@pytest.mark.parametrize("kind", GARBAGE)
-def test_garbage_is_an_invalid_plan(rows: dict[str, Row], kind: str) -> None:
-    row = rows[f"garbage: {kind}"]
-    assert row.termination is Termination.INVALID_PLAN
-    assert GARBAGE[kind] in row.reason
-    assert (row.plan, row.value, row.feasible) == (None, None, None)
-    assert row.failed
-
-
-def test_no_earlier_plan_stands_in_for_garbage(rows: dict[str, Row]) -> None:
-    row = rows["garbage after a plan"]
+def test_no_earlier_plan_stands_in_for_garbage(rows: dict[object, Row]) -> None:
+    row = rows["nothing after a plan"]
     assert (row.termination, row.status, row.plan) == (Termination.INVALID_PLAN, "unknown", None)
     assert row.trajectory[0]["value"] == 6.12
 
 
-def test_garbage_reported_on_the_way_counts_though_the_end_is_good(rows: dict[str, Row]) -> None:
-    assert rows["swallower"].termination is Termination.INVALID_PLAN
-    assert rows["swallower"].reason == "report: plan is a str; expected a Plan"
-
-
-def test_flood_of_messages_costs_its_own_run(rows: dict[str, Row]) -> None:
-    assert rows["pipe flood"].termination is Termination.CRASHED
-    assert rows["pipe flood"].reason.startswith("worker: sent more than the bench reads: ")
-
-
-def test_time_that_the_bench_saw_counts(rows: dict[str, Row]) -> None:
-    row = rows["sets the clock"]
-    assert (row.termination, row.value) == (Termination.FINISHED, 6.12)
+def test_time_that_the_bench_saw_counts(rows: dict[object, Row]) -> None:
+    row = rows["Clock:frozen"]
+    assert row.value == 6.12
     assert row.decision_s is not None
     assert 1.0 <= row.decision_s < row.wall_s
-    assert "the scheduler's worker claimed 0 s where the bench saw" in row.reason
     assert min(point["t_s"] for point in row.trajectory) > 0.8
 
 
-def test_numpy_numbers_are_numbers(rows: dict[str, Row]) -> None:
+def test_numpy_numbers_are_numbers(rows: dict[object, Row]) -> None:
     row = rows["array plan"]
     assert (row.termination, row.feasible, row.value) == (Termination.FINISHED, True, 6.12)
     assert row.statistics == {"nodes": 3.0, "ratio": None}
     assert row.bound is None
 
 
-def test_fork_of_a_worker_cannot_speak_for_it(rows: dict[str, Row]) -> None:
-    assert (rows["forked report"].termination, rows["forked report"].feasible) == (Termination.FINISHED, True)
-
-
-def test_scheduler_that_cannot_be_made_is_an_exception(rows: dict[str, Row]) -> None:
+def test_scheduler_that_cannot_be_made_is_an_exception(rows: dict[object, Row]) -> None:
     assert (rows["absent"].termination, rows["misused"].termination) == (Termination.EXCEPTION, Termination.EXCEPTION)
     assert 'has no "Absent"' in rows["absent"].reason
     assert 'did you mean "units"' in rows["misused"].reason
@@ -255,14 +181,14 @@ def test_scheduler_that_cannot_be_made_is_an_exception(rows: dict[str, Row]) -> 
 
 
 def test_startup_has_a_limit_of_its_own(make_task: TaskFactory) -> None:
-    (row,) = run_tasks([make_task("SlowToWarm")], None, startup_limit_s=1.0)
+    (row,) = run_tasks([make_task("Endless:warms")], None, startup_limit_s=1.0)
     assert row.termination is Termination.WALL_LIMIT
-    assert row.reason == "start-up took more than 1 s (warming SlowToWarm)"
+    assert row.reason == "start-up took more than 1 s (warming Endless)"
     assert (row.status, row.decision_s, row.overshoot_s) == ("unknown", None, 0.0)
 
 
 def test_nothing_printed_reaches_our_output(make_task: TaskFactory, capfd: pytest.CaptureFixture[str]) -> None:
-    run_tasks([make_task("Printer", parameters={"megabytes": 1}), make_task("Honest"), make_task("Raiser")], None)
+    run_tasks([make_task("Greedy:log"), make_task("Honest"), make_task("Crash")], None)
     assert capfd.readouterr() == ("", "")
 
 
@@ -298,13 +224,17 @@ def test_runs_are_made_again_whose_forkserver_was_killed(make_task: TaskFactory,
             told.append((task.scheduler, reason))
 
     told: list[tuple[str, str]] = []
-    once = make_task("KillsTheForkserver", parameters={"once": tmp_path / "once"}, memory_limit_mb=8000.0)
-    always, idle = make_task("KillsTheForkserver"), make_task("UsesHalfTheTime", time_limit_s=4.0)
+    once, always = (
+        make_task("Survivor:kills-the-forkserver", parameters={"pids": tmp_path / str(only), "once": only})
+        for only in (True, False)
+    )
+    idle = make_task("UsesHalfTheTime", time_limit_s=4.0)
     rows = run_tasks([once, idle, always, make_task("Honest")], None, 2, Repeats())
     assert [row.termination for row in rows] == ["finished", "finished", "crashed", "finished"]
     assert rows[2].reason == "the bench's forkserver was killed in each of 3 attempts"
     assert {reason for _, reason in told} == {"the bench's forkserver was killed"}
-    assert [name for name, _ in told if name == "KillsTheForkserver"] == ["KillsTheForkserver"] * 3
+    assert [name for name, _ in told if name == "Survivor"] == ["Survivor"] * 3
+    assert survivors(int(file.name) for file in tmp_path.glob("*/*")) == []
 
 
 def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

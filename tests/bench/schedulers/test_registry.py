@@ -60,7 +60,7 @@ def test_third_party_is_found(site: Path) -> None:
     [
         ("no_colon", "InputError: no_colon: is not the location of a class; expected MODULE:CLASS"),
         ("!!:??", "InputError: !!:??: is not the location of a class; expected MODULE:CLASS"),
-        ("rogue_schedulers : Honest [extra]", ""),
+        ("toy_schedulers : Honest [extra]", ""),
     ],
 )
 def test_an_entry_point_that_names_no_class_concerns_that_scheduler_alone(site: Path, value: str, error: str) -> None:
@@ -70,7 +70,7 @@ def test_an_entry_point_that_names_no_class_concerns_that_scheduler_alone(site: 
 
 
 def test_a_name_that_nobody_can_write_is_reported(site: Path) -> None:
-    register(site, "their-schedulers", "one@two = rogue_schedulers:Honest")
+    register(site, "their-schedulers", "one@two = toy_schedulers:Honest")
     (info,) = inspect_schedulers([entries()["one@two"]]).values()
     assert "which the command line reserves" in info.error
 
@@ -109,15 +109,15 @@ def test_bad_spec_is_refused(spec: str, message: str) -> None:
 
 
 def test_load_returns_the_class() -> None:
-    assert load("rogue_schedulers:Honest").__name__ == "Honest"
+    assert load("toy_schedulers:Honest").__name__ == "Honest"
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("rogue_schedulers:Absent", 'has no "Absent"'),
-        ("rogue_schedulers:good_plan", "is a function"),
-        ("rogue_schedulers:Plan", "without name, objectives, schedule"),
+        ("toy_schedulers:Absent", 'has no "Absent"'),
+        ("toy_schedulers:honest_plan", "is a function"),
+        ("toy_schedulers:Plan", "without name, objectives, schedule"),
     ],
 )
 def test_load_refuses_what_is_no_scheduler(target: str, message: str) -> None:
@@ -195,7 +195,7 @@ def test_value_of_another_type_is_refused(text: str, hint: object, message: str)
 
 
 def test_scheduler_is_made_with_its_parameters() -> None:
-    made = instantiate(load("rogue_schedulers:Honest"), {"units": "7", "quick": "yes", "scale": "0.5"}, "honest")
+    made = instantiate(load("toy_schedulers:Honest"), {"units": "7", "quick": "yes", "scale": "0.5"}, "honest")
     assert (made.units, made.quick, made.scale, made.mode) == (7, True, 0.5, "plain")  # type: ignore[attr-defined]
 
 
@@ -210,7 +210,7 @@ def test_scheduler_is_made_with_its_parameters() -> None:
 )
 def test_parameters_that_do_not_suit_are_refused(target: str, overrides: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as refused:
-        instantiate(load(f"rogue_schedulers:{target}"), overrides, "honest")
+        instantiate(load(f"toy_schedulers:{target}"), overrides, "honest")
     assert message in str(refused.value)
 
 

@@ -1,0 +1,36 @@
+"""All hostile schedulers by name, and the check that a row ended as it must."""
+
+import re
+from importlib import import_module
+
+from hostile.base import Hostile
+from hostile.imports import ENDS as IMPORTS
+
+KINDS = ("claims", "crashes", "imports", "messages", "outcomes", "resources", "survivors", "times")
+_CLASSES = {
+    name: (kind, found)
+    for kind in KINDS
+    for name, found in vars(import_module(f"hostile.{kind}")).items()
+    if isinstance(found, type) and issubclass(found, Hostile) and found is not Hostile
+}
+KIND = {name: kind for name, (kind, _) in _CLASSES.items()} | dict.fromkeys(IMPORTS, "imports")
+"""Module of each scheduler."""
+
+
+def variant(name: str, how: str) -> str:
+    """Return NAME:HOW, or NAME of a scheduler without variants."""
+    return f"{name}:{how}" if how else name
+
+
+ENDS = IMPORTS | {variant(name, how): end for name, (_, found) in _CLASSES.items() for how, end in found.ENDS.items()}
+"""Termination and reason of each variant of each scheduler."""
+
+REFUTED = {variant(name, how) for name, (_, found) in _CLASSES.items() for how in found.REFUTED}
+"""Variants whose claim must be refuted by an honest row."""
+
+
+def is_expected(variant: str, termination: str, reason: str) -> bool:
+    """Whether a row of a variant ended as it must."""
+    end, text = ENDS[variant]
+    pattern = ".*".join(re.escape(part) for part in text.split("..."))
+    return termination == end and re.fullmatch(pattern, reason, re.DOTALL) is not None

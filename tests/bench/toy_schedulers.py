@@ -1,0 +1,204 @@
+"""Schedulers that do no harm: they answer at once, wait, count, or note how they were called."""
+
+import multiprocessing
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numba
+import numpy as np
+
+from bench.api import Bound, Outcome, Run, Status
+from bench.schedulers.registry import load
+from instances import Instance, Objective, Plan, spatial_gpu
+from instances.catalogue import gpu_type, gpu_type_names
+from instances.tables import gpu_tables
+from instances.view import View
+
+
+def honest_plan(instance: Instance, units: int = 20) -> Plan:
+    """Every workload on a GPU of its own."""
+    gpu = instance.gpus[0].type.name
+    return Plan(instance.name, tuple(spatial_gpu(gpu, [(w.id, units, 2, w.rate_rps)]) for w in instance.workloads))
+
+
+def note(log: str, line: object) -> None:
+    """Append a line to a file."""
+    with Path(log).open("a") as file:
+        file.write(f"{line}\n")
+
+
+@dataclass(frozen=True)
+class Base:
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
+    name: ClassVar[str] = "base"
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        return Outcome(Status.FEASIBLE, honest_plan(instance))
+
+
+@dataclass(frozen=True)
+class Honest(Base):
+    """Returns a plan and a bound.
+
+    This second paragraph is not for lists.
+    """
+
+    units: int = 20
+    scale: float | None = None
+    mode: str = "plain"
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise ValueError(f"units is {self.units}; expected at least 1")
+
+    def warm(self) -> None:
+        print("warming")
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        run.report(honest_plan(instance, self.units), Bound(3.0, certified=True))
+        run.report(bound=Bound(4.0, certified=True))
+        return Outcome(Status.OPTIMAL, honest_plan(instance, self.units), Bound(6.0, certified=True), {"nodes": 3})
+
+
+@dataclass(frozen=True)
+class EchoStart(Base):
+    """Returns the plan it was given, and says how it was called."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        statistics = {
+            "started": float(run.start is not None),
+            "seed": run.seed,
+            "threads": run.threads,
+            "openmp_threads": float(os.environ["OMP_NUM_THREADS"]),
+            "numba_threads": numba.config.NUMBA_NUM_THREADS,
+            "remaining_s": run.remaining_s,
+        }
+        return Outcome(Status.FEASIBLE if run.start else Status.UNKNOWN, run.start, statistics=statistics)
+
+
+@dataclass(frozen=True)
+class LooksForTables(Base):
+    """Fails if it is the first to tabulate a GPU type, or if the cache has to compare types field by field."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        before = gpu_tables.cache_info()
+        for pool in instance.gpus:
+            View.of(instance, pool.type)
+            known = pool.type.name in gpu_type_names() and gpu_type(pool.type.name) == pool.type
+            assert not known or gpu_type(pool.type.name) is pool.type
+        after = gpu_tables.cache_info()
+        assert after.misses == before.misses, "tabulated while the clock ran"
+        assert after.hits == before.hits + len(instance.gpus)
+        return super().schedule(instance, run)
+
+
+@dataclass(frozen=True)
+class ArrayPlan(Base):
+    """Leaves NumPy's numbers in its plan, and says of nothing what it is worth."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        gpu = instance.gpus[0].type.name
+        rows = [[(w.id, np.int64(20), np.int32(2), np.float64(w.rate_rps))] for w in instance.workloads]
+        plan = Plan(instance.name, tuple(spatial_gpu(gpu, row) for row in rows))
+        bound = Bound(float("-inf"), certified=True)
+        return Outcome(Status.FEASIBLE, plan, bound, {"nodes": np.int64(3), "ratio": float("inf")})
+
+
+@dataclass(frozen=True)
+class Locker(Base):
+    """Keeps a lock for processes, as some libraries do from the moment they are imported, and works with others."""
+
+    kept: ClassVar[list[object]] = []
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        self.kept.append(multiprocessing.Lock())
+        with multiprocessing.Pool(1) as pool:
+            (units,) = pool.map(abs, [-20])
+        return Outcome(Status.FEASIBLE, honest_plan(instance, units))
+
+
+@dataclass(frozen=True)
+class Needy(Base):
+    size: int = field()
+    """Has no default."""
+
+
+@dataclass(frozen=True)
+class FailsUnless(Base):
+    """Fails unless a file is there."""
+
+    mark: str = ""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        if not Path(self.mark).exists():
+            raise RuntimeError("not yet")
+        return super().schedule(instance, run)
+
+
+@dataclass(frozen=True)
+class UsesHalfTheTime(Base):
+    """Returns when half of the time that is left is over."""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        due = run.remaining_s / 2.0
+        while run.remaining_s > due:
+            pass
+        return super().schedule(instance, run)
+
+
+@dataclass(frozen=True)
+class Brief(Base):
+    """Notes that it runs, then takes some milliseconds."""
+
+    log: str = os.devnull
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        note(self.log, f"{os.getpid()} {run.seed}")
+        run.report(honest_plan(instance))
+        time.sleep(run.seed * 7919 % 30 / 1000.0)
+        return super().schedule(instance, run)
+
+
+@dataclass(frozen=True)
+class Gated(Base):
+    """Notes that it began, and with seeds from 3 on waits, spinning, until a file exists."""
+
+    log: str = os.devnull
+    gate: str = ""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        note(self.log, f"{os.getpid()} {run.seed}")
+        while run.seed >= 3 and not Path(self.gate).exists():
+            pass
+        return super().schedule(instance, run)
+
+
+@dataclass(frozen=True)
+class ServesOne(Base):
+    """Notes every scenario and serves those of the first workload alone.
+
+    For the scenario named ``at`` it waits until the file ``gate`` exists, if one is named, and leaves the answer to
+    the class ``other``, if one is named, with ``how`` as its parameter.
+    """
+
+    at: str = ""
+    other: str = ""
+    how: str = ""
+    log: str = os.devnull
+    gate: str = ""
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        note(self.log, instance.name)
+        if instance.name == self.at:
+            while self.gate and not Path(self.gate).exists():
+                pass
+            if self.other:
+                return load(self.other)(how=self.how).schedule(instance, run)  # type: ignore[call-arg]
+        if len(instance.workloads) == 1:
+            return super().schedule(instance, run)
+        run.report(honest_plan(instance))
+        return Outcome(Status.INFEASIBLE)

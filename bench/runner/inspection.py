@@ -25,6 +25,7 @@ IMPORT_LIMIT_S = 120.0
 """Time limit for the import of one scheduler."""
 
 _LOST = "the bench's forkserver was killed"
+_DISTURBED = "importing it disturbed the bench"
 _MOST_LOST = 2
 
 
@@ -123,15 +124,17 @@ def inspect_variants(
         return found
     start_forkserver()
     warden = Warden()
-    lost = 0
+    lost, alone = 0, False
     try:
         while waiting:
-            answered, problem = _ask(waiting, warden, import_limit_s)
+            answered, problem = _ask(waiting[:1] if alone else waiting, warden, import_limit_s)
             found += answered
             waiting = waiting[len(answered) :]
-            if waiting and problem == _LOST and lost < _MOST_LOST:
+            if problem == _LOST and lost < _MOST_LOST:
                 lost += 1
-            elif waiting:  # the next scheduler ended the worker; continue after it with a new worker
+            elif problem.startswith(_DISTURBED) and not alone:
+                alone = True  # answers that arrived together do not show which scheduler wrote into the pipe
+            elif problem:  # the next scheduler ended the worker; continue after it with a new worker
                 entry, given = waiting.pop(0)
                 found.append(SchedulerInfo(entry, overrides=given, error=problem))
     finally:
@@ -161,7 +164,7 @@ def _ask(
                 heard = _heard(worker)
                 new = [_info(*one, answer) for one, answer in zip(asked[len(answers) :], heard, strict=False)]
             except _ImpossibleAnswerError as error:
-                problem = f"importing it disturbed the bench: {error}"
+                problem = f"{_DISTURBED}: {error}"
                 break
             answers += new
             if new:

@@ -35,6 +35,7 @@ class Crash(Hostile):
         "kill": ("crashed", "died of SIGKILL while scheduling" + NOT_BY_THE_BENCH),
         "kill-group": ("crashed", "died of SIGKILL while scheduling" + NOT_BY_THE_BENCH),
     }
+    name: ClassVar[str] = "crash"
 
     def warm(self) -> None:
         if self.how == "exit-warm":

@@ -1,8 +1,11 @@
 import sys
+import time
+from multiprocessing.connection import wait
 
 import pytest
 from conftest import target
 
+from bench.runner import inspection
 from bench.runner.inspection import inspect_schedulers
 from bench.schedulers.registry import Entry
 from instances import InputError, Objective
@@ -43,6 +46,19 @@ def test_broken_plugins_leave_the_others_working() -> None:
     assert "size" in found["needy"].error
     assert found["needy"].objectives == {Objective.COST}
     assert found["honest"].error == found["crash"].error == ""
+
+
+def test_import_that_writes_into_the_pipe_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(sources: list[object], timeout_s: float) -> list[object]:
+        time.sleep(0.5)  # so that the answers of all arrive together
+        return wait(sources, timeout_s)
+
+    monkeypatch.setattr(inspection, "wait", late)
+    names = ("Honest", "ImportAnswers", "Crash", "ImportBabbles", "Base")
+    found = inspect_schedulers([*map(entry, names)])
+    assert {name: info.error.partition(":")[0] for name, info in found.items()} == {
+        name.lower(): "importing it disturbed the bench" if name.startswith("Import") else "" for name in names
+    }
 
 
 def test_parameters_that_do_not_suit_are_the_callers_mistake() -> None:

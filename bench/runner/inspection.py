@@ -137,6 +137,7 @@ def inspect_variants(
             elif problem:  # the next scheduler ended the worker; continue after it with a new worker
                 entry, given = waiting.pop(0)
                 found.append(SchedulerInfo(entry, overrides=given, error=problem))
+                alone = False
     finally:
         warden.close()
     return found

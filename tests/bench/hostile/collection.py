@@ -22,7 +22,7 @@ def variant(name: str, how: str) -> str:
     return f"{name}:{how}" if how else name
 
 
-ENDS = IMPORTS | {variant(name, how): end for name, (_, found) in _CLASSES.items() for how, end in found.ENDS.items()}
+ENDS = {variant(name, how): end for name, (_, found) in _CLASSES.items() for how, end in found.ENDS.items()} | IMPORTS
 """Termination and reason of each variant of each scheduler."""
 
 REFUTED = {variant(name, how) for name, (_, found) in _CLASSES.items() for how in found.REFUTED}

@@ -1,6 +1,5 @@
 """Fixtures of the harness tests: a tiny instance, a locked ledger, and tasks for toy and hostile schedulers."""
 
-import os
 import shlex
 import sqlite3
 import sys
@@ -21,7 +20,6 @@ from instances.files import instance_from_json
 
 # Workers import the schedulers by name, from the path that they inherit.
 sys.path.append(str(Path(__file__).parent))
-os.environ["BENCH_TESTS"] = str(os.getpid())  # marks all that these tests start
 
 from hostile.collection import KIND
 

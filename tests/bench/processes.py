@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 
@@ -22,16 +21,17 @@ def survivors(pids: Iterable[int], patience_s: float = 10.0) -> list[int]:
     return [pid for pid in pids if alive(pid)]
 
 
-def environments() -> Iterator[tuple[int, list[str]]]:
-    """Yield every process with its environment, as texts ``NAME=VALUE``."""
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            yield int(process.name), (process / "environ").read_bytes().decode(errors="replace").split("\0")
-
-
 def with_variable(variable: str) -> list[int]:
     """Return the processes that have ``variable``, such as ``NAME=VALUE``, in their environment."""
-    return [process for process, variables in environments() if variable in variables]
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if variable.encode() in variables:
+            found.append(int(process.name))
+    return found
 
 
 def until(condition: Callable[[], bool], patience_s: float = 60.0) -> bool:

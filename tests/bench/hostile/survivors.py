@@ -7,11 +7,11 @@ import signal
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from bench.api import Run
+from bench.api import Outcome, Run
 from hostile.base import MAY_BE_MEMORY, Hostile
 from instances import Instance
 
@@ -26,7 +26,7 @@ def wait_for_ever() -> None:
 
 @dataclass(frozen=True)
 class Survivor(Hostile):
-    """Starts processes that try to survive the run: in sessions of their own, without their parent.
+    """Starts processes that try to survive the run, in sessions of their own and without their parent; names its pid.
 
     Attributes
     ----------
@@ -53,6 +53,9 @@ class Survivor(Hostile):
     count: int = 3
     stay: bool = False
     once: bool = False
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        return replace(super().schedule(instance, run), statistics={"worker": os.getpid()})
 
     def attack(self, instance: Instance, run: Run) -> None:
         folder = Path(self.pids or f"pids/{self.how}")

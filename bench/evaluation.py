@@ -2,14 +2,23 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.simulation.arrivals import Arrivals
 from instances import InputError, Instance, Objective, Plan
 from instances.misspecification import misspecified
 
+if TYPE_CHECKING:
+    from bench.holding import Holding
+
 MOST_REQUESTS = 100_000_000
 """Most requests that are simulated for a row; a core simulates so many in about a minute."""
+
+MOST_CHECKED = 1_000_000_000
+"""Most requests for which a row's plan is tested; a core takes some 90 seconds for so many."""
+
+UNCHECKED = "not checked"
+"""Begin of the reason why a plan is not tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,8 @@ class Trial:
         Arrivals of the simulation; ``None`` for no simulation.
     seconds
         Measured simulated time.
+    check_holds
+        Whether to test each plan under the arrivals by ``bench.holding``.
     """
 
     headroom: float = 1.0
@@ -36,8 +47,11 @@ class Trial:
     error: float = 0.0
     arrivals: Arrivals | None = None
     seconds: float = 30.0
+    check_holds: bool = False
 
     def __post_init__(self) -> None:
+        if self.check_holds and self.arrivals is None:
+            raise InputError("--check-holds", "tests plans under the simulated arrivals, but the simulation is off")
         if not 0.0 < self.headroom < math.inf:
             raise InputError("--headroom", f"{self.headroom:g}; expected a finite factor greater than 0")
 
@@ -56,6 +70,7 @@ class Trial:
             "error": self.error,
             "arrivals": arrivals,
             "seconds": None if arrivals is None else self.seconds,
+            **({"check_holds": True} if self.check_holds else {}),  # keys of runs without the test do not change
         }
 
     @property
@@ -68,7 +83,8 @@ class Trial:
             ("--truth", self.truth, None),
             ("--error", f"{self.error:g}", "0"),
         ]
-        return "".join(f" {option} {value}" for option, value, default in said if value != default)
+        told = "".join(f" {option} {value}" for option, value, default in said if value != default)
+        return told + " --check-holds" * self.check_holds
 
     @property
     def reality(self) -> str | None:
@@ -106,6 +122,29 @@ class Trial:
             return None
         found = simulate(plan, instance, Settings(self.arrivals, self.seconds, seed=seed), truth)
         return {"arrivals": self.arrivals.label, **found.to_json(histograms=True)}
+
+    def cannot_check(self, plan: Plan, instance: Instance) -> str | None:
+        """Return why ``plan`` is not tested although the test is on."""
+        from bench.holding import expected_requests_of_test
+        from bench.plan_simulation import no_simulation
+
+        if not self.check_holds or self.arrivals is None:
+            return None
+        reason = no_simulation(plan, instance)
+        if reason is None and instance.applications:
+            reason = "the instance has applications; only workloads with an SLO of their own are tested"
+        if reason is None and (requests := expected_requests_of_test(plan, instance)) > MOST_CHECKED:
+            reason = f"{requests:,.0f} requests would arrive, at most {MOST_CHECKED:,} are simulated"
+        return None if reason is None else f"{UNCHECKED}: {reason}"
+
+    def checked(self, plan: Plan, instance: Instance, truth: Instance) -> "Holding | None":
+        """Test whether a plan holds with the true performance of ``truth``; ``None`` without a test."""
+        from bench.holding import holding
+        from bench.plan_simulation import finished
+
+        if not self.check_holds or self.arrivals is None or self.cannot_check(plan, instance) is not None:
+            return None
+        return finished(holding(plan, instance, self.arrivals, truth))
 
 
 SIMULATED = Trial(arrivals=Arrivals())

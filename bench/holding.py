@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.plan_simulation import simulation
+from bench.plan_simulation import expected_requests, simulation
 from bench.simulation.arrivals import Arrivals
 from bench.simulation.result import Series, Simulated
 from bench.simulation.settings import Settings
@@ -135,6 +135,11 @@ def holding(
         assert result.series is not None
         found.append(result.series)
     return holding_of(found, instance.attainment)
+
+
+def expected_requests_of_test(plan: Plan, instance: Instance) -> float:
+    """Return the mean number of requests that arrive in the simulations of the test."""
+    return SEEDS * expected_requests(plan, instance, Settings(seconds=SECONDS))
 
 
 def holding_of(simulated: list[Series], target: float) -> Holding:

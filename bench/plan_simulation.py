@@ -8,8 +8,9 @@ cycle. The performance model gives the time of a batch of its actual size, with 
 """
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import cache
+from typing import TypeVar
 
 from bench.judging.judge import check_belongs
 from bench.simulation.driver import Simulation
@@ -19,7 +20,19 @@ from bench.simulation.settings import MOST_REQUESTS, Interference, Settings
 from instances import Gpulet, InputError, Instance, Objective, PlacedGpu, Plan, Slot
 from instances.suites import suite
 
-__all__ = ["Interference", "Series", "Served", "Settings", "Simulated", "no_simulation", "offered_rps", "simulate"]
+Result = TypeVar("Result")
+
+__all__ = [
+    "Interference",
+    "Series",
+    "Served",
+    "Settings",
+    "Simulated",
+    "finished",
+    "no_simulation",
+    "offered_rps",
+    "simulate",
+]
 
 
 def simulate(
@@ -47,12 +60,16 @@ def simulate(
         If the plan does not belong to this instance, there are no figures for one of its batches, or more than
         ``MOST_REQUESTS`` would arrive.
     """
-    steps = simulation(plan, instance, settings or Settings(), truth)
+    return finished(simulation(plan, instance, settings or Settings(), truth))
+
+
+def finished(steps: Generator[float, None, Result], tell: Callable[[float], object] = float) -> Result:
+    """Run simulations to their end and return the result; ``tell`` receives the finished fractions."""
     while True:
         try:
-            next(steps)
+            tell(next(steps))
         except StopIteration as done:
-            found: Simulated = done.value
+            found: Result = done.value
             return found
 
 

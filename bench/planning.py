@@ -10,6 +10,7 @@ from bench.provenance import usable_cores
 from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import parse_overrides, variants
 from bench.schedulers.registry import Entry, entries, parse_spec
+from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, ScenarioSet
 
@@ -50,7 +51,7 @@ class Limits:
             scenarios=scenarios,
             trial=trial
             if scenarios is None
-            else replace(trial, arrivals=None),  # its thousands of plans are not simulated
+            else replace(trial, arrivals=None, check_holds=False),  # its thousands of plans are not simulated
         )
 
 
@@ -107,6 +108,8 @@ class RunOrder:
         ``name.parameter=value``; with ``value,value`` every combination is a separate variant.
     seeds, limits, trial
         Seeds, limits and trial of every run.
+    own_arrivals
+        Whether every plan is simulated under the arrivals of its instance, not under those of ``trial``.
     """
 
     problems: Sequence[Instance | ScenarioSet]
@@ -115,6 +118,7 @@ class RunOrder:
     seeds: Sequence[int]
     limits: Limits
     trial: Trial = SIMULATED
+    own_arrivals: bool = False
 
 
 def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:
@@ -164,13 +168,15 @@ def _tasks(
     tasks = []
     for problem in order.problems:
         instance = base_of(problem)
-        able = runs
+        able, trial = runs, order.trial
+        if order.own_arrivals:
+            trial = replace(trial, arrivals=parse_arrivals(instance.arrivals))
         if order.schedulers is None:
             able = [(info,) for (info,) in runs if refusal(info, instance) is None]
             if not able:
                 divided = f" on GPUs partitioned by {instance.partition}"
                 notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{divided}")
-        tasks += [order.limits.task(problem, chosen, seed, order.trial) for chosen in able for seed in order.seeds]
+        tasks += [order.limits.task(problem, chosen, seed, trial) for chosen in able for seed in order.seeds]
     if not tasks:
         raise InputError("--schedulers", "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
     return tasks, notes

@@ -43,7 +43,8 @@ def run(
     memory_limit_gb: float = 8.0,
     threads: int = 1,
     jobs: int | None = None,
-    arrivals: str | None = "poisson",
+    arrivals: str | None = "own",
+    check_holds: bool = False,
     headroom: float = 1.0,
     truth: str | None = None,
     error: float = 0.0,
@@ -68,8 +69,10 @@ def run(
     jobs
         Runs at a time; as many as the cores allow if not given.
     arrivals
-        Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV`` or a trace file. ``None``
-        turns the simulation off.
+        Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV``, a trace file, or ``own``
+        for those of the instance (``poisson`` unless it names others). ``None`` turns the simulation off.
+    check_holds
+        Whether to test if every plan holds, in 10 simulations of 300 s: columns ``holds`` and ``late_workloads``.
     headroom
         Factor on every latency that the schedulers plan with.
     truth, error
@@ -108,10 +111,12 @@ def run(
     """
     with _named_as_arguments():
         limits = Limits(time_limit_s, memory_limit_gb, threads, work_limit)
-        trial = Trial(headroom, truth, error, None if arrivals is None else parse_arrivals(arrivals, "arrivals"))
+        own = arrivals == "own"
+        under = None if arrivals is None else parse_arrivals("poisson" if own else arrivals, "arrivals")
+        trial = Trial(headroom, truth, error, under, check_holds=check_holds)
         texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
         names = [schedulers] if isinstance(schedulers, str) else schedulers
-        tasks, _ = plan_tasks(RunOrder(_problems(instances), names, texts, seeds, limits, trial))
+        tasks, _ = plan_tasks(RunOrder(_problems(instances), names, texts, seeds, limits, trial, own))
         jobs, _ = fitting_jobs(jobs, threads)
         with ExitStack() as stack:
             if ledger is None:

@@ -16,7 +16,8 @@ SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
     ("api", "extras", "provenance", "judging", "simulation"),
     ("ledger", "plan_simulation", "schedulers"),
-    ("evaluation", "formatting", "holding", "scenarios", "selection"),
+    ("holding",),
+    ("evaluation", "formatting", "scenarios", "selection"),
     ("task", "online"),
     ("max_rate",),
     ("runner",),

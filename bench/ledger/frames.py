@@ -26,6 +26,8 @@ MAIN = (
     "feasible",
     "violations",
     "sim_violation_rate",
+    "holds",
+    "late_workloads",
     "termination",
     "reason",
     "key",

@@ -210,7 +210,7 @@ class Row:
     sim_violation_rate: Annotated[float | None, About("simulated requests not served in time", "fraction")] = None
     sim_drop_rate: Annotated[float | None, About("simulated requests not served at all", "fraction")] = None
     sim_violating: Annotated[
-        int | None, About("workloads with more than 1 % of their requests not in time", "workloads")
+        int | None, About("workloads with more of their requests not in time than allowed, by default 1 %", "workloads")
     ] = None
     sim_worst_p99: Annotated[
         float | None,
@@ -219,6 +219,10 @@ class Row:
             "SLOs",
         ),
     ] = None
+    holds: Annotated[
+        bool | None, About("whether the plan keeps its attainment in the test of `--check-holds`; empty: unchecked")
+    ] = None
+    late_workloads: Annotated[int | None, About("workloads below their attainment in that test", "workloads")] = None
     scenarios: Annotated[
         JsonObject | None,
         About(

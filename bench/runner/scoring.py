@@ -47,6 +47,10 @@ def score(record: RunRecord, start: Start) -> Row:
                     record.reason = "; ".join(filter(None, (record.reason, refusal)))
                 elif (found := task.trial.simulated(plan, task.instance, task.reality, task.seed)) is not None:
                     figures |= simulated_figures(found)
+                if (refusal := task.trial.cannot_check(plan, task.instance)) is not None:
+                    record.reason = "; ".join(filter(None, (record.reason, refusal)))
+                elif (held := task.trial.checked(plan, task.instance, task.reality)) is not None:
+                    figures |= {"holds": held.holds, "late_workloads": len(held.late)}
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)

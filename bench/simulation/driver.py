@@ -262,10 +262,16 @@ class Simulation:
                 RequestCounts(*(int(n[a]) for n in (self.applications_came, *self.underway[-4:-1]))),
                 self.underway.histogram[a],
                 float(self.underway.largest_ms[a]),
+                allowed=self.allowed,
             )
             for a, one in enumerate(self.instance.applications)
         )
         return Simulated(workloads, applications, seconds, time.perf_counter() - self.started, self._series())
+
+    @property
+    def allowed(self) -> float:
+        """Fraction of a workload's requests that may miss their SLO."""
+        return round(1.0 - self.instance.attainment, 12)
 
     def _of_workload(self, w: int) -> Served:
         workload = self.instance.workloads[w]
@@ -283,6 +289,7 @@ class Simulation:
             float(counts["largest_ms"]),
             float(counts["latency_ms"]),
             float(counts["waiting_ms"]),
+            self.allowed,
         )
 
     def _series(self) -> Series | None:

@@ -40,6 +40,8 @@ class Served:
         Mean number of requests that wait for their batch to start.
     histogram
         Counts of latencies: see ``bench.simulation.histogram``.
+    allowed
+        Largest fraction of requests not served in time for which the workload is not violating.
     """
 
     id: str
@@ -61,17 +63,18 @@ class Served:
     drop_rate: float
     mean_queue: float | None
     histogram: Ints = field(repr=False, compare=False)
+    allowed: float = VIOLATIONS_ALLOWED
 
     @property
     def violating(self) -> bool:
-        """Whether more than 1 % of the requests were not served in time."""
-        return self.violation_rate > VIOLATIONS_ALLOWED
+        """Whether more requests than ``allowed`` were not served in time."""
+        return self.violation_rate > self.allowed
 
     def to_json(self, histograms: bool) -> dict[str, Any]:
         """Return the results as JSON values, with or without the histogram."""
         values = asdict(self)
         values["violating"] = self.violating
-        counts = values.pop("histogram")
+        counts, _ = values.pop("histogram"), values.pop("allowed")
         return values | ({"histogram": compact(counts)} if histograms else {})
 
 
@@ -138,7 +141,7 @@ class Simulated:
 
     @property
     def violating(self) -> int:
-        """Number of workloads and applications with more than 1 % of their requests not served in time."""
+        """Number of violating workloads and applications."""
         return sum(one.violating for one in (*self.workloads, *self.applications))
 
     @property
@@ -196,6 +199,7 @@ def served(
     largest_ms: float,
     latency_ms: float | None = None,
     waiting_ms: float | None = None,
+    allowed: float = VIOLATIONS_ALLOWED,
 ) -> Served:
     """Return the results that follow from counts.
 
@@ -209,6 +213,8 @@ def served(
         Latencies of the served requests, and the largest one.
     latency_ms, waiting_ms
         Sums of latencies and of waiting times, if known.
+    allowed
+        See ``Served``.
     """
     came, done = requests.came, requests.served
     p50, p90, p95, p99 = (quantile_ms(histogram, fraction, largest_ms) for fraction in (0.5, 0.9, 0.95, 0.99))
@@ -232,4 +238,5 @@ def served(
         drop_rate=(came - done) / came if came else 0.0,
         mean_queue=None if waiting_ms is None else waiting_ms / (seconds * 1000.0),
         histogram=histogram,
+        allowed=allowed,
     )

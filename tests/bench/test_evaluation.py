@@ -6,14 +6,17 @@ from dataclasses import replace
 import pytest
 from conftest import TaskFactory
 
+from bench.api import Status
 from bench.evaluation import Trial
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row, Termination
+from bench.runner.record import RunRecord
 from bench.runner.runner import run_tasks
-from bench.runner.scoring import VIOLATIONS_KEPT
+from bench.runner.scoring import VIOLATIONS_KEPT, Start, score
 from bench.simulation.arrivals import Arrivals, Process
 from bench.task import Stage, Task
 from instances import InputError, Instance
+from instances.files import plan_from_json
 from instances.suites import suite
 
 FIRST_FIT = (Stage("ffd++", "heuristics.igniter.igniter:FfdPlusPlus"),)
@@ -183,3 +186,50 @@ def test_of_many_violations_every_kind_is_kept(make_task: TaskFactory, make_inst
 def test_headroom_is_a_positive_factor(headroom: float) -> None:
     with pytest.raises(InputError, match="headroom"):
         Trial(headroom=headroom)
+
+
+def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
+    make_task: TaskFactory, twelve: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, checked = Trial(arrivals=Arrivals()), Trial(arrivals=Arrivals(), check_holds=True)
+    assert "check_holds" not in plain.identity
+    assert make_task("Honest", trial=checked).key != make_task("Honest", trial=plain).key
+    assert (plain.options, checked.options) == ("", " --check-holds")
+
+    monkeypatch.setattr("bench.holding.SECONDS", 30.0)
+    task = Task(twelve, FIRST_FIT, trial=checked)
+    plan = run(twelve, plain)[0].plan
+    found = checked.checked(plan_from_json(plan), twelve, twelve)
+
+    assert found is not None
+    assert not found.holds  # planned at full load
+    assert len(found.late) > 0
+    row = _scored(task, plan)
+    assert (row.holds, row.late_workloads) == (False, len(found.late))
+    unchecked = _scored(replace(task, trial=plain), plan)
+    assert (unchecked.holds, unchecked.late_workloads) == (None, None)
+
+
+def test_a_plan_for_too_many_requests_is_not_checked_and_the_row_says_so(
+    twelve: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = run(twelve, Trial())[0].plan
+    monkeypatch.setattr("bench.evaluation.MOST_CHECKED", 1_000_000)
+
+    row = _scored(Task(twelve, FIRST_FIT, trial=Trial(arrivals=Arrivals(), check_holds=True)), plan)
+
+    assert (row.holds, row.termination) == (None, Termination.FINISHED)
+    assert row.reason == "not checked: 15,250,000 requests would arrive, at most 1,000,000 are simulated"
+
+
+def test_the_check_needs_arrivals() -> None:
+    with pytest.raises(InputError, match="simulation is off"):
+        Trial(check_holds=True)
+
+
+def _scored(task: Task, plan: object) -> Row:
+    """Return the row of a finished run of ``task`` with this plan, judged in this process."""
+    record = RunRecord(task, 1.0)
+    record.plan = plan  # type: ignore[assignment]
+    record.end(Termination.FINISHED, "", Status.FEASIBLE)
+    return score(record, Start("2026-01-01T00:00:00+00:00", None))

@@ -5,7 +5,7 @@ import io
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,14 +16,12 @@ from bench.cli.terminal import listed, one_line, print_json, say
 from bench.cli.views.tables import console_on, mark, show, table
 from bench.formatting import percent
 from bench.holding import SECONDS, SEEDS, Holding, holding
-from bench.plan_simulation import Interference, Series, Served, Settings, Simulated, simulation
+from bench.plan_simulation import Interference, Result, Series, Served, Settings, Simulated, finished, simulation
 from bench.selection import find_plan
 from bench.simulation.arrivals import Arrivals, parse_arrivals
 from instances import InputError, Instance, Plan
 from instances.errors import unknown_name
 from instances.misspecification import misspecified
-
-Result = TypeVar("Result")
 
 EXAMPLES = (
     "bench simulate plan.json",
@@ -162,12 +160,7 @@ def _finished(steps: Generator[float, None, Result]) -> Result:
     columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("simulating", total=1.0)
-        while True:
-            try:
-                bar.update(task, completed=next(steps))
-            except StopIteration as done:
-                found: Result = done.value
-                return found
+        return finished(steps, lambda part: bar.update(task, completed=part))
 
 
 def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) -> None:

@@ -6,6 +6,7 @@ from json import dumps
 from typing import Protocol
 
 from bench.ledger.row import UNITS, JsonObject, Row
+from bench.simulation.settings import Settings
 
 _MOST_CLOCK_S = 1e9
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
@@ -57,6 +58,49 @@ def result(row: Row) -> str:
     if row.termination.failed or row.termination == "skipped":
         return str(row.termination)
     return str(row.status) if row.termination == "finished" else f"{row.status} ({row.termination})"
+
+
+ON_PAPER = "on paper"
+"""Replacement of the judge's tick beside a plan that has no violation but does not hold."""
+
+HOLDS_MEANS = (
+    "holds: whether every workload keeps its attainment in 10 simulations of 300 s (bench run --check-holds, bench"
+    " simulate --check); otherwise the workloads late in the run's own simulation"
+)
+ON_PAPER_MEANS = f"{ON_PAPER}: no constraint is broken, so the plan holds on paper, but it does not under its arrivals"
+
+
+def holding(row: Row) -> bool | None:
+    """Return whether a run's plan holds.
+
+    It is the result of the test if there is one. Otherwise workloads that are late in the simulation refute it, and no
+    late workload decides nothing.
+    """
+    return row.holds if row.holds is not None else False if row.sim_violating else None
+
+
+def holds(row: Row) -> str:
+    """Return whether a run's plan holds, in words; a dash without a plan, or without requests that have an SLO."""
+    if row.holds is not None:
+        return holds_in_words(row.holds, row.late_workloads or 0)
+    if row.value is None or row.objective in ("colocation", "scenarios"):
+        return "-"
+    if not row.sim_violating:
+        return "unchecked"
+    if row.simulation is None and row.source != "plan":
+        return f"{row.sim_violating} late"
+    simulated_s = Settings().seconds if row.simulation is None else row.simulation["seconds"]
+    return f"{row.sim_violating} late in {simulated_s:g} s"
+
+
+def held(row: Row) -> str:
+    """Return ``holding`` as a page's attribute: ``yes``, ``no``, or empty."""
+    return {True: "yes", False: "no", None: ""}[holding(row)]
+
+
+def holds_in_words(held: bool, late: int) -> str:
+    """Return the result of the test in words; a plan without ``late`` workloads may still fail for all together."""
+    return "yes" if held else f"no, {late} late" if late else "no, late in total"
 
 
 def short(row: Row) -> str:

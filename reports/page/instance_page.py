@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.formatting import percent, seconds, worth
+from bench.formatting import held, holds, percent, seconds, worth
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
 from bench.ledger.row import Row
@@ -36,8 +36,9 @@ class Card:
     ----------
     name, scheduler, key
         The entrant, and the run that represents it.
-    outcome
-        Outcome of the run; see ``reports.page.leaderboard.outcome``.
+    outcome, held
+        Outcome of the run, and whether its plan holds; see ``reports.page.leaderboard.outcome`` and
+        ``bench.formatting.held``.
     facts
         Names and values of the run's figures.
     meter
@@ -56,6 +57,7 @@ class Card:
     scheduler: str
     key: str
     outcome: str
+    held: str
     facts: Sequence[tuple[str, str]]
     meter: tuple[float, float | None] | None
     stacks: Sequence[GpuColumn]
@@ -150,6 +152,7 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
             row.scheduler,
             row.key,
             outcome(row),
+            held(row),
             _facts(case, row, bound),
             None if row.value is None or not most else (_of(row.value, most), _of(proven[name], most)),
             drawn,
@@ -183,6 +186,7 @@ def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> lis
         ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),
         ("Unallocated", percent(None if row.fragments_pct is None else row.fragments_pct / 100.0)),
         ("Not in time", percent(row.sim_violation_rate)),
+        ("Holds", holds(row)),
         ("Arrivals", case.arrivals.get(row.key, "-")),
         ("Decision", seconds(row.decision_s)),
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from bench.formatting import percent, result, seconds, worth
+from bench.formatting import HOLDS_MEANS, held, holds, percent, result, seconds, worth
 from bench.ledger.row import Row
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
@@ -21,6 +21,8 @@ class Cell:
 
     text: str
     number: float | None = None
+    held: str | None = None
+    """``bench.formatting.held`` in the column Holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ _GAP = Head("Gap to bound", "|value − bound| / max(|value|, |bound|), mean ove
 _BEHIND = Head("Behind best", "Distance to the best known plan of the same instance, mean over feasible plans")
 _DECISION = Head("Decision", "Median of the scheduler's own time")
 _LATE = Head("Not in time", "Requests served late or dropped in the simulation, mean over the simulated runs")
+_HOLDS = Head("Holds", f"{HOLDS_MEANS}; a plan in red holds on paper only")
 _VALUE = Head("Value", "The judge's value of the best plan")
 _GPUS = Head("GPUs", "GPUs of the best plan")
 _SCENARIOS = (
@@ -109,7 +112,7 @@ def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Boar
         heads, score = _SCENARIOS, _scenario_score
     else:
         several = (_INSTANCES,) if len(cases) > 1 else (_VALUE, _GPUS)
-        heads, score = (*several, _FEASIBLE, _GAP, _BEHIND, _DECISION, _LATE), _score
+        heads, score = (*several, _FEASIBLE, _GAP, _BEHIND, _DECISION, _LATE, _HOLDS), _score
     # Schedulers had different rates there, so there is no ranking.
     scores = {entrant: None if suite.endswith(AT_OTHER_RATES) else score(found) for entrant, found in runs.items()}
     known = sorted(each for each in scores.values() if each is not None)
@@ -171,6 +174,7 @@ def _cells(runs: Runs, instances: int) -> list[Cell]:
         Cell(percent(behind), behind),
         Cell(seconds(median(times)) if times else "-", median(times) if times else None),
         Cell(percent(late), late),
+        _holds_cell(rows),
     ]
     if instances > 1:
         solved = len({case.fingerprint for case, row in runs if row.feasible})
@@ -179,6 +183,14 @@ def _cells(runs: Runs, instances: int) -> list[Cell]:
     best = min(rows, key=case.rank)
     gpus = Cell("-" if best.gpus_used is None else str(best.gpus_used), best.gpus_used)
     return [Cell(worth(best.value, case.objective), best.value), gpus, *found]
+
+
+def _holds_cell(rows: Sequence[Row]) -> Cell:
+    """Return how many of an entrant's plans hold; all must for green, and one that does not makes it red."""
+    told = Counter(held(row) for row in rows)
+    words = [f"{name or 'unchecked'} × {told[name]}" for name in ("yes", "no", "") if told[name]]
+    worst = next(name for name in ("no", "", "yes") if told[name])
+    return Cell(holds(rows[0]) if len(rows) == 1 else ", ".join(words), told["yes"] / len(rows), worst)
 
 
 def _scenario_score(runs: Runs) -> Score | None:

@@ -5,7 +5,7 @@ from json import dumps
 from shlex import quote
 from typing import Any
 
-from bench.formatting import in_words
+from bench.formatting import holds, in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.row import Row
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
@@ -43,6 +43,7 @@ COLUMNS: dict[str, _Read] = {
     "sim_goodput_rps": lambda case, row: _short(row.sim_goodput_rps),
     "sim_violation_rate": lambda case, row: _short(row.sim_violation_rate),
     "sim_worst_p99": lambda case, row: _short(row.sim_worst_p99),
+    "holds": lambda case, row: holds(row),
     "decision_s": lambda case, row: _short(row.decision_s),
     "peak_memory_mb": lambda case, row: _short(row.peak_memory_mb),
     "time_limit_s": lambda case, row: row.time_limit_s,
@@ -112,6 +113,7 @@ def command(row: Row, case: InstanceResults) -> str | None:
         words += ["--arrivals", arrivals]
     elif row.plan_class is not None:
         words += ["--simulate", "off"]
+    words += ["--check-holds"] if row.holds is not None else []
     return " ".join(map(quote, [*words, *_truth(row.truth)]))
 
 

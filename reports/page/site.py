@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bench.formatting import percent, worth
+from bench.formatting import HOLDS_MEANS, ON_PAPER_MEANS, percent, worth
 from bench.ledger.store import Ledger
 from reports.page.curves import METRICS, scaling
 from reports.page.files import check_folder, write_folder, written
@@ -48,7 +48,12 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         name: asdict(page_look(name)) for name in sorted({row.scheduler for case in cases for row in case.all_rows})
     }
     environment = _environment()
-    environment.globals |= {"ledger": ledger.path.name, "looks": looks}
+    environment.globals |= {
+        "ledger": ledger.path.name,
+        "looks": looks,
+        "holds_means": HOLDS_MEANS,
+        "on_paper_means": ON_PAPER_MEANS,
+    }
     file_of = {case.fingerprint: _file_name(case) for case in cases if case.instance is not None}
     pages = {
         file_of[case.fingerprint]: partial(_instance_text, environment, case, ledger.path)

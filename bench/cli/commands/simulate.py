@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, OwnArrivalsOption, TruthOption
 from bench.cli.terminal import listed, one_line, print_json, say
-from bench.cli.views.tables import console_on, mark, show, table
-from bench.formatting import percent
+from bench.cli.views.tables import coloured, console_on, mark, show, table
+from bench.formatting import holds_in_words, percent
 from bench.holding import SECONDS, SEEDS, Holding, holding
 from bench.plan_simulation import Interference, Result, Series, Served, Settings, Simulated, finished, simulation
 from bench.selection import find_plan
@@ -130,11 +130,12 @@ def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
     target, slo_ms = f"{100.0 * found.target:g} %", {w.id: w.slo_ms for w in instance.workloads}
     late = f"{len(found.late)} of {len(found.workloads)}"
     if found.holds:
-        verdict = f"the plan holds: no workload serves less than {target} of its requests in time"
+        verdict = f"no workload serves less than {target} of its requests in time"
     elif found.late:
-        verdict = f"the plan does not hold: {late} workloads serve less than {target} of their requests in time"
+        verdict = f"{late} workloads serve less than {target} of their requests in time"
     else:
-        verdict = f"the plan does not hold: all workloads together serve less than {target} of their requests in time"
+        verdict = f"all workloads together serve less than {target} of their requests in time"
+    in_words = holds_in_words(found.holds, len(found.late))
     cells: list[list[object]] = [
         [
             one.workload,
@@ -150,7 +151,8 @@ def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
         f"plan for {one_line(instance.name)}: {SEEDS} x {SECONDS:g} s of {arrivals.label} arrivals",
         "",
         *((table(columns, cells), "") if cells else ()),
-        f"{mark(found.holds)} {verdict}",
+        coloured(f"{mark(found.holds)} holds: {in_words}", found.holds),
+        f"  {verdict}",
         f"  {found.requests:,} requests, {100.0 * found.attainment:.2f} % of them in time",
     )
 
@@ -182,6 +184,8 @@ def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) 
     worst = "-" if found.worst_p99 is None else f"{found.worst_p99:.2f} x its SLO"
     many = f"{found.violating} of {len(cells)}" if found.violating else "none"
     silent = [one_line(one.id) for one in found.workloads if one.offered_rps > 0.0 and not one.requests]
+    late = f"{found.violating} late in {settings.seconds:g} s"
+    told = late if found.violating else "unchecked; bench simulate PLAN --check tests it"
     good = None if silent and not found.violating else not found.violating
     show(
         f"plan for {one_line(instance.name)}: {settings.seconds:g} s of {settings.arrivals.label} arrivals,"
@@ -189,9 +193,14 @@ def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) 
         "",
         table(columns, cells),
         "",
-        f"{mark(good)} {many} with more than 1 % of the requests not in time; worst P99 {worst}",
+        coloured(
+            f"{mark(good)} {many} with more than {100.0 * (1.0 - instance.attainment):g} % of the requests not in time;"
+            f" worst P99 {worst}",
+            None if good else good,
+        ),
         f"  {found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
         f" time, {percent(found.drop_rate)} dropped; simulated in {found.wall_s:.2f} s",
+        coloured(f"  holds: {told}", False if found.violating else None),
         *([f"  no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
     )
 

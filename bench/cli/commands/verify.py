@@ -53,6 +53,7 @@ def _show(plan: Plan, instance: Instance, verdict: Verdict) -> None:
         f"  {instance.objective}: {worth(verdict.value, instance.objective)} on {verdict.gpus_used} GPUs, "
         f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised"
         + ("" if over is None else f", {over:.1f} % of the time over capacity"),
+        *(["  holds: unchecked; bench simulate PLAN --check tests it"] if over is None else []),
         "",
         plan_picture(plan, instance),
         "",

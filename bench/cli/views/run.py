@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, many_lines, one_line
-from bench.cli.views.run_tables import bound, set_in_words
-from bench.cli.views.tables import cell, mark, show, table
-from bench.formatting import objective_of, pct, percent, result, seconds, worth
+from bench.cli.views.run_tables import bound, judged, set_in_words
+from bench.cli.views.tables import cell, coloured, mark, show, table
+from bench.formatting import ON_PAPER_MEANS, holding, holds, objective_of, pct, percent, result, seconds, worth
 from bench.ledger.gap import Gap
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -94,7 +94,7 @@ _POINTS_SHOWN = 20
 def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
     """Show everything that the ledger stores about a run."""
     facts = [[name, fact] for name, fact in _facts(row, gap) if fact not in ("", None)]
-    show(table(["run", row.key], facts), "")
+    show(table(["run", row.key], facts), *([ON_PAPER_MEANS] if row.feasible and holding(row) is False else []), "")
     if row.trajectory:
         show(table([">after", ">value", "feasible", ">bound"], _trajectory(row)), "")
     if row.violation_details:
@@ -122,7 +122,8 @@ def _facts(row: Row, gap: Gap) -> list[list[object]]:
         ["result", result(row) + (f": {row.reason}" if row.reason else "")],
         ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
         ["value", worth(row.value, objective)],
-        ["feasible", f"{mark(row.feasible)} {row.violations} violations" if row.violations else mark(row.feasible)],
+        ["feasible", judged(row, row.feasible, row.violations)],
+        ["holds", coloured(holds(row), holding(row))],
         ["GPUs", row.gpus_used],
         ["cost", worth(row.cost_per_hour, "cost")],
         ["throughput", worth(row.throughput_rps, "capacity")],
@@ -158,7 +159,7 @@ def _simulated(row: Row) -> str | None:
     return (
         f"{found['seconds']:g} s of {found['arrivals']} arrivals: {worth(row.sim_goodput_rps, 'goodput')} in time,"
         f" {percent(row.sim_violation_rate)} not in time, {percent(row.sim_drop_rate)} dropped;"
-        f" {row.sim_violating} workloads above 1 %, worst P99 {worst}"
+        f" {row.sim_violating} workloads late, worst P99 {worst}"
     )
 
 
@@ -174,16 +175,16 @@ def _pairs(value: object) -> str:
         return "; ".join(map(_pairs, value))
     if value is None or isinstance(value, bool):
         return dumps(value)
-    return f"{value:g}" if isinstance(value, float) else cell(value)
+    return f"{value:g}" if isinstance(value, float) else str(cell(value))
 
 
-def _trajectory(row: Row) -> list[list[str]]:
+def _trajectory(row: Row) -> list[list[object]]:
     points = row.trajectory
     step = max(1, -(-len(points) // _POINTS_SHOWN))
     shown: list[Mapping[str, Any]] = [*points[:-1:step], points[-1]]
     objective = objective_of(row)
     return [
-        [seconds(p["t_s"]), worth(p["value"], objective), mark(p["feasible"]), worth(p["bound"], objective)]
+        [seconds(p["t_s"]), worth(p["value"], objective), judged(row, p["feasible"]), worth(p["bound"], objective)]
         for p in shown
     ]
 

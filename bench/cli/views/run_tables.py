@@ -3,10 +3,27 @@
 from collections.abc import Mapping, Sequence
 
 from rich.table import Table
+from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, listed, one_line
-from bench.cli.views.tables import mark, table
-from bench.formatting import in_words, labels, objective_of, pct, percent, result, seconds, short, worth
+from bench.cli.views.tables import coloured, mark, table
+from bench.evaluation import UNCHECKED
+from bench.formatting import (
+    HOLDS_MEANS,
+    ON_PAPER,
+    ON_PAPER_MEANS,
+    holding,
+    holds,
+    in_words,
+    labels,
+    objective_of,
+    pct,
+    percent,
+    result,
+    seconds,
+    short,
+    worth,
+)
 from bench.ledger.gap import Gap
 from bench.ledger.row import JsonObject, Row
 
@@ -22,7 +39,8 @@ def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
         tables.append("")
     if sets:
         tables.append(_set_table(sets, seeds))
-    return [*tables, *_why_no_plan(singles), *refuted_claims(rows, gaps)]
+    legend = [HOLDS_MEANS, ON_PAPER_MEANS] if any(row.feasible and holding(row) is False for row in singles) else []
+    return [*tables, *legend, *_why_unchecked(singles), *_why_no_plan(singles), *refuted_claims(rows, gaps)]
 
 
 def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
@@ -55,6 +73,7 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
         ">decision",
         ">judged",
         *([">not in time"] if simulated else []),
+        "holds",
         "run",
     ]
     names = labels(rows)
@@ -71,8 +90,9 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
             bound(row) if gaps[row.key].refuted is None else "refuted" if row.bound is not None else "-",
             percent(gaps[row.key].gap),
             seconds(row.decision_s),
-            "-" if row.feasible is None else f"{row.violations} {mark(row.feasible)}",
+            judged(row, row.feasible, row.violations),
             *([percent(row.sim_violation_rate)] if simulated else []),
+            coloured(holds(row), holding(row)),
             short(row),
         ]
         for row, how in zip(rows, tried, strict=True)
@@ -113,31 +133,39 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
             percent(gaps[row.key].gap),
             arrivals.get(row.key),
             percent(row.sim_violation_rate),
-            _holds(row),
+            coloured(holds(row), holding(row)),
         ]
         for place, row in chosen
     ]
-    columns = ["instance", "", "scheduler", ">value", ">GPUs", ">gap", "arrivals", ">not in time", "plan holds"]
+    columns = ["instance", "", "scheduler", ">value", ">GPUs", ">gap", "arrivals", ">not in time", "holds"]
     return [
         table(columns, cells, [row.instance_hash for _, row in chosen]),
         "",
         "gap: distance from the best certified bound, which no plan of the same class can beat; 0.0 %: proven optimal",
         "heuristic: a scheduler that proves no bound",
-        "plan holds: at most 1 % of each workload's requests are late or dropped in the simulation",
+        HOLDS_MEANS,
     ]
 
 
-def _holds(row: Row) -> str:
-    if row.sim_violating is None:
-        return "-"
-    late = row.sim_violating
-    return mark(True) if late == 0 else f"{mark(False)} {late} workload{'s' * (late != 1)} late"
+def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Text:
+    """Return the judge's verdict on a plan of a run: green only if the plan is known to hold."""
+    if feasible is None:
+        return Text("-")
+    kept = holding(row)
+    told = ON_PAPER if feasible and kept is False else mark(feasible)
+    number = "" if violations is None else f"{violations} "
+    return Text.assemble(number, (told, "red" if not feasible else "green" if kept else ""))
 
 
 def _tried(row: Row) -> str:
     """Return the headroom and the true performance model of a run as text, or ``as planned`` by default."""
     headroom = "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}"
     return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else ""))) or "as planned"
+
+
+def _why_unchecked(rows: Sequence["Row"]) -> list[str]:
+    """Return a line for every run whose plan should have been tested and was not."""
+    return [one_line(f"{row.instance}, {row.scheduler}: {row.reason}") for row in rows if UNCHECKED in row.reason]
 
 
 def _why_no_plan(rows: Sequence["Row"]) -> list[str]:

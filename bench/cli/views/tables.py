@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, emit, one_line
 
@@ -49,13 +50,20 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequ
     return made
 
 
-def cell(value: object) -> str:
-    """Return a value as the text of a cell; ``None`` becomes a dash."""
+def cell(value: object) -> str | Text:
+    """Return a value as the text of a cell; ``None`` becomes a dash, and coloured text stays coloured."""
     if value is None:
         return "-"
+    if isinstance(value, Text):
+        return value
     if isinstance(value, bool):
         return mark(value)
     return one_line(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def coloured(text: str, good: bool | None) -> Text:
+    """Return a text in green if it is good news, in red if it is bad, and in no colour for ``None``."""
+    return Text(text, style={True: "green", False: "red", None: ""}[good])
 
 
 def mark(good: bool | None) -> str:

@@ -13,6 +13,7 @@ const pages = pageData("pages");
 const count = columns.key.length;
 const percentOf = (fraction) => (fraction === null ? "-" : `${(100 * fraction).toFixed(1)} %`);
 const secondsOf = (time) => (time === null ? "-" : time < 1 ? `${say(1000 * time, 3)} ms` : `${say(time, 3)} s`);
+const heldOf = (told) => (told === "yes" ? "yes" : ["unchecked", "-"].includes(told) ? "" : "no");
 const inOrder = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
 
 // Units of values, by objective.
@@ -30,6 +31,7 @@ const TABLE = [
   ["Gap", "gap", percentOf, true],
   ["Decision", "decision_s", secondsOf, true],
   ["Not in time", "sim_violation_rate", percentOf, true],
+  ["Holds", "holds"],
 ];
 
 const filters = [...document.querySelectorAll("#run-filters [data-key]")];
@@ -94,7 +96,11 @@ function line(run) {
     const value = columns[name][run];
     const text = make("bdi", {}, read ? read(value, run) : String(value));
     if (name === "instance") return make("th", { scope: "row" }, text);
-    if (name === "outcome") return make("td", {}, make("span", { class: "outcome", "data-outcome": value }, value));
+    if (name === "outcome") {
+      const paper = heldOf(columns.holds[run]) === "no" && ["optimal", "feasible"].includes(value) ? ", on paper" : "";
+      return make("td", {}, make("span", { class: "outcome", "data-outcome": value }, value + paper));
+    }
+    if (name === "holds") return make("td", { class: "holds", "data-holds": heldOf(value) }, value);
     return make("td", { class: number ? "number" : null }, text);
   });
   const open = make("button", { type: "button", class: "quiet" }, make("code", {}, columns.key[run].slice(0, 8)));

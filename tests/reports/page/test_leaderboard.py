@@ -70,6 +70,7 @@ def test_figures_are_means_over_runs():
         "Behind best": "25.0 %",
         "Decision": "2.00 s",
         "Not in time": "-",
+        "Holds": "unchecked × 2",
     }
     assert found["b"]["Feasible"] == "0 of 1"
 

@@ -1,0 +1,87 @@
+"""A plan that does not hold is nowhere shown in green: not in the run table, not by ``bench show``, not on the page."""
+
+import re
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.cli.views import run, run_tables, tables
+from bench.formatting import holds
+from bench.ledger.gap import ledger_gaps
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from heuristics.igniter.igniter import IGniter
+from reports.page.site import site_files
+from tests.reports.page.runs_made_here import BOUND, TWELVE, run_of
+
+GREEN = "\x1b[32m"
+LATE = {"sim_violating": 7}
+CASES = {
+    "unchecked": {"sim_violating": 0},
+    "7 late in 2 s": LATE,
+    "no, 3 late": LATE | {"holds": False, "late_workloads": 3},
+    "no, late in total": LATE | {"holds": False, "late_workloads": 0},
+    "yes": LATE | {"holds": True, "late_workloads": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def optimal() -> Row:
+    return run_of(IGniter(), TWELVE, status="optimal", violations=0, **BOUND)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> StringIO:
+    """Terminal with colours."""
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, color_system="standard", width=300, markup=False, highlight=False)
+
+    def show(*things: object) -> None:
+        for thing in things:
+            console.print(thing)
+
+    monkeypatch.setattr(run, "show", show)
+    monkeypatch.setattr(tables, "draws_unicode", lambda: True)
+    out.show = show  # type: ignore[attr-defined]
+    return out
+
+
+@pytest.mark.parametrize(("words", "figures"), CASES.items(), ids=CASES)
+def test_only_a_plan_that_is_known_to_hold_is_green(
+    words: str, figures: dict[str, object], optimal: Row, terminal: StringIO, tmp_path: Path
+) -> None:
+    row = replace(optimal, **figures)  # type: ignore[arg-type]
+    fails = words not in ("yes", "unchecked")
+    assert holds(row) == words
+
+    with Ledger(tmp_path / "one.sqlite", create=True) as ledger:
+        ledger.add(row, TWELVE)
+        gaps = ledger_gaps([row], ledger)
+        terminal.show(*run_tables.run_tables([row], gaps))  # type: ignore[attr-defined]
+        terminal.show(*run_tables.best_tables([row], gaps, {}))  # type: ignore[attr-defined]
+        run.show_run(replace(row, plan=None), gaps[row.key], ledger)  # bars of plans have colours of their own
+        files = site_files(ledger)
+    printed = terminal.getvalue()
+
+    assert (GREEN in printed) == (words == "yes")
+    assert ("✓" in printed) == (not fails)
+    assert ("on paper" in printed) == fails
+    assert ("\x1b[31m" + words in printed) == fails
+    page = next(text for name, text in files.items() if name.startswith("instances/"))
+    shown = {"yes": "yes", "unchecked": ""}.get(words, "no")
+    assert f'<dd class="holds" data-holds="{shown}">{words}</dd>' in page
+    assert (">optimal, on paper<" in page) == fails
+    assert f'<td class="number holds" data-holds="{shown}"' in files["index.html"]
+    assert f'"holds":["{words.replace("2 s", "30 s")}"]' in files["runs.html"]
+
+
+def test_the_page_has_green_and_ticks_for_plans_that_hold_alone(site: Path) -> None:
+    css = (site / "assets" / "page.css").read_text()
+
+    assert re.findall(r"^(.*?) \{[^}]*(?:var\(--good\)|✓)", css, re.MULTILINE) == [
+        '.holds[data-holds="yes"]',
+        '.holds[data-holds="yes"]::before',
+    ]

@@ -74,6 +74,8 @@ def tried_like(row: Row, trial: Trial) -> bool:
     """Return whether a row's plan was made and evaluated under ``trial``, or evaluated that far if not simulated."""
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
+    if trial.check_holds and row.holds is None and row.value is not None:
+        return False
     simulated = arrivals_of(row)
     return simulated is None or (trial.arrivals is not None and simulated == trial.arrivals.label)
 

@@ -8,6 +8,7 @@ from instances import generate
 from instances.errors import unknown_name
 from instances.instance import Instance, ScenarioSet
 from instances.suites import gpulet, igniter, inss, mediator
+from instances.suites.hold import hold
 from instances.suites.parvagpu import parvagpu
 
 __all__ = ["SCENARIO_SUITES", "SUITES", "ScenarioSuite", "Suite", "scenario_suite", "suite"]
@@ -108,6 +109,7 @@ SUITES: Mapping[str, Suite] = {
             "three random mixes of each of 5 to 160 workloads, for exact methods",
             generate.exact_scaling,
         ),
+        Suite("hold", "five instances of other suites under the rule attainment: plans that hold", hold),
         Suite(
             "smoke",
             "four tiny instances of every objective, for a check in seconds",

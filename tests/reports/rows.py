@@ -101,6 +101,7 @@ def rows_of(chosen: Figure) -> list[Row]:
             "sim_violation_rate": late,
             "sim_drop_rate": late / 4.0,
             "sim_violating": 1,
+            **({"holds": False, "late_workloads": 1} if need.trial.check_holds else {}),
             "simulation": simulation_of(instance, need, late),
             "trajectory": [{"t_s": 0.001 * worse, **bound, "value": 9.18}, {"t_s": 0.1 * worse, **bound}],
             "bound": 4.59,

@@ -1,0 +1,31 @@
+"""Instances of other suites under the SLO rule ``attainment``: their plans hold under random arrivals."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from instances.budget import SloRule
+from instances.generate import sixty_four_gpus
+from instances.instance import Instance
+from instances.suites import gpulet, igniter, inss
+
+_BUILDERS: tuple[Callable[[], tuple[Instance, ...]], ...] = (
+    igniter.igniter_12,
+    lambda: sixty_four_gpus()[:1],
+    inss.overloaded,
+    lambda: gpulet.scenario(3),
+    gpulet.equal,
+)
+
+
+def hold() -> tuple[Instance, ...]:
+    """Return the instances: 99 % of each workload's Poisson arrivals are to be served within the SLO."""
+    return tuple(
+        replace(
+            instance,
+            name=f"{instance.name}-hold",
+            slo_rule=SloRule.ATTAINMENT,
+            provenance=f"{instance.provenance}; under attainment 0.99",
+        )
+        for build in _BUILDERS
+        for instance in build()
+    )

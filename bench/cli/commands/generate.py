@@ -1,6 +1,7 @@
 """``bench generate``: files of random instances."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from bench.cli.options import Format, FormatOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
-from instances import InputError, Objective
+from instances import InputError, Objective, SloRule
 from instances.errors import unknown_name
 from instances.files import instance_to_json, write_json
 from instances.files.models import MOST_COUNT
@@ -19,6 +20,7 @@ EXAMPLES = (
     "bench generate --list",
     "bench generate igniter-mix --size 20 --seed 1 -o mix.json",
     "bench generate heavy-mix --size 40 --objective capacity --gpus 16 -o capacity.json",
+    "bench generate igniter-mix --size 20 --slo-rule attainment --attainment 0.99 -o holds.json   # plans that hold",
 )
 
 _OBJECTIVES = ["cost", "capacity", "goodput", "scale"]
@@ -33,6 +35,25 @@ def generate_instance(
     objective: Annotated[str, typer.Option("--objective", help=f"One of {', '.join(_OBJECTIVES)}.")] = "cost",
     gpus: Annotated[
         int | None, typer.Option("--gpus", metavar="K", min=1, help="GPUs in the pool. Default: unlimited.")
+    ] = None,
+    slo_rule: Annotated[
+        str, typer.Option("--slo-rule", help=f"Rule of the latency budgets, one of {', '.join(SloRule)}.")
+    ] = SloRule.HALF_SLO,
+    attainment: Annotated[
+        float | None,
+        typer.Option(
+            "--attainment",
+            metavar="F",
+            help="Fraction to serve within the SLO, under --slo-rule attainment. Default: 0.99.",
+        ),
+    ] = None,
+    arrivals: Annotated[
+        str | None,
+        typer.Option(
+            "--arrivals",
+            metavar="PROCESS",
+            help="Its arrivals: poisson or gamma:CV. Default: poisson.",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Instance name. Default: family, size and seed.")] = None,
     output: Annotated[
@@ -64,7 +85,15 @@ def generate_instance(
         raise unknown_name("--objective", "objective", objective, _OBJECTIVES)
     if gpus is None and objective != Objective.COST:
         raise InputError("--gpus", f"is missing; {objective} requires the size of the pool")
-    data = instance_to_json(generate(family, size, seed, Objective(objective), gpus, name))
+    if slo_rule not in list(SloRule):
+        raise unknown_name("--slo-rule", "SLO rule", slo_rule, list(SloRule))
+    terms = {name: value for name, value in (("attainment", attainment), ("arrivals", arrivals)) if value is not None}
+    if terms and slo_rule != SloRule.ATTAINMENT:
+        raise InputError(f"--{next(iter(terms))}", "is a term of the rule attainment; add --slo-rule attainment")
+    made = generate(family, size, seed, Objective(objective), gpus, name)
+    if slo_rule != made.slo_rule:
+        made = replace(made, name=name or f"{made.name}-{slo_rule}", slo_rule=SloRule(slo_rule), **terms)  # type: ignore[arg-type]
+    data = instance_to_json(made)
     if output is None:
         print_json(data)
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Call
 
+from bench.cli import main
 from instances import PlanClass
 from instances.catalogue import gpu_type, gpu_type_from_toml
 from instances.files import instance_to_json, read_instance, schemas, write_json
@@ -361,3 +362,28 @@ def test_bugs_are_not_taken_for_wrong_input(call: Call, monkeypatch: pytest.Monk
     monkeypatch.setattr("bench.cli.commands.schema.schemas", broken)
     with pytest.raises(ValueError, match="a bug"):
         call("schema", "plan")
+
+
+def test_generate_writes_instances_under_attainment(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = ["--slo-rule", "attainment"]
+    assert main(["generate", "igniter-mix", "--size", "2", *rule, "--attainment", "0.95", "--arrivals", "gamma:2"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    terms = ("name", "slo_rule", "attainment", "arrivals")
+    assert [made[term] for term in terms] == ["igniter-mix-2-s0-attainment", "attainment", 0.95, "gamma:2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--arrivals", "poisson"], "--arrivals: is a term of the rule attainment; add --slo-rule attainment"),
+        (["--slo-rule", "half"], '--slo-rule: unknown SLO rule "half"; did you mean "half-slo"?'),
+        (["--slo-rule", "attainment", "--attainment", "2"], "attainment: is 2; expected a number from 0.5 to 0.9999"),
+    ],
+)
+def test_generate_refuses_wrong_rules_in_one_line(
+    options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", "igniter-mix", "--size", "2", *options]) == 2
+    shown = capsys.readouterr().err
+    assert problem in shown
+    assert shown.count("\n") == 1

@@ -63,6 +63,7 @@ def dominates(
     other_batch: int,
     budget_ms: Floats,
     memory_binds: bool,
+    most_residents: int,
 ) -> bool:
     """Return whether ``batch`` dominates ``other_batch``: a GPU stays feasible when it replaces the other.
 
@@ -70,9 +71,13 @@ def dominates(
     ``batch`` demands no more L2, DRAM and power (and memory, if memory can bind) and meets its budget wherever the
     other does. The last part holds if the budget is no smaller and the active time, alone and beside others, is no
     larger relative to the budget. Then every term of the time test divided by the budget is no larger. Budgets are
-    those at the two shares; row b of ``budget_ms`` has the budgets of batch b by share.
+    those at the two shares; row b of ``budget_ms`` has the budgets of batch b by share. If they depend on the share, a
+    smaller budget is enough where the whole time relative to it is no larger, alone and beside ``most_residents``.
     """
     last = budget_ms.shape[1] - 1
+    # The time before the active time is linear in the number of residents: least alone, most with all of them.
+    alone_ms = tables.scheduling_ms[model]
+    crowded_ms = alone_ms + tables.kernels[model] * max(0.0, tables.alpha_sch * most_residents + tables.beta_sch)
     if last == 0 and budget_ms[batch, 0] < budget_ms[other_batch, 0]:
         return False
     if memory_binds and tables.memory_mib[model, batch] > tables.memory_mib[model, other_batch]:
@@ -87,12 +92,17 @@ def dominates(
         covered = tables.scheduling_ms[model] + tables.active_ms[model, other_batch, theirs] > their_ms
         while ours <= theirs and not covered:
             our_ms = budget_ms[batch, min(ours, last)]
+            our_active_ms = tables.active_ms[model, batch, ours]
+            our_beside_ms = our_active_ms * tables.company[model, batch, ours]
+            their_active_ms = tables.active_ms[model, other_batch, theirs]
+            their_beside_ms = their_active_ms * tables.company[model, other_batch, theirs]
             covered = (
-                our_ms >= their_ms
-                and tables.active_ms[model, batch, ours] * their_ms
-                <= tables.active_ms[model, other_batch, theirs] * our_ms
-                and tables.active_ms[model, batch, ours] * tables.company[model, batch, ours] * their_ms
-                <= tables.active_ms[model, other_batch, theirs] * tables.company[model, other_batch, theirs] * our_ms
+                our_ms > 0.0
+                and our_active_ms * their_ms <= their_active_ms * our_ms
+                and our_beside_ms * their_ms <= their_beside_ms * our_ms
+                and (alone_ms + our_active_ms) * their_ms <= (alone_ms + their_active_ms) * our_ms
+                and (alone_ms + our_beside_ms) * their_ms <= (alone_ms + their_beside_ms) * our_ms
+                and (crowded_ms + our_beside_ms) * their_ms <= (crowded_ms + their_beside_ms) * our_ms
                 and tables.l2_pct[model, batch, ours] <= tables.l2_pct[model, other_batch, theirs]
                 and tables.dram_pct[model, batch, ours] <= tables.dram_pct[model, other_batch, theirs]
                 and tables.power_w[model, batch, ours] <= tables.power_w[model, other_batch, theirs]
@@ -105,14 +115,20 @@ def dominates(
 
 
 @njit(cache=True)
-def _drop_dominated(tables: Tables, model: int, budget_ms: Floats, memory_binds: bool, keep: NDArray[np.bool_]) -> None:
+def _drop_dominated(
+    tables: Tables, model: int, budget_ms: Floats, memory_binds: bool, most_residents: int, keep: NDArray[np.bool_]
+) -> None:
     """Unmark the batches (by index, 0 unused) that another marked batch dominates."""
     top = len(budget_ms) - 1
     for b in range(1, top + 1):
         if not keep[b]:
             continue
         for other in range(1, top + 1):
-            if other != b and keep[other] and dominates(tables, model, b, other, budget_ms, memory_binds):
+            if (
+                other != b
+                and keep[other]
+                and dominates(tables, model, b, other, budget_ms, memory_binds, most_residents)
+            ):
                 keep[other] = False
 
 
@@ -189,6 +205,8 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
         for step in np.unique(rates[w].step)[::-1]
     ]
     memory_binds = _memory_can_bind(view, served)
+    least = min((int(s.lower_units[s.possible].min()) for s in served if s.possible.any()), default=1)
+    most_residents = min(view.tables.most_residents, view.tables.share_units // least)
     choices: list[tuple[int, int, float]] = []
     options: list[tuple[int, int]] = []
     budgets: list[Floats] = []
@@ -196,7 +214,7 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
     option = [0]
     for s in served:
         keep = s.possible.copy()
-        _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, keep)
+        _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, most_residents, keep)
         for rate in np.unique(s.rate_rps[keep]).tolist():
             batches = np.flatnonzero(keep & (s.rate_rps == rate))
             options += [(int(b), int(s.lower_units[b])) for b in batches]

@@ -1,19 +1,23 @@
 """Column generation under the SLO rule ``attainment``, against enumeration over the same budgets."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.column_generation import PART_STEPS
 from formulations.colgen.scheduler import ColGen
+from formulations.colgen.spatial.choices import dominates
 from instances import GpuPool, Instance, Objective, PlanClass, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
+from instances.view import View
 from tests.formulations.enumeration import OneGpu, optimum
 
 V100 = gpu_type("v100")
@@ -74,6 +78,22 @@ def test_the_scale_cannot_be_raised() -> None:
     gpus = (GpuPool(COARSE, 2),)
     assert optimum(replace(instance.scaled(scale), objective=Objective.COST, gpus=gpus)) is not None
     assert optimum(replace(instance.scaled(scale + 0.005), objective=Objective.COST, gpus=gpus)) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_dominated_batch_can_be_replaced(seed: int) -> None:
+    instance = small(seed, 2, Objective.COST)
+    view = View.of(instance, COARSE)
+    budgets = np.full((9, 11), -np.inf)
+    budgets[1:] = view.budgets_ms(0, np.arange(1, 9))
+    for batch, other in itertools.permutations(range(1, 9), 2):
+        if dominates(view.tables, int(view.model[0]), batch, other, budgets, False, 10):
+            for beside in range(1, 9):
+                groups = [
+                    [Resident(0, b, view.rate_rps[0]), Resident(1, beside, view.rate_rps[1])] for b in (batch, other)
+                ]
+                ours, theirs = (fit_gpu(view, group) is not None for group in groups)
+                assert ours or not theirs
 
 
 # --- A workload that no GPU serves whole ---

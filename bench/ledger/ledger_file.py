@@ -114,6 +114,10 @@ class LedgerFile:
                     str(self.path),
                     f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}; name another file",
                 )
+            present = {name for (_, name, *_) in self.database.execute("PRAGMA table_info(runs)")}
+            if missing := sql_columns().keys() - present:  # SQLite would read the quoted name as a text
+                problem = f"was written by an older bench: it lacks the columns {', '.join(sorted(missing))}"
+                raise InputError(str(self.path), f"{problem}; name another file")
             return
         if tables or not create:
             raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")

@@ -3,6 +3,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -290,3 +291,14 @@ def test_arrivals_are_read_without_simulations(path: Path, instance: Instance, m
         for row in rows:
             ledger.add(row, instance)
         assert ledger.arrivals() == {"begins": "gamma:3", "ends": "gamma:3", "escaped": 'a "trace".csv'}
+
+
+def test_a_ledger_without_a_newer_column_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "older.sqlite"
+    Ledger(path, create=True).close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("ALTER TABLE runs DROP COLUMN holds")
+        database.commit()
+
+    with pytest.raises(InputError, match="written by an older bench: it lacks the columns holds; name another file"):
+        Ledger(path)

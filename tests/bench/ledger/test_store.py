@@ -63,6 +63,8 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         sim_drop_rate=0.05,
         sim_violating=2,
         sim_worst_p99=1.5,
+        holds=False,
+        late_workloads=3,
         simulation={"arrivals": "poisson", "seconds": 30.0, "workloads": [], "applications": [], "requests": 3000},
         log_tail="it's over\n",
         plan={"version": 1, "gpus": []},

@@ -95,7 +95,7 @@ def spend_spare_shares(
                 dram_floor - dram_least[i],
                 power_floor - power_least[i] + tables.power_w[m, b, u],
             )
-            if time_ms <= budget_ms[i, min(u, last)]:
+            if time_ms <= budget_ms[i, u if last else 0]:
                 hope[i, extra] = 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
         for s in range(spare + 1):
             best = -np.inf
@@ -142,7 +142,7 @@ def spend_spare_shares(
                 tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
             )
             # The margin absorbs rounding: sums in another order must not cut off a tie.
-            if time_ms > budget_ms[i, min(u, last)] * (1.0 + 1e-12):
+            if time_ms > budget_ms[i, u if last else 0] * (1.0 + 1e-12):
                 bound = -np.inf
                 break
             bound += 1000.0 * b / (time_ms + tables.exposed_ms[m, b])

@@ -32,7 +32,7 @@ def kill_at_random(runs: int, folder: Path, dice: random.Random, bench_kills: in
     killed: Counter[str] = Counter()
     noted: set[Path] = set()
     before: dict[str, Row] = {}
-    helper_due, lonely = 0.0, 0
+    worker_due = helper_due = lonely = 0  # the first two in runs that have begun, so that a fast host kills as often
     while True:
         seen: set[int] = set()
         with (folder / "errors").open("wb") as errors:
@@ -42,22 +42,24 @@ def kill_at_random(runs: int, folder: Path, dice: random.Random, bench_kills: in
         while bench.poll() is None and len(starts(folder)) == first:
             time.sleep(0.01)
         while bench.poll() is None:
-            time.sleep(dice.uniform(0.0, 0.15))
+            time.sleep(dice.uniform(0.0, 0.08))
             seen |= _descendants(bench.pid)
             if killed["bench"] < bench_kills and len(starts(folder)) - first > lives:
                 bench.kill()
                 killed["bench"] += 1
                 break
-            process = starts(folder)[-1][0]
-            if dice.random() < 0.3 and alive(process):
+            begun = starts(folder)
+            process = begun[-1][0]
+            if len(begun) >= worker_due and alive(process):
+                worker_due = len(begun) + dice.randint(0, 12)
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
                     killed["worker"] += 1
-            others = helpers(bench.pid) if time.monotonic() > helper_due else []
+            others = helpers(bench.pid) if len(begun) >= helper_due else []
             if others:
                 lonely = lonely + 1 if len(others) == 1 else 0
             if others and lonely < 3:  # a bench gives up if its forkserver is killed in each of five starts
-                helper_due = time.monotonic() + dice.uniform(0.0, 4.0)
+                helper_due = len(begun) + dice.choice([0, 10, 20, 30])
                 process, what = dice.choice(others)
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
@@ -127,4 +129,7 @@ def test_a_few_runs_are_killed(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_thousand_runs_are_killed(tmp_path: Path) -> None:
-    check(1000, tmp_path, bench_kills=20, seed=2)
+    killed = check(1000, tmp_path, bench_kills=40, seed=2)
+    assert killed.total() >= 200, killed
+    assert min(killed[what] for what in ("bench", "forkserver", "helper", "worker")) >= 10, killed
+    assert len(list(tmp_path.glob("pids/*/*"))) >= 200

@@ -91,12 +91,10 @@ def kept_pct(row: Row, workloads: int) -> float:
 def _draw_curve(ax: Axes, scheduler: str, rows: Sequence[Row], workloads: int) -> None:
     look = scheduler_look(scheduler)
     kept = [kept_pct(row, workloads) for row in rows]
-    ax.plot(kept, [row.gpus_used or 0 for row in rows], color=look.colour, linestyle=look.line)
+    ax.plot(kept, [row.gpus_used or 0 for row in rows], markersize=4.0, clip_on=False, **look.marked)
     for at, row in zip(kept, rows, strict=True):
-        fill = look.colour if row.holds else "white"
-        ax.plot(
-            at, row.gpus_used or 0, look.marker, color=look.colour, markerfacecolor=fill, markersize=4.0, clip_on=False
-        )
+        if not row.holds:
+            ax.plot(at, row.gpus_used or 0, markersize=4.0, clip_on=False, **look.hollow)
 
 
 def _draw_optimum(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:

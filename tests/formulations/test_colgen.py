@@ -299,7 +299,7 @@ def test_a_dominated_batch_can_be_replaced(seed: int, batch: int, other: int) ->
     budgets = np.full((17, 1), -np.inf)
     budgets[1:] = view.budgets_ms(0, np.arange(1, 17))
     possible = budgets[[batch, other]].min() > 0.0
-    if not possible or not dominates(view.tables, int(view.model[0]), batch, other, budgets, False, 8):
+    if not possible or not dominates(view.tables, int(view.model[0]), batch, other, budgets, False):
         return
     rates = tuple(float(r) for r in view.rate_rps)
     for rest in itertools.product(range(1, 9), repeat=2):

@@ -17,6 +17,10 @@ BATCHES_LIMIT = 256
 """Node limit of the batch search for one set of residents; a set undecided at the limit counts as feasible."""
 
 
+HALVES_LIMIT = 4096
+"""The same limit where budgets depend on the share, and dozens of batches are undominated."""
+
+
 class Found(NamedTuple):
     """Patterns found, one per row.
 
@@ -74,6 +78,8 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
         return 0
     if _fit(tables, choices, chosen, pick, batch):
         return 1
+    if choices.budget_ms.shape[1] > 1:
+        return _decide_by_halves(tables, merged, choices, chosen, first, end, pick, batch)
     # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
     nodes, depth = 0, 0
     end[0] = first[0]
@@ -93,6 +99,45 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
             if depth < residents - 1:
                 depth += 1
                 end[depth] = first[depth]
+    return 0
+
+
+@njit(cache=True)
+def _decide_by_halves(
+    tables: Tables, merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints, batch: Ints
+) -> int:
+    """Decide as ``decide`` by halving the options of the resident with the most; neighbouring batches are similar."""
+    residents = len(chosen)
+    # Each level halves one range of options, and the stack has one open half per level.
+    levels = 2
+    for j in range(residents):
+        width = end[j] - first[j]
+        while width > 1:
+            levels, width = levels + 1, (width + 1) // 2
+    firsts, ends = np.empty((levels, residents), dtype=np.int64), np.empty((levels, residents), dtype=np.int64)
+    firsts[0], ends[0] = first, end
+    nodes, stored = 0, 1
+    while stored > 0:
+        stored -= 1
+        first[:], end[:] = firsts[stored], ends[stored]
+        nodes += 1
+        if nodes > HALVES_LIMIT:
+            return -1
+        if not _may_fit(merged, choices, chosen, first, end, pick):
+            continue
+        if _fit(tables, choices, chosen, pick, batch):
+            return 1
+        widest = np.argmax(end - first)
+        if end[widest] - first[widest] == 1:
+            continue
+        middle = (first[widest] + end[widest]) // 2
+        for half in range(2):
+            firsts[stored + half], ends[stored + half] = first, end
+        # The half with the least share comes last, so it is searched first.
+        lower = stored + 1 if pick[widest] < middle else stored
+        ends[lower, widest] = middle
+        firsts[2 * stored + 1 - lower, widest] = middle
+        stored += 2
     return 0
 
 

@@ -253,10 +253,11 @@ def test_hold_draws_a_curve_per_scheduler_and_says_that_the_optimum_is_absent(ma
     rows.append(tested(headrooms[0], "igniter", 99, None, holds=None))  # untested: does not count
     page = draw("hold", rows)
     (axes,) = page.axes
-    curve, *marks = axes.lines
+    curve, *late = axes.lines
     assert curve.get_xdata() == pytest.approx([0.0, 25.0, 50.0, 75.0, 100.0])
     assert list(curve.get_ydata()) == [6, 7, 8, 9, 10]
-    assert [mark.get_markerfacecolor() == "white" for mark in marks] == [True] * 4 + [False]
+    assert [mark.get_markerfacecolor() for mark in late] == ["white"] * 4
+    assert curve.get_markerfacecolor() == curve.get_color()
     assert "igniter-12: there is no plan of colgen under attainment" in page.get_supxlabel().replace("\n", " ")
 
     exact = tested(

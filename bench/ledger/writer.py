@@ -25,7 +25,7 @@ _HAPPENED: dict[type[InputError], str] = {
     LostLedgerError: "was removed or replaced",
     DamagedLedgerError: "was damaged",
 }
-"""What happened to the ledger, by the error; other errors say it themselves."""
+"""Fate of the ledger, by the error; other errors say it themselves."""
 
 
 class Writer:

@@ -5,6 +5,8 @@ The module relies on two properties of the GPU type's tables. The residents of a
 type only, not on the instance. ``why_not_exact`` names the property that fails.
 """
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -115,7 +117,7 @@ def why_not_exact(tables: Tables) -> str:
     return ""
 
 
-def configurations_on(view: View, rates: Sequence[Rates]) -> list[Configurations]:
+def configurations_on(view: View, rates: Sequence[Rates], deadline: float = math.inf) -> list[Configurations]:
     """Return the configurations of every workload on one GPU type that some optimal plan may need.
 
     The list of a workload that no such GPU serves alone is empty.
@@ -126,26 +128,36 @@ def configurations_on(view: View, rates: Sequence[Rates]) -> list[Configurations
         The instance as seen from the GPU type.
     rates
         Rates that each workload may be planned for, in the order of the instance.
+    deadline
+        ``time.monotonic()`` value at which to give up: budgets by share take milliseconds each.
+
+    Raises
+    ------
+    TimeoutError
+        If the deadline has passed before the last workload.
     """
-    servable = [servable_configurations(view, w, offered) for w, offered in enumerate(rates)]
+    servable = []
+    for w, offered in enumerate(rates):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the time was over before all latency budgets were known")
+        servable.append(servable_configurations(view, w, offered))
     return [undominated(configurations) for configurations in needed(servable, view.tables)]
 
 
 def servable_configurations(view: View, workload: int, rates: Rates) -> Configurations:
     """Return all configurations that are feasible alone on a GPU, by batch, step and share.
 
-    A rate is left out if another rate has at least its step and at least its latency budget.
+    At a batch and share, a rate is left out if another rate has at least its step and at least its latency budget.
     """
     tables, model = view.tables, int(view.model[workload])
     batch = np.arange(1, int(tables.max_batch[model]) + 1)
     units = tables.permitted
-    budget = view.budget_ms(workload, batch[:, None], rates.rate_rps[None, :])
-    b, r = np.nonzero(
-        _best_budgets(budget, rates.step) & (tables.memory_mib[model, batch] <= tables.memory_limit_mib)[:, None]
-    )
-    b, u = np.repeat(b, len(units)), np.tile(units, len(b))
-    r = np.repeat(r, len(units))
-    tau, at = budget[b, r], (model, batch[b], u)
+    budget = view.budgets_ms(workload, batch[:, None], rates.rate_rps[None, :])
+    budget = budget[:, :, units] if budget.shape[2] > 1 else np.repeat(budget, len(units), axis=2)
+    enough_memory = tables.memory_mib[model, batch] <= tables.memory_limit_mib
+    b, r, j = np.nonzero(_best_budgets(budget, rates.step) & enough_memory[:, None, None])
+    u, tau = units[j], budget[b, r, j]
+    at = (model, batch[b], u)
     demand = np.stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]], axis=1)
     conditions = _conditions(tables, model, tables.active_ms[at], tables.company[at], demand[:, 2], tau)
     configurations = Configurations(
@@ -159,9 +171,9 @@ def servable_configurations(view: View, workload: int, rates: Rates) -> Configur
 
 
 def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
-    """Mark the rates that no other rate of the same batch dominates in step and budget; shape (batches, rates)."""
+    """Mark the rates that no other rate of the same batch and share dominates; shape (batches, rates, shares)."""
     best = np.zeros(budget_ms.shape, dtype=bool)
-    largest = np.full(len(budget_ms), -np.inf)
+    largest = np.full(budget_ms.shape[::2], -np.inf)
     order = np.lexsort((np.arange(len(step)), -step))
     for r in order:
         rivals = budget_ms[:, step == step[r]]

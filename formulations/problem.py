@@ -1,5 +1,6 @@
 """Input of an exact search: the GPU types of the pool and the configurations of every workload on them."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ class Problem:
         The instance to solve.
     rates
         Rates that each workload may be planned for.
+    deadline
+        See ``configurations_on``, which may raise ``TimeoutError``; ignored if budgets are the same at every share.
 
     Attributes
     ----------
@@ -67,15 +70,16 @@ class Problem:
         GPU types of which the pool has at least one GPU.
     """
 
-    def __init__(self, instance: Instance, rates: Sequence[Rates]) -> None:
+    def __init__(self, instance: Instance, rates: Sequence[Rates], deadline: float = math.inf) -> None:
         self.instance = instance
         self.rates = rates
         self.offers: list[Offer] = []
+        deadline = deadline if instance.slo_rule.by_share else math.inf
         for pool in instance.gpus:
             count = len(rates) if pool.count is None else min(pool.count, len(rates))
             if count > 0:
                 view = View.of(instance, pool.type)
-                self.offers.append(Offer(view, count, configurations_on(view, rates)))
+                self.offers.append(Offer(view, count, configurations_on(view, rates, deadline)))
         self._placed: dict[Group, PlacedGpu | None] = {}
 
     def least_fraction(self, workload: int) -> float:

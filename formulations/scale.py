@@ -6,6 +6,7 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.configurations import SCALE_STEP
 from formulations.problem import TOO_FEW, WHOLE
 from instances import Instance, Plan, SloRule
+from instances.attainment_terms import POISSON
 
 UNDECIDED = 200_000
 """Number of a scale at which no scale is known to be infeasible."""
@@ -45,8 +46,9 @@ class ScaleBisection:
 
     def bound(self) -> Bound | None:
         """Return the bound; ``None`` if no scale is known to be infeasible."""
-        # Under p99 a higher rate than the workload's own may have a larger latency budget; those are not tried.
-        certified = self.instance.slo_rule is not SloRule.P99
+        # Under p99 and gamma arrivals, which are sampled, a higher rate than the workload's own may have a larger
+        # latency budget; those are not tried.
+        certified = self.instance.slo_rule is not SloRule.P99 and self.instance.arrivals == POISSON
         return None if self.fails == UNDECIDED else Bound(self.fails * SCALE_STEP, certified)
 
     def accept(self, scale: int, plan: Plan) -> None:

@@ -282,8 +282,9 @@ class Assignment:
                 for resident in group.residents:
                     own, whole = self._configurations(slot, resident.workload), self._whole(slot, resident.workload)
                     placed = self.placed[slot][resident.workload]
+                    # Only shares that offer this rate: at others, a higher rate may have a larger budget.
                     same = np.flatnonzero((own.batch == resident.batch) & (own.rate_rps == resident.rate_rps))
-                    literals += [placed.shape[m] for m in np.unique(whole.shape[own.batch == resident.batch])]
+                    literals += [placed.shape[m] for m in np.unique(whole.shape[same])]
                     literals.append(placed.ladder[int(np.searchsorted(placed.steps, whole.step[same[0]]))])
                 self.model.add(sum(literals) <= 2 * len(group.residents) - 1)
 

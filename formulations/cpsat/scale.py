@@ -1,6 +1,7 @@
 """Objective ``scale``: the largest multiple of all rates that the pool can serve, by bisection."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,16 +39,17 @@ class _ScaleSearch(ScaleBisection):
 
     def solved(self) -> Outcome:
         """Run the search and return its outcome."""
-        self._exclude_hopeless()
-        if self.run.start is not None:
-            self._take_over(self.run.start)
-        self._fit_greedily()
-        if self.run.remaining_s > 0.0:
-            self._decide_exactly()
+        with suppress(TimeoutError):
+            self._exclude_hopeless()
+            if self.run.start is not None:
+                self._take_over(self.run.start)
+            self._fit_greedily()
+            if self.run.remaining_s > 0.0:
+                self._decide_exactly()
         return self.outcome(NO_PLAN_IN_TIME)
 
     def _problem(self, scale: int) -> Problem:
-        return Problem(self.instance, rates_at(self.instance, scale * SCALE_STEP))
+        return Problem(self.instance, rates_at(self.instance, scale * SCALE_STEP), self.run.deadline)
 
     def _exclude_hopeless(self) -> None:
         """Find the first scale at which a workload does not fit alone, or all together need more than the pool."""
@@ -64,7 +66,7 @@ class _ScaleSearch(ScaleBisection):
         self.run.report(bound=self.bound())
 
     def _beyond_all(self) -> int:
-        """Return a scale at which, for some workload, no batch is served before the next one is full."""
+        """Return a scale at which, for some workload, more requests arrive than any batch can serve."""
         beyond = math.inf
         for w, asked in enumerate(self.instance.workloads):
             most_rps = 0.0
@@ -75,8 +77,9 @@ class _ScaleSearch(ScaleBisection):
                 alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
                 most_rps = max(most_rps, float((1000.0 * batch / alone_ms).max()))
             beyond = min(beyond, most_rps / self.instance.latency_buffer / asked.rate_rps)
-        # The finite sample of p99 may end before a slowly growing queue violates the SLO.
-        return math.ceil(1.1 * beyond / SCALE_STEP) + 1
+        # The finite sample of p99 may end before a slowly growing queue violates the SLO. Under ``attainment``, some
+        # requests may be dropped.
+        return math.ceil(1.1 * beyond / self.instance.attainment / SCALE_STEP) + 1
 
     def _take_over(self, start: Plan) -> None:
         """Start from a plan that serves every workload."""

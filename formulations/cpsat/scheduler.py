@@ -18,6 +18,9 @@ class CpSat:
     solution, and groups that fit only in the rounded model are forbidden. Under ``capacity`` throughput depends on the
     neighbours, so CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
 
+    No workload is split. So under the rule ``attainment`` the status of ``cost`` is unknown if no single GPU serves
+    some workload: plans that split it count there.
+
     Attributes
     ----------
     conflict_sets
@@ -53,9 +56,6 @@ class CpSat:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve ``instance``; report incumbents and bounds as they are found."""
-        if instance.slo_rule.by_share:
-            reason = f"no bound is known under {instance.slo_rule}: its latency budgets depend on the share"
-            return Outcome(Status.UNKNOWN, reason=reason)
         for pool in instance.gpus:
             if reason := why_not_exact(View.of(instance, pool.type).tables):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {reason}")

@@ -26,7 +26,10 @@ def solved(instance: Instance, run: Run, conflict_sets: int, gpu_sets: int) -> O
     """Solve an instance with workloads; see ``CpSat`` for the limits."""
     if instance.objective is Objective.SCALE:
         return largest_scale(instance, run, conflict_sets)
-    problem = _problem(instance)
+    try:
+        problem = _problem(instance, run.deadline)
+    except TimeoutError as late:
+        return Outcome(Status.UNKNOWN, reason=str(late))
     if instance.objective is Objective.CAPACITY:
         return MostThroughput(problem, run, gpu_sets).outcome()
     search = _least_cost if instance.objective is Objective.COST else _most_goodput
@@ -39,13 +42,15 @@ def build_once(instance: Instance, conflict_sets: int) -> None:
     Assignment(problem, [1], problem.largest_first(), True, conflict_sets, math.inf)
 
 
-def _problem(instance: Instance) -> Problem:
-    return Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
+def _problem(instance: Instance, deadline: float = math.inf) -> Problem:
+    return Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))], deadline)
 
 
 def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     if reason := problem.unservable():
-        return Outcome(Status.INFEASIBLE, reason=reason)
+        # Where budgets depend on the share, plans of ``cost`` split such a workload.
+        split = problem.instance.slo_rule.by_share
+        return Outcome(Status.UNKNOWN if split else Status.INFEASIBLE, reason=reason)
     price = [offer.view.gpu.price_per_hour for offer in problem.offers]
     exact = [Fraction(repr(each)) for each in price]
     weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)

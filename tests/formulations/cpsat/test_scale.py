@@ -1,11 +1,14 @@
 """``cpsat`` under ``scale``: agreement with trying everything, higher rates than asked, and undecided scales."""
 
+from dataclasses import replace
+
 import pytest
 
 from bench.api import Status
+from bench.judging.judge import judge
 from formulations.configurations import SCALE_STEP
 from instances import GpuPool, Objective, SloRule, Workload
-from tests.formulations import exhaustive
+from tests.formulations import by_share, exhaustive
 from tests.formulations.cpsat.tiny import (
     V100,
     Reports,
@@ -96,3 +99,21 @@ def test_a_scale_that_is_not_decided_counts_neither_way(monkeypatch: pytest.Monk
     assert outcome.bound is not None
     assert outcome.bound.value > optimum
     assert outcome.statistics["scales"] > 1  # both sides of the first are tried
+
+
+def test_more_requests_may_arrive_than_are_served_under_attainment() -> None:
+    """Half of the requests may be dropped, so the largest scale exceeds the throughput of a whole GPU."""
+    workload = Workload("w", "alexnet", 15.0, 100.0)
+    gpu = exhaustive.small_batches(replace(V100, name="few", share_units=4), 3)
+    drawn = instance_of((workload,), GpuPool(gpu, 1), objective=Objective.SCALE, slo_rule=SloRule.ATTAINMENT)
+    instance = replace(drawn, attainment=0.5)
+
+    outcome = solve(instance)
+
+    assert outcome.plan is not None
+    ((slot,),) = [gpulet.slots for gpulet in outcome.plan.gpus[0].gpulets]
+    assert slot.rate_rps > 1.2 * judge(outcome.plan, instance).slots[0].throughput_rps
+    assert outcome.bound is not None
+    assert outcome.bound.value == pytest.approx(value(outcome.plan, instance) + SCALE_STEP)
+    higher = replace(instance.scaled(outcome.bound.value), objective=Objective.COST)
+    assert by_share.oversized(higher) == {0}

@@ -1,0 +1,234 @@
+"""Exact methods under budgets by share, against every content of a GPU; and that enumeration on cases by hand."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from bench.api import Bound, Outcome, Run, Status
+from bench.judging.judge import judge
+from formulations.colgen.scheduler import ColGen
+from formulations.configurations import SCALE_STEP
+from formulations.cpsat import CpSat
+from formulations.cpsat.progress import NO_PLAN_IN_TIME
+from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from tests.formulations.by_share import (
+    CHEAP,
+    FEW,
+    GAPS,
+    PARTS,
+    contents,
+    draw,
+    least_cost,
+    most_capacity,
+    most_goodput,
+    oversized,
+    plan_of,
+)
+from tests.formulations.cpsat.tiny import Reports, check_reports, without_shortcuts
+
+QUICK, SOAK = range(8), range(8, 108)
+
+
+def value(plan: Plan | None, instance: Instance) -> float:
+    assert plan is not None
+    verdict = judge(plan, instance)
+    assert verdict.violations == ()
+    assert verdict.value is not None
+    return verdict.value
+
+
+def one(name: str, rate_rps: float, **terms: object) -> Instance:
+    workload = Workload("w", name, 35.0, rate_rps)
+    pool = (GpuPool(FEW),)
+    return replace(Instance("one", Objective.COST, SloRule.ATTAINMENT, "igniter", pool, (workload,)), **terms)
+
+
+def cpsat(instance: Instance, reports: Reports | None = None) -> Outcome:
+    return CpSat().schedule(instance, Run(listener=reports or Reports()))
+
+
+def check(outcome: Outcome, instance: Instance, optimum: float) -> None:
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == pytest.approx(optimum, rel=1e-9)
+    assert outcome.bound is not None
+    assert outcome.bound.certified
+    sense = -1.0 if instance.objective.minimised else 1.0
+    assert sense * outcome.bound.value >= sense * optimum - 1e-9 * optimum
+
+
+# --- Exact methods ---
+
+
+def compare_cost(seed: int) -> None:
+    instance, reports = draw(seed, Objective.COST), Reports()
+    large = oversized(instance)
+    best = least_cost(instance, large)
+
+    outcome, split = cpsat(instance, reports), ColGen().schedule(instance, Run())
+
+    if best is None:
+        assert split.status is Status.INFEASIBLE
+    else:
+        check(split, instance, value(best, instance))
+    if large:
+        assert outcome.status is Status.UNKNOWN
+        assert outcome.reason.endswith("plans here split no workload")
+    elif best is None:
+        assert outcome.status is Status.INFEASIBLE
+    else:
+        check(outcome, instance, value(best, instance))
+        check_reports(reports, instance, value(best, instance))
+
+
+def compare_goodput(seed: int) -> None:
+    instance, reports = draw(seed, Objective.GOODPUT, 3), Reports()
+    best = value(most_goodput(instance), instance)
+
+    check(cpsat(instance, reports), instance, best)
+    check(ColGen().schedule(instance, Run()), instance, best)
+    check_reports(reports, instance, best)
+
+
+def compare_capacity(seed: int) -> None:
+    instance, reports = draw(seed, Objective.CAPACITY), Reports()
+    best = most_capacity(instance)
+
+    outcome = cpsat(instance, reports)
+
+    if best is None:
+        assert outcome.status is Status.INFEASIBLE
+    else:
+        check(outcome, instance, best)
+        check_reports(reports, instance, best)
+
+
+def compare_scale(seed: int) -> None:
+    instance = draw(seed, Objective.SCALE, 3)
+
+    outcome = cpsat(instance)
+
+    scale = value(outcome.plan, instance)
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.bound == Bound(pytest.approx(scale + SCALE_STEP), certified=True)
+    for factor, fits in ((scale, True), (scale + SCALE_STEP, False)):
+        scaled = replace(instance.scaled(factor), objective=Objective.COST)
+        assert (not oversized(scaled) and least_cost(scaled) is not None) == fits
+
+
+COMPARISONS = [compare_cost, compare_goodput, compare_capacity]
+
+
+@pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_the_optimum_is_that_of_enumeration(compare, seed: int) -> None:
+    compare(seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_scale_is_that_of_enumeration(seed: int) -> None:
+    compare_scale(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("compare", [*COMPARISONS, compare_scale])
+def test_the_optima_of_a_hundred_instances_are_those_of_enumeration(compare) -> None:
+    for seed in SOAK:
+        compare(seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cpsat_alone_finds_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a first plan and the bound by volume, the model decides."""
+    without_shortcuts(monkeypatch)
+    compare_cost(seed)
+    compare_goodput(seed)
+
+
+@pytest.mark.parametrize("objective", sorted(CpSat.objectives))
+def test_no_time_for_the_budgets_means_unknown(objective: Objective) -> None:
+    instance = replace(draw(1, objective), gpus=(GpuPool(FEW, 1),))
+
+    outcome = CpSat().schedule(instance, Run(deadline=time.monotonic() - 1.0))
+
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.reason in ("the time was over before all latency budgets were known", NO_PLAN_IN_TIME)
+
+
+@pytest.mark.parametrize(("arrivals", "certified"), [("poisson", True), ("gamma:2", False)])
+def test_a_bound_on_the_scale_is_certified_for_poisson_arrivals_only(arrivals: str, certified: bool) -> None:
+    instance = replace(one("alexnet", 500.0, objective=Objective.SCALE), gpus=(GpuPool(CHEAP, 1),), arrivals=arrivals)
+
+    outcome = cpsat(instance)
+
+    assert outcome.bound is not None
+    assert outcome.bound.certified == certified
+
+
+# --- The enumeration itself ---
+
+
+def test_a_workload_that_needs_a_whole_gpu_and_a_bit_is_split() -> None:
+    instance = one("vgg19", 500.0)
+    alone = max(cover[0] for _, cover in contents(replace(instance, objective=Objective.GOODPUT), FEW))
+    assert PARTS / 2 < alone < PARTS
+
+    plan = least_cost(instance, {0})
+
+    assert oversized(instance) == {0}
+    assert value(plan, instance) == 2 * FEW.price_per_hour
+    assert plan.plan_class is PlanClass.SPLIT
+    assert sorted(round(PARTS * slot.rate_rps / 500.0) for _, _, slot in plan.slots()) == [PARTS - alone, alone]
+
+
+def test_three_workloads_above_half_a_gpu_share_two_gpus_if_they_are_split() -> None:
+    workloads = tuple(Workload(f"w{i}", "resnet50", 40.0, 600.0) for i in range(3))
+    instance = replace(one("resnet50", 1.0), workloads=workloads, gpus=(GpuPool(FEW, 3),))
+
+    whole, split = least_cost(instance), least_cost(instance, range(3), twice=True)
+
+    assert value(whole, instance) == 3 * FEW.price_per_hour
+    assert value(split, instance) == 2 * FEW.price_per_hour
+    served = {w.id: sum(s.rate_rps for _, _, s in split.slots() if s.workload == w.id) for w in workloads}
+    assert served == pytest.approx({w.id: 600.0 for w in workloads})
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_slots_serve_what_the_judge_permits_and_no_twentieth_more(twice: bool) -> None:
+    """Every content of a GPU, alone in the pool, under goodput."""
+    asked = draw(1, Objective.GOODPUT, 2)
+    instance = replace(asked, gpus=(GpuPool(CHEAP, 1),))
+    split = range(2)
+    found = list(contents(instance, CHEAP, split, twice))
+
+    assert any(len({w for (w, _, _), _ in content}) < len(content) for content, _ in found) == twice
+    for content, cover in found[:: len(found) // 40]:
+        if max(cover) < PARTS:
+            assert judge(plan_of(instance, [(0, content)], split), instance).violations == ()
+            for number, (slot, part) in enumerate(content):
+                more = (*content[:number], (slot, part + 1), *content[number + 1 :])
+                found_wrong = judge(plan_of(instance, [(0, more)], split), instance).violations
+                assert [each.kind for each in found_wrong] == ["latency"]
+
+
+def test_only_permitted_shares_are_tried() -> None:
+    instance = replace(one("alexnet", 50.0), gpus=(GpuPool(GAPS),))
+
+    found = {units for content, _ in contents(instance, GAPS) for (_, _, units), _ in content}
+
+    assert 0 < len(found) <= len(GAPS.allowed_shares or ())
+    assert found <= set(GAPS.allowed_shares or ())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wider_class_is_never_worse(seed: int) -> None:
+    instance = replace(draw(seed, Objective.COST, 3), gpus=(GpuPool(FEW),))
+    large, everyone = oversized(instance), range(len(instance.workloads))
+
+    costs = [
+        value(least_cost(instance, split, twice), instance)
+        for split, twice in ((large, False), (large, True), (everyone, False), (everyone, True))
+    ]
+
+    assert costs[0] >= costs[1] >= costs[3]
+    assert costs[0] >= costs[2] >= costs[3]

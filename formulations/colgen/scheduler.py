@@ -58,8 +58,7 @@ class ColGen:
             return self._solved(instance, terms)
 
     def _solved(self, instance: Instance, run: Run) -> Outcome:
-        spatial = self.plan_class is PlanClass.SPATIAL and instance.objective is not Objective.CAPACITY
-        if instance.slo_rule.by_share and not spatial:
+        if instance.slo_rule.by_share and self.plan_class is not PlanClass.SPATIAL:
             asked = f"{self.plan_class} plans under {instance.objective}"
             return Outcome(Status.UNKNOWN, reason=f"no bound is known for {asked} and {instance.slo_rule}")
         for pool in instance.gpus:

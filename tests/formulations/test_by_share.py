@@ -94,12 +94,14 @@ def compare_capacity(seed: int) -> None:
     instance, reports = draw(seed, Objective.CAPACITY), Reports()
     best = most_capacity(instance)
 
-    outcome = cpsat(instance, reports)
+    outcome, generated = cpsat(instance, reports), ColGen().schedule(instance, Run())
 
     if best is None:
         assert outcome.status is Status.INFEASIBLE
+        assert generated.status is Status.INFEASIBLE
     else:
         check(outcome, instance, best)
+        check(generated, instance, best)
         check_reports(reports, instance, best)
 
 

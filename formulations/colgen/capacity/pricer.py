@@ -18,7 +18,7 @@ from formulations.colgen.capacity.value import can_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, Region, one_growth
 from instances.arrays import Floats, Ints
-from instances.least_shares import least_share_alone, least_shares
+from instances.least_shares import least_share_within, least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.view import View
 
@@ -99,8 +99,8 @@ class CapacityPricer:
     def __init__(self, view: View, pool: int, order: Ints, copy_of: Ints) -> None:
         self.pool, self.tables, self.order, self.model = pool, view.tables, order, view.model[order]
         batches = np.arange(1, self.tables.transfer_ms.shape[1])
-        budget_ms = view.budget_ms(order[:, None], batches[None, :])
-        self.budget_ms = np.full((len(order), len(batches) + 1), -np.inf)
+        budget_ms = view.budgets_ms(order[:, None], batches[None, :])
+        self.budget_ms = np.full((len(order), len(batches) + 1, budget_ms.shape[2]), -np.inf)
         self.budget_ms[:, 1:] = np.where(np.isnan(budget_ms), -np.inf, budget_ms)
         self.copy_of = copy_of
         self._place_of = np.argsort(order)
@@ -116,8 +116,8 @@ class CapacityPricer:
         """Return each workload's least share alone over all batches; ``share_units + 1`` if none is enough."""
         least = np.full(len(self.model), self.tables.share_units + 1)
         for w, budgets in enumerate(self.budget_ms):
-            for b in np.flatnonzero(budgets > 0.0):
-                share = least_share_alone(self.tables, self.model[w], int(b), float(budgets[b]))
+            for b in np.flatnonzero(budgets.max(axis=1) > 0.0).tolist():
+                share = least_share_within(self.tables, self.model[w], b, budgets, b)
                 least[w] = min(least[w], share)
         return least
 
@@ -182,7 +182,7 @@ class CapacityPricer:
     def polished(self, filled: Filled) -> Filled:
         """Return a filled GPU with the best shares for its batches that a short search finds."""
         index, batch = self.places(filled.workload), np.array(filled.batch)
-        rows, budget_ms = self.model[index], self.budget_ms[index, batch][:, None]
+        rows, budget_ms = self.model[index], self.budget_ms[index, batch]
         units = np.zeros_like(index)
         if not least_shares(self.tables, rows, batch, budget_ms, units):
             return filled

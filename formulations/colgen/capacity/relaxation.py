@@ -26,7 +26,7 @@ class CapacityMarket(NamedTuple):
     model
         Row of each workload's model, shape (workloads,); identical workloads are adjacent.
     budget_ms
-        Latency budget, shape (workloads, largest batch + 1); -inf if the batch is infeasible.
+        Latency budgets by share, shape (workloads, largest batch + 1, 1 or share units + 1); -inf if infeasible.
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A GPU takes identical
         workloads in order (symmetry breaking).
@@ -242,13 +242,15 @@ def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) ->
 def _best_batches(market: CapacityMarket, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
     options, shares = relaxed.options, len(market.tables.permitted)
+    last = market.budget_ms.shape[2] - 1
     for w in range(len(market.model)):
         m = market.model[w]
         best_so_far = -np.inf
         for j in range(shares):
             worth, batch = -np.inf, 0
+            u = market.tables.permitted[j] if last else 0
             for b in range(1, market.tables.max_batch[m] + 1):
-                if options.time_ms[m, j, b] <= market.budget_ms[w, b] and options.worth[m, j, b] > worth:
+                if options.time_ms[m, j, b] <= market.budget_ms[w, b, u] and options.worth[m, j, b] > worth:
                     worth, batch = options.worth[m, j, b], b
             k = w * shares + j
             relaxed.worth[k], relaxed.batch[k] = worth - market.charge[w], batch

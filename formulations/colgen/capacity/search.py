@@ -113,7 +113,7 @@ def search(
     )
     workload, rows = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     batch, units, times_ms = np.empty_like(rows), np.empty_like(rows), np.empty(residents)
-    worth, nodes, depth = threshold, 0, 0
+    worth, nodes, depth, last = threshold, 0, 0, market.budget_ms.shape[2] - 1
     while depth >= 0:
         place = _next_place(market, relaxed, so_far, depth, residents, l2_cap, power_cap, needed, threshold)
         so_far.place[depth] = place
@@ -143,7 +143,7 @@ def search(
         gpu_times_ms(exact, rows, batch, units, residents, times_ms)
         value, charged, slack = 0.0, 0.0, np.inf
         for i in range(residents):
-            budget_ms = market.budget_ms[workload[i], batch[i]]
+            budget_ms = market.budget_ms[workload[i], batch[i], units[i] if last else 0]
             slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
             value += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[rows[i], batch[i]])
             charged += market.charge[workload[i]]
@@ -181,7 +181,7 @@ def _next_place(
     missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
     l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
     memory_free = tables.memory_limit_mib * (1.0 + MARGIN) - so_far.memory[depth]
-    place = so_far.place[depth] + 1
+    place, last = so_far.place[depth] + 1, market.budget_ms.shape[2] - 1
     while place < len(relaxed.worth) * batches:
         choice, b = place // batches, place % batches
         w, j = choice // shares, choice % shares
@@ -205,7 +205,7 @@ def _next_place(
             continue
         m = market.model[w]
         if (
-            options.time_ms[m, j, b] <= market.budget_ms[w, b]
+            options.time_ms[m, j, b] <= market.budget_ms[w, b, u if last else 0]
             and options.worth[m, j, b] - market.charge[w] + relaxed.table[w + 1, need - 1, free - u] > missing
             and options.rate_rps[m, j, b] - market.charge[w] > missing_gain
             and tables.l2_pct[m, b, u] <= l2_free

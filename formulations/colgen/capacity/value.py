@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from formulations.colgen.interference_boxes import MARGIN, least_share
+from formulations.colgen.interference_boxes import MARGIN, least_share_within
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_shares
 from instances.spare_shares import spend_spare_shares
@@ -36,7 +36,7 @@ def value_pattern(
     """
     count = len(workload)
     rows = model[workload]
-    budget = np.empty((count, 1))
+    budget = np.empty((count, budget_ms.shape[2]))
     trial_units = np.empty(count, dtype=np.int64)
     trial = batch.copy()
     best = -1.0
@@ -55,8 +55,8 @@ def value_pattern(
                         continue
                 possible = True
                 for j in range(count):
-                    budget[j, 0] = budget_ms[workload[j], trial[j]]
-                    possible = possible and budget[j, 0] > 0.0
+                    budget[j] = budget_ms[workload[j], trial[j]]
+                    possible = possible and budget[j].max() > 0.0
                 if not possible or not least_shares(tables, rows, trial, budget, trial_units):
                     continue
                 value, _ = spend_spare_shares(tables, rows, trial, budget, trial_units, node_limit)
@@ -83,9 +83,11 @@ def can_fit(merged: Tables, model: Ints, budget_ms: Floats, members: Ints, batch
             m = model[w]
             units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
             for b in range(1, budget_ms.shape[1]):
-                if budget_ms[w, b] > 0.0:
-                    limit_ms = budget_ms[w, b] * (1.0 + MARGIN)
-                    u = least_share(merged, m, b, 1, limit_ms, len(members), l2_floor, power_floor)
+                if budget_ms[w, b].max() > 0.0:
+                    factor = 1.0 + MARGIN
+                    u = least_share_within(
+                        merged, m, b, 1, budget_ms[w], b, factor, len(members), l2_floor, power_floor
+                    )
                     if u <= merged.share_units:
                         if u < units:
                             units, batch[j] = u, b

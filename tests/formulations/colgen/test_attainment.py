@@ -178,7 +178,6 @@ def test_two_equal_oversized_workloads_are_each_served() -> None:
 
 def test_what_is_not_known_declines_in_one_line() -> None:
     for scheduler, objective, asked in (
-        (ColGen(), Objective.CAPACITY, "spatial plans under capacity"),
         (ColGen(plan_class=PlanClass.SPLIT), Objective.COST, "split plans under cost"),
         (ColGen(plan_class=PlanClass.SPATIO_TEMPORAL), Objective.COST, "spatio-temporal plans under cost"),
     ):

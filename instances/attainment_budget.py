@@ -292,7 +292,8 @@ class BudgetTable(NamedTuple):
         units
             See ``attainment_budgets_ms``.
         """
-        terms = self.terms.thinned(min(1.0, rate_rps / arriving_rps))
+        # Parts that differ by rounding would have different samples.
+        terms = self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
         known, key = _known_rows(self.gpu, self.performance_model, terms), (model, slo_ms, rate_rps, batch)
         found = known.get(key)
         if found is None:

@@ -35,7 +35,11 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     violations: list[Violation] = []
     slots: list[SlotVerdict] = []
     mig = instance.partition is Partition.MIG
-    views = {} if mig else {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+    planned_for = instance
+    if instance.objective is Objective.SCALE and instance.slo_rule.by_share:
+        # Budgets depend on the part of its workload's requests that a slot gets: at the scale that the plan reaches.
+        planned_for = instance.scaled(_scale(plan, instance) or 1.0)
+    views = {} if mig else {pool.type.name: View.of(planned_for, pool.type) for pool in instance.gpus}
     over_capacity_pct = None
     if instance.objective is Objective.COLOCATION:
         slots, violations, over_capacity_pct = judge_colocation(plan, instance, views)
@@ -305,8 +309,13 @@ def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> fl
         case Objective.GOODPUT:
             return math.fsum(slot.rate_rps for _, _, slot in plan.slots())
         case Objective.SCALE:
-            served = _served_rps(plan)
-            return min((served.get(w.id, 0.0) / w.rate_rps for w in instance.workloads), default=0.0)
+            return _scale(plan, instance)
+
+
+def _scale(plan: Plan, instance: Instance) -> float:
+    """Return the multiple of all rates that the plan serves."""
+    served = _served_rps(plan)
+    return min((served.get(w.id, 0.0) / w.rate_rps for w in instance.workloads), default=0.0)
 
 
 def _goodput_rps(plan: Plan, instance: Instance, slots: list[SlotVerdict], violations: list[Violation]) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,7 +49,8 @@ class _ScaleSearch(ScaleBisection):
         return self.outcome(NO_PLAN_IN_TIME)
 
     def _problem(self, scale: int) -> Problem:
-        return Problem(self.instance, rates_at(self.instance, scale * SCALE_STEP), self.run.deadline)
+        scaled = replace(self.instance.scaled(scale * SCALE_STEP), name=self.instance.name)
+        return Problem(scaled, rates_at(scaled, 1.0), self.run.deadline)
 
     def _exclude_hopeless(self) -> None:
         """Find the first scale at which a workload does not fit alone, or all together need more than the pool."""

@@ -26,6 +26,7 @@ from tests.formulations.by_share import (
     plan_of,
 )
 from tests.formulations.cpsat.tiny import Reports, check_reports, without_shortcuts
+from tests.formulations.exhaustive import small_batches
 
 QUICK, SOAK = range(8), range(8, 108)
 
@@ -165,6 +166,20 @@ def test_a_bound_on_the_scale_is_certified_for_poisson_arrivals_only(arrivals: s
 
     assert outcome.bound is not None
     assert outcome.bound.certified == certified
+
+
+@pytest.mark.parametrize("arrivals", ["gamma:0.2", "gamma:3"])
+def test_arrivals_are_as_bursty_at_every_scale(arrivals: str) -> None:
+    """Below scale 1 a slot serves all requests of its workload, not a part of them."""
+    few = GpuPool(replace(small_batches(FEW, 2), name="two", share_units=2), 1)
+    instance = replace(one("vgg19", 1500.0, objective=Objective.SCALE), gpus=(few,), arrivals=arrivals)
+
+    scales = [value(scheduler.schedule(instance, Run()).plan, instance) for scheduler in (CpSat(), ColGen())]
+
+    assert scales[0] == scales[1] < 0.9
+    at_one = replace(instance.scaled(scales[0]), objective=Objective.COST)
+    assert least_cost(at_one) is not None
+    assert oversized(replace(instance.scaled(scales[0] + SCALE_STEP), objective=Objective.COST)) == {0}
 
 
 # --- The enumeration itself ---

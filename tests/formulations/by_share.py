@@ -1,17 +1,17 @@
 """The optimum of tiny instances under budgets by share, by trying every content of a GPU: what exact methods match.
 
-Times are those of the one-GPU reference; budgets are those of the instance. A content is any set of slots, each of any
-batch and share that the GPU permits: no share is left out because a smaller one holds, no batch because another is
-better. A slot serves the largest part of its workload's rate at which its budget holds, in twentieths: budgets fall
-with the rate, so it may also serve less. After that only the parts matter that a GPU covers, and of those only the ones
-that no other content covers as well.
+Times are those of the one-GPU reference (of the kernel, under models other than iGniter's); budgets are those of the
+instance. A content is any set of slots, each of any batch and share that the GPU permits: no share is left out because
+a smaller one holds, no batch because another is better. A slot serves the largest part of its workload's rate at which
+its budget holds, in twentieths: budgets fall with the rate, so it may also serve less. After that only the parts matter
+that a GPU covers, and of those only the ones that no other content covers as well.
 
 ``split`` names the workloads that several slots may serve in parts; the others have one slot. With ``twice`` a split
 workload may have several slots on one GPU.
 """
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import fsum, inf
@@ -22,10 +22,12 @@ import numpy as np
 from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule
 from instances.catalogue import gpu_type
 from instances.generate import generate
+from instances.interference import gpu_times_ms
 from instances.plan import spatial_gpu
 from instances.view import View
 from tests.formulations.exhaustive import best_partition, small_batches
-from tests.instances.reference import Tenant, gpu_times_ms, permitted, transfers_ms
+from tests.instances import reference
+from tests.instances.reference import Tenant, permitted
 
 PARTS = 20
 """Parts of a rate."""
@@ -90,11 +92,11 @@ def contents(
             if units > free or (again and not (twice and w in split)):
                 continue
             longer = (*group, slots[number])
-            tenants = [Tenant(models[v], b, inf) for v, b, _ in longer]
-            if sum(t.model.memory_mib(t.batch) for t in tenants) > gpu.memory_mib:
+            if len(longer) > view.tables.most_residents:
                 continue
-            times = gpu_times_ms(gpu, tenants, [u for _, _, u in longer])
-            parts = [served(slot, time) for slot, time in zip(longer, times, strict=True)]
+            if sum(models[v].memory_mib(b) for v, b, _ in longer) > gpu.memory_mib:
+                continue
+            parts = [served(slot, time) for slot, time in zip(longer, times_ms(view, longer), strict=True)]
             if min(parts) > 0:  # others would only slow it down further
                 cover = [0] * count
                 for (v, _, _), part in zip(longer, parts, strict=True):
@@ -103,6 +105,18 @@ def contents(
                 yield from extend(number, longer, free - units)
 
     yield from extend(0, (), gpu.share_units)
+
+
+def times_ms(view: View, slots: Sequence[Slot]) -> Sequence[float]:
+    """GPU times of slots on one GPU: by the plain reference under iGniter's model, by the kernel under others."""
+    if view.instance.performance_model == "igniter":
+        workloads = view.instance.workloads
+        tenants = [Tenant(view.gpu.models[workloads[w].model], batch, inf) for w, batch, _ in slots]
+        return reference.gpu_times_ms(view.gpu, tenants, [units for _, _, units in slots])
+    w, batch, units = np.array(slots).T
+    found = np.empty(len(slots))
+    gpu_times_ms(view.tables, view.model[w], batch, units, len(slots), found)
+    return found.tolist()
 
 
 def _budgets(view: View, workload: int, top: int) -> np.ndarray:
@@ -207,19 +221,17 @@ def most_capacity(instance: Instance) -> float | None:
     best: list[dict[tuple[int, ...], float]] = []
     for pool in instance.gpus:
         of_type: dict[tuple[int, ...], float] = {}
+        view = View.of(instance, pool.type)
         for content, _ in contents(instance, pool.type):
-            members = tuple(w for (w, _, _), _ in content)
-            of_type[members] = max(of_type.get(members, 0.0), _throughput_rps(instance, pool.type, content))
+            slots = [slot for slot, _ in content]
+            members = tuple(w for w, _, _ in slots)
+            total = fsum(_throughput_rps(view, *each) for each in zip(slots, times_ms(view, slots), strict=True))
+            of_type[members] = max(of_type.get(members, 0.0), total)
         best.append(of_type)
     number = {pool.type.name: t for t, pool in enumerate(instance.gpus)}
     return best_partition(instance, lambda gpu, members: best[number[gpu.name]].get(members))
 
 
-def _throughput_rps(instance: Instance, gpu: GpuType, content: Content) -> float:
-    models = [gpu.models[instance.workloads[w].model] for (w, _, _), _ in content]
-    slots = [slot for slot, _ in content]
-    tenants = [Tenant(model, b, inf) for model, (_, b, _) in zip(models, slots, strict=True)]
-    times = gpu_times_ms(gpu, tenants, [units for _, _, units in slots])
-    # The results of a batch delay the next one (iGniter, equation 2).
-    periods = [time + transfers_ms(gpu, t.model, t.batch)[1] for t, time in zip(tenants, times, strict=True)]
-    return fsum(1000.0 * t.batch / period for t, period in zip(tenants, periods, strict=True))
+def _throughput_rps(view: View, slot: Slot, time_ms: float) -> float:
+    w, batch, _ = slot
+    return 1000.0 * batch / (time_ms + float(view.tables.exposed_ms[view.model[w], batch]))

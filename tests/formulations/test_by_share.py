@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -12,6 +13,7 @@ from formulations.configurations import SCALE_STEP
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
 from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from instances.performance import performance_model_names
 from tests.formulations.by_share import (
     CHEAP,
     FEW,
@@ -27,6 +29,7 @@ from tests.formulations.by_share import (
 )
 from tests.formulations.cpsat.tiny import Reports, check_reports, without_shortcuts
 from tests.formulations.exhaustive import small_batches
+from tests.formulations.test_performance_models import TINY
 
 QUICK, SOAK = range(8), range(8, 108)
 
@@ -61,8 +64,8 @@ def check(outcome: Outcome, instance: Instance, optimum: float) -> None:
 # --- Exact methods ---
 
 
-def compare_cost(seed: int) -> None:
-    instance, reports = draw(seed, Objective.COST), Reports()
+def compare_cost(instance: Instance) -> None:
+    reports = Reports()
     large = oversized(instance)
     best = least_cost(instance, large)
 
@@ -82,8 +85,8 @@ def compare_cost(seed: int) -> None:
         check_reports(reports, instance, value(best, instance))
 
 
-def compare_goodput(seed: int) -> None:
-    instance, reports = draw(seed, Objective.GOODPUT, 3), Reports()
+def compare_goodput(instance: Instance) -> None:
+    reports = Reports()
     best = value(most_goodput(instance), instance)
 
     check(cpsat(instance, reports), instance, best)
@@ -91,8 +94,8 @@ def compare_goodput(seed: int) -> None:
     check_reports(reports, instance, best)
 
 
-def compare_capacity(seed: int) -> None:
-    instance, reports = draw(seed, Objective.CAPACITY), Reports()
+def compare_capacity(instance: Instance) -> None:
+    reports = Reports()
     best = most_capacity(instance)
 
     outcome, generated = cpsat(instance, reports), ColGen().schedule(instance, Run())
@@ -106,9 +109,7 @@ def compare_capacity(seed: int) -> None:
         check_reports(reports, instance, best)
 
 
-def compare_scale(seed: int) -> None:
-    instance = draw(seed, Objective.SCALE, 3)
-
+def compare_scale(instance: Instance) -> None:
     outcome = cpsat(instance)
 
     scale = value(outcome.plan, instance)
@@ -119,33 +120,70 @@ def compare_scale(seed: int) -> None:
         assert (not oversized(scaled) and least_cost(scaled) is not None) == fits
 
 
-COMPARISONS = [compare_cost, compare_goodput, compare_capacity]
+COMPARISONS = {
+    Objective.COST: (compare_cost, 4),
+    Objective.GOODPUT: (compare_goodput, 3),
+    Objective.CAPACITY: (compare_capacity, 4),
+    Objective.SCALE: (compare_scale, 3),
+}
+"""How to compare under each objective, and the most workloads that enumeration stays quick with."""
+
+
+def compare(seed: int, objective: Objective) -> None:
+    compare_one, most = COMPARISONS[objective]
+    compare_one(draw(seed, objective, most))
 
 
 @pytest.mark.parametrize("seed", QUICK)
-@pytest.mark.parametrize("compare", COMPARISONS)
-def test_the_optimum_is_that_of_enumeration(compare, seed: int) -> None:
-    compare(seed)
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
+def test_the_optimum_is_that_of_enumeration(objective: Objective, seed: int) -> None:
+    compare(seed, objective)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_scale_is_that_of_enumeration(seed: int) -> None:
-    compare_scale(seed)
+    compare(seed, Objective.SCALE)
+
+
+def under(model: str, seed: int, objective: Objective) -> Instance:
+    """A tiny instance under another performance model; in company, more share may even take longer."""
+    random, bounded = Random(seed), objective is not Objective.COST
+    asked = tuple(
+        Workload(f"w{i}", random.choice(("small", "large")), random.uniform(20.0, 60.0), random.uniform(20.0, 250.0))
+        for i in range(3)
+    )
+    pool = (GpuPool(TINY, random.choice((1, 2)) if bounded else None),)
+    return Instance("tiny", objective, SloRule.ATTAINMENT, model, pool, asked, attainment=0.95)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
+@pytest.mark.parametrize("model", performance_model_names())
+def test_the_optimum_under_every_performance_model(model: str, objective: Objective, seed: int) -> None:
+    COMPARISONS[objective][0](under(model, seed, objective))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("compare", [*COMPARISONS, compare_scale])
-def test_the_optima_of_a_hundred_instances_are_those_of_enumeration(compare) -> None:
+@pytest.mark.parametrize("objective", sorted(COMPARISONS))
+def test_the_optima_of_a_hundred_instances_are_those_of_enumeration(objective: Objective) -> None:
     for seed in SOAK:
-        compare(seed)
+        compare(seed, objective)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("model", performance_model_names())
+def test_the_optima_of_many_instances_under_every_performance_model(model: str) -> None:
+    for objective in (Objective.COST, Objective.GOODPUT, Objective.CAPACITY):
+        for seed in range(2, 42):
+            COMPARISONS[objective][0](under(model, seed, objective))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_cpsat_alone_finds_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a first plan and the bound by volume, the model decides."""
     without_shortcuts(monkeypatch)
-    compare_cost(seed)
-    compare_goodput(seed)
+    compare(seed, Objective.COST)
+    compare(seed, Objective.GOODPUT)
 
 
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))

@@ -54,6 +54,15 @@ def misspecified(
     )
 
 
+def slowed(instance: Instance, factor: float) -> Instance:
+    """Return the true instance whose GPU times are all ``factor`` times the planner's; transfers do not change."""
+    pools = (
+        replace(pool, type=replace(pool.type, models={n: _scaled(m, factor) for n, m in pool.type.models.items()}))
+        for pool in instance.gpus
+    )
+    return instance if factor == 1.0 else replace(instance, gpus=tuple(pools))
+
+
 def _perturbed(gpu: GpuType, error: float, seed: int) -> GpuType:
     models = {}
     for name, model in gpu.models.items():
@@ -63,7 +72,9 @@ def _perturbed(gpu: GpuType, error: float, seed: int) -> GpuType:
     return replace(gpu, models=models)
 
 
-def _scaled(model: DnnModel, time: float, power: float, l2: float, dram: float, growth: float) -> DnnModel:
+def _scaled(
+    model: DnnModel, time: float, power: float = 1.0, l2: float = 1.0, dram: float = 1.0, growth: float = 1.0
+) -> DnnModel:
     """Scale a model's times, demands and sensitivity.
 
     Demands are lines in ``1000 b / time``. Their slope is also multiplied by the time's factor, so that a demand

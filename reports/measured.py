@@ -52,6 +52,13 @@ def light_profile() -> dict[str, Any]:
     return found
 
 
+def twitter_trace_file() -> Path | None:
+    """Return the file of Twitter's requests per second; ``None`` if it is not available."""
+    root = os.environ.get(VARIABLE)
+    file = Path(root or "") / "traces" / "twitter_rps_per_second_7days.csv.gz"
+    return file if root and file.is_file() else None
+
+
 def _file(gpu: str, name: str) -> Path | None:
     """Return a file of published measurements, or ``None`` if it is not available."""
     root = os.environ.get(VARIABLE)

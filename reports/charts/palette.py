@@ -12,10 +12,13 @@ BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY_BLUE = "#56B4E9"
 GREEN = "#009E73"
+"""Colour of plans that hold, and of no scheduler."""
+
 YELLOW = "#F0E442"
 VERMILLION = "#D55E00"
 PURPLE = "#CC79A7"
 DEEP_BLUE = "#005C94"
+ROSE = "#B5447A"
 
 ALARM = "#B00020"
 """Edges and hatches of SLO violations; the hatch is visible in grey as well."""
@@ -67,13 +70,13 @@ class LineStyle:
 _BUILT_IN = {
     "igniter": LineStyle(DEEP_BLUE, "o", "-"),
     "ffd+": LineStyle(ORANGE, "s", "--"),
-    "ffd++": LineStyle(GREEN, "^", "-."),
+    "ffd++": LineStyle(ROSE, "^", "-."),
     "cpsat": LineStyle(BLACK, "D", ":"),
     "colgen": LineStyle(VERMILLION, "v", "-"),
     "pwl": LineStyle(PURPLE, "P", "--"),
     "minlp": LineStyle(SKY_BLUE, "X", "-."),
     "mediator": LineStyle("#8C5A00", "h", "--"),
-    "horus": LineStyle(GREEN, "d", "--"),
+    "horus": LineStyle(SKY_BLUE, "d", "--"),
     "guided-self-tuning": LineStyle(ORANGE, "p", ":"),
     "local-search": LineStyle("#56377D", "X", ":"),
     "random": LineStyle("#7F7F7F", "p", ":"),

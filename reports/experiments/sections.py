@@ -165,6 +165,10 @@ SECTIONS = (
             "agreement": measured_once("optimum"),
         },
     ),
-    Section("serving", "Plans under random arrivals", {"twelve": serving.TWELVE, "wrong": serving.WRONG}),
+    Section(
+        "serving",
+        "Plans under random arrivals",
+        {"twelve": serving.TWELVE, "holding": serving.HOLDING, "robust": serving.ROBUST, "wrong": serving.WRONG},
+    ),
     Section("hardware", "On hardware", {"checked": measured_once("hardware")}),
 )

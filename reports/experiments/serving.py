@@ -14,6 +14,10 @@ from instances import Plan
 from instances.files import plan_from_json
 from reports.claim import QueryTable
 from reports.need import Need
+from reports.papers.hold import HEADROOMS as STEPS
+from reports.papers.hold import OPTIMUM, PAPERS_OPTIMUM, curve, gpus_of, tested
+from reports.papers.hold import SCHEDULERS as WITH_HEADROOM
+from reports.papers.hold_robustness import CONDITIONS, PLANS, kept
 from reports.papers.igniter_plans import BASELINES, LATE_IN_PAPER, twelve
 from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHEDULERS, SEEDS
 from reports.quantities import not_in_time_pct
@@ -127,5 +131,105 @@ WRONG = QueryTable(
         )
         for scheduler in SCHEDULERS
         for headroom in HEADROOMS
+    ],
+)
+
+
+def _tested(scheduler: str) -> Callable[[Runs], list[Row]]:
+    """Query a scheduler's tested plans by headroom; see ``reports.papers.hold``."""
+    return lambda runs: curve(
+        [row for (row,) in runs.each(tested(scheduler, headroom) for headroom in STEPS)], scheduler
+    )
+
+
+def _without_headroom(scheduler: str) -> tuple[Query, Query]:
+    def first(runs: Runs) -> Row | None:
+        return next((row for row in _tested(scheduler)(runs) if row.headroom == STEPS[0]), None)
+
+    return (
+        lambda runs: f"{row.gpus_used}" if (row := first(runs)) else "no plan",
+        lambda runs: f"{row.late_workloads}" if (row := first(runs)) else "–",
+    )
+
+
+def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
+    """Query the least headroom at which the plan and those at more hold, its GPUs, and what it costs more."""
+
+    def least(runs: Runs) -> Row | str:
+        rows = _tested(scheduler)(runs)
+        holding = rows[len(rows) - next((n for n, row in enumerate(reversed(rows)) if not row.holds), len(rows)) :]
+        if holding:
+            return holding[0]
+        return "no plan" if not rows else f"none: {rows[-1].late_workloads} late at {rows[-1].headroom:g}"
+
+    def headroom(runs: Runs) -> str:
+        return row if isinstance(row := least(runs), str) else f"{row.headroom:g}"
+
+    def gpus(runs: Runs) -> str:
+        return "–" if isinstance(row := least(runs), str) else f"{row.gpus_used}"
+
+    def more(runs: Runs) -> str:
+        row, optimum = least(runs), runs.row(OPTIMUM)
+        if isinstance(row, str) or row.value is None or not optimum.value:
+            return "–"
+        return f"{100.0 * (row.value / optimum.value - 1.0):.0f} %"
+
+    return headroom, gpus, more
+
+
+def _exact(need: Need, of: Callable[[Row], str]) -> Query:
+    return lambda runs: of(runs.row(need)) if runs.row(need).value is not None else "no plan"
+
+
+def _proven(row: Row) -> str:
+    """Return the GPUs of an exact plan, and the certified bound unless the plan is optimal."""
+    if row.status == "optimal" or row.bound is None or not row.bound_certified:
+        return f"{row.gpus_used}{', optimal' * (row.status == 'optimal')}"
+    return f"{row.gpus_used} (≥ {gpus_of(row.bound, the_instance(row.instance)):.2f})"
+
+
+HOLDING = QueryTable(
+    ("scheduler", "GPUs without headroom", "late workloads", "headroom until none is late", "GPUs", "costs more by"),
+    [
+        *((scheduler, *_without_headroom(scheduler), *_until_it_holds(scheduler)) for scheduler in WITH_HEADROOM),
+        (
+            "colgen, papers' rule",
+            _exact(PAPERS_OPTIMUM, _proven),
+            _exact(PAPERS_OPTIMUM, lambda row: f"{row.late_workloads}"),
+            *("–", "–", "–"),
+        ),
+        (
+            "colgen, rule `attainment`",
+            _exact(OPTIMUM, _proven),
+            _exact(OPTIMUM, lambda row: f"{row.late_workloads}"),
+            "1",
+            _exact(OPTIMUM, lambda row: f"{row.gpus_used}"),
+            "–",
+        ),
+    ],
+)
+
+
+def _kept(need: Need, condition: str) -> Query:
+    """Query the late workloads of a plan under a condition, and the percentage of all requests in time."""
+
+    def query(runs: Runs) -> str:
+        found = kept(runs.row(need), condition)
+        if found is None:
+            raise NotAtHandError("no trace")
+        return f"{len(found.late)} ({100.0 * found.attainment:.1f} %)"
+
+    return query
+
+
+def _robust_line(condition: str) -> tuple[str | Query, ...]:
+    return condition, *(_kept(need, condition) for need in PLANS.values())
+
+
+ROBUST = QueryTable(
+    ("late workloads (requests in time)", *PLANS),
+    [
+        ("GPUs", *(_exact(need, lambda row: f"{row.gpus_used}") for need in PLANS.values())),
+        *map(_robust_line, CONDITIONS),
     ],
 )

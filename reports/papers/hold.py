@@ -1,73 +1,94 @@
-"""GPUs that it takes until plans hold: headroom under the papers' rules, against plans under ``attainment``."""
+"""GPUs that it takes until plans hold: headroom under the papers' rule, against the optimum under ``attainment``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals
-from instances import SloRule
 from instances.instance import Instance
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
-from reports.charts.palette import QUIET, scheduler_look
+from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, page, save, stroke
+from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
 from reports.selection import gaps, instances_of, own_rows
 
-HEADROOMS = (1.0, 1.2, 1.5, 1.8, 2.0)
-SCHEDULERS = (
-    *("igniter", "gpu-lets+", "ffd++", "gslice+", "elastic-partitioning", "sbp"),
-    *("local-search", "colgen"),
-)
+HEADROOMS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+BY_PAPER = {
+    "iGniter": ("igniter", "ffd+", "ffd++", "gpu-lets+", "gslice+"),
+    "gpulet": ("elastic-partitioning", "sbp", "greedy-best-fit", "guided-self-tuning"),
+    "MediatorDNN, and local search": ("mediator", "horus", "bin-packing", "local-search"),
+}
+"""Schedulers of each panel."""
+
+SCHEDULERS = tuple(scheduler for own in BY_PAPER.values() for scheduler in own)
 EXACT = "colgen"
 
-NEEDS = (
-    *(
-        Need(
-            "64gpu-cost,igniter-12",
-            SCHEDULERS,
-            quick="igniter-12",
-            trial=Trial(headroom, arrivals=Arrivals(), check_holds=True),
-        )
-        for headroom in HEADROOMS
-    ),
-    Need(
-        "64gpu-cost-hold,igniter-12-hold",
-        (EXACT,),
-        quick="igniter-12-hold",
-        trial=Trial(arrivals=Arrivals(), check_holds=True),
-    ),
+NOT_COMPARED = (
+    "ideal and gpu-scaling make the plans of elastic-partitioning, as the number of GPUs is not limited",
+    "InSS's ts, ts+repair, ts-ni and ts-hierarchy do not plan cost",
+    "mig cuts GPUs into MIG instances",
 )
+"""Schedulers of the papers that the figure leaves out, with the reasons."""
 
-_HEIGHT_IN = 3.4
+_WORK = 30_000_000
+_GENEROUS_S, _PATIENT_S = 120.0, 900.0
+"""Time limits that the heuristics, and the exact method with its work limit, do not reach."""
+
+
+def tested(scheduler: str, headroom: float) -> Need:
+    """Return the need for a scheduler's tested plan under the papers' rule."""
+    trial = Trial(headroom, arrivals=Arrivals(), check_holds=True)
+    return Need("64gpu-cost", (scheduler,), quick="igniter-12", trial=trial, time_limit_s=_GENEROUS_S)
+
+
+PAPERS_OPTIMUM = replace(tested(EXACT, 1.0), time_limit_s=_PATIENT_S, work_limit=_WORK)
+OPTIMUM = replace(PAPERS_OPTIMUM, instances="64gpu-cost-hold", quick="igniter-12-hold")
+"""Needs for the exact plans under the papers' rule and under ``attainment``."""
+
+_HEIGHT_IN = 3.2
+_HOLDS: dict[str, Any] = {"markerfacecolor": GREEN, "linestyle": ""}
+_LATE: dict[str, Any] = {"markerfacecolor": "white", "linestyle": ""}
+_STAR: dict[str, Any] = {"color": "black", "marker": "*", "markersize": 10.0, "markeredgewidth": 0.6}
+_BOUND: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 0.8}
 
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
-    own = own_rows(figure.name, rows, figure.needs)
-    notes = gaps(figure.name, own, [row for row in own if not _drawn(row)], figure.needs)
-    notes.append(
-        "Along a curve headroom grows: 1.0, 1.2, 1.5, 1.8, 2.0. A filled mark is a plan that holds, a hollow one a plan"
-        " that does not (10 simulations of 300 s, Poisson arrivals)."
-    )
-    known = instances_of(figure.needs)
+    own = [row for row in own_rows(figure.name, rows, figure.needs) if row.scheduler in (*SCHEDULERS, EXACT)]
     present = {row.instance for row in own if _drawn(row)}
-    shown = [one for name, one in known.items() if name in present and f"{name}-hold" in known]
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, [*notes, *_optima_in_words(shown, own)]) as sheet:
-        axes = sheet.subplots(1, max(1, len(shown)), squeeze=False)[0]
-        for ax, instance in zip(axes, shown, strict=False):
-            for scheduler, line in _curves([row for row in own if row.instance == instance.name]).items():
-                _draw_curve(ax, scheduler, line, len(instance.workloads))
-            _draw_optimum(ax, [row for row in own if row.instance == f"{instance.name}-hold"], instance)
-            ax.set_title(f"{instance.name}, rule {instance.slo_rule}")
-            ax.set(xlabel="Workloads that keep their attainment (%)", ylabel="GPUs", xlim=(-3.0, 103.0))
-            ax.set_ylim(bottom=0.0)
+    names = [name for name in instances_of(figure.needs) if name in present and not name.endswith("-hold")]
+    own = [row for row in own if row.instance.removesuffix("-hold") in names[:1]]
+    planned = {row.scheduler for row in own if _drawn(row)}
+    notes = gaps(figure.name, own, [row for row in own if row.scheduler not in planned], figure.needs)
+    instance = instances_of(figure.needs)[names[0]]
+    with page(FULL_WIDTH_IN, _HEIGHT_IN, [*_words(instance, own), *notes]) as sheet:
+        panels = sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True)
+        for ax, (paper, schedulers) in zip(panels, BY_PAPER.items(), strict=True):
+            for scheduler in schedulers:
+                _draw_curve(ax, scheduler, curve(own, scheduler), instance)
+            _draw_exact(ax, own, instance)
+            ax.set_title(paper)
+            ax.set_xlabel("Workloads that keep their attainment (%)")
             ax.grid()
-        looks = {row.scheduler: scheduler_look(row.scheduler) for row in own if row.instance in known}
-        handles = [stroke(scheduler, **look.marked) for scheduler, look in looks.items()]
-        handles.append(stroke("optimum under attainment", color=QUIET, marker="*", linestyle=":", markersize=7.0))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=5)
+            ax.legend(loc="lower right")  # every plan takes more GPUs
+        panels[0].set_ylabel(f"GPUs for the {len(instance.workloads)} workloads of {instance.name}")
+        panels[0].set(xlim=(-4.0, 104.0), ylim=(0.0, None))
+        sheet.legend(handles=_legend(), loc="outside upper center", ncols=5)
         return save(sheet, figure.name, folder)
+
+
+def _legend() -> list[Artist]:
+    plain, exact = {"color": QUIET, "marker": "o", "markersize": 4.5}, scheduler_look(EXACT)
+    return [
+        stroke("plan that holds", **plain | _HOLDS),
+        stroke("plan with late workloads", **plain | _LATE),
+        stroke("optimum of the papers' rule", color=exact.colour, marker=exact.marker, **_LATE),
+        stroke("plan under attainment", **_STAR | _HOLDS),
+        stroke("its certified bound", **_BOUND),
+    ]
 
 
 def _drawn(row: Row) -> bool:
@@ -75,59 +96,69 @@ def _drawn(row: Row) -> bool:
     return row.gpus_used is not None and row.late_workloads is not None
 
 
-def _curves(rows: Sequence[Row]) -> Mapping[str, list[Row]]:
-    """Return the tested plans by scheduler, in the order of headroom."""
-    found: dict[str, list[Row]] = {}
-    for row in sorted(filter(_drawn, rows), key=lambda row: row.headroom or 1.0):
-        found.setdefault(row.scheduler, []).append(row)
-    return found
+def curve(rows: Sequence[Row], scheduler: str) -> list[Row]:
+    """Return a scheduler's tested plans in the order of headroom."""
+    own = [row for row in rows if row.scheduler == scheduler and _drawn(row)]
+    return sorted(own, key=_headroom)
 
 
-def kept_pct(row: Row, workloads: int) -> float:
+def _headroom(row: Row) -> float:
+    return row.headroom or 1.0
+
+
+def kept_pct(row: Row, instance: Instance) -> float:
     """Return the percentage of workloads that keep their attainment in the test."""
-    return 100.0 * (1.0 - (row.late_workloads or 0) / workloads)
+    return 100.0 * (1.0 - (row.late_workloads or 0) / len(instance.workloads))
 
 
-def _draw_curve(ax: Axes, scheduler: str, rows: Sequence[Row], workloads: int) -> None:
+def _draw_curve(ax: Axes, scheduler: str, rows: Sequence[Row], instance: Instance) -> None:
     look = scheduler_look(scheduler)
-    kept = [kept_pct(row, workloads) for row in rows]
-    ax.plot(kept, [row.gpus_used or 0 for row in rows], markersize=4.0, clip_on=False, **look.marked)
-    for at, row in zip(kept, rows, strict=True):
-        if not row.holds:
-            ax.plot(at, row.gpus_used or 0, markersize=4.0, clip_on=False, **look.hollow)
+    points = [(kept_pct(row, instance), row.gpus_used or 0) for row in rows]
+    ax.plot(*zip(*points, strict=True) if points else ([], []), label=scheduler, markersize=4.0, **look.marked)
+    for point, row in zip(points, rows, strict=True):
+        ax.plot(*point, color=look.colour, marker=look.marker, markersize=5.0, **_HOLDS if row.holds else _LATE)
 
 
-def _draw_optimum(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:
-    """Draw the best plan under ``attainment`` and the GPUs that its certified bound implies."""
-    for row in [row for row in rows if row.scheduler == EXACT and row.slo_rule == SloRule.ATTAINMENT]:
+def _draw_exact(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:
+    """Draw the exact plans under the papers' rule and under ``attainment``, and the latter's certified bound."""
+    look = scheduler_look(EXACT)
+    for row in curve(rows, EXACT):
+        fill = _HOLDS if row.holds else _LATE
+        point = kept_pct(row, instance), row.gpus_used or 0
+        if row.instance == instance.name:
+            ax.plot(*point, color=look.colour, marker=look.marker, zorder=4, **fill)
+            continue
+        ax.plot(*point, clip_on=False, zorder=5, **_STAR | fill)
         if row.bound is not None and row.bound_certified:
-            ax.axhline(_gpus(row.bound, instance), color=QUIET, linestyle=":")
-        if _drawn(row):
-            at = kept_pct(row, len(instance.workloads))
-            fill = QUIET if row.holds else "white"
-            ax.plot(
-                at, row.gpus_used or 0, "*", color=QUIET, markerfacecolor=fill, markersize=8.0, clip_on=False, zorder=5
-            )
+            ax.axhline(gpus_of(row.bound, instance), **_BOUND)
 
 
-def _gpus(cost: float, instance: Instance) -> float:
+def gpus_of(cost: float, instance: Instance) -> float:
     """Return the number of GPUs of the cheapest type that a cost pays for."""
     return cost / min(pool.type.price_per_hour for pool in instance.gpus)
 
 
-def _optima_in_words(instances: Sequence[Instance], rows: Sequence[Row]) -> list[str]:
-    found = []
-    for instance in instances:
-        own = [row for row in rows if row.instance == f"{instance.name}-hold" and row.scheduler == EXACT]
-        bounds = [row.bound for row in own if row.bound is not None and row.bound_certified]
-        plans = [row for row in own if _drawn(row)]
-        if not plans or not bounds:
-            lacks = "plan" if not plans else "certified bound"
-            found.append(f"{instance.name}: there is no {lacks} of {EXACT} under attainment.")
-        else:
-            proven = f"at least {_gpus(max(bounds), instance):.1f} GPUs are proven to be needed (dotted)"
-            found.append(f"{instance.name}: {EXACT} under attainment takes {plans[-1].gpus_used} GPUs; {proven}.")
-    return found
+def _words(instance: Instance, rows: Sequence[Row]) -> list[str]:
+    """Return the notes on headroom, on the exact plans and on the schedulers that are not drawn."""
+    steps = ", ".join(f"{headroom:.1f}" for headroom in HEADROOMS)
+    found = [
+        f"Along a curve headroom grows: {steps}. A plan holds (green) if no workload serves less than"
+        f" {100.0 * instance.attainment:g} % of its requests in time (10 simulations of 300 s, Poisson arrivals)."
+    ]
+    under = [row for row in rows if row.scheduler == EXACT and row.instance != instance.name and _drawn(row)]
+    bounds = [row.bound for row in under if row.bound is not None and row.bound_certified]
+    if under and bounds:
+        proven = f"at least {gpus_of(bounds[-1], instance):.1f} are proven to be needed"
+        found.append(f"The plan of {EXACT} under attainment takes {under[-1].gpus_used} GPUs; {proven}.")
+    else:
+        found.append(f"There is no {'certified bound' if under else 'plan'} of {EXACT} under attainment.")
+    without = {row.scheduler: row.headroom or 1.0 for row in sorted(rows, key=_headroom, reverse=True) if not row.plan}
+    if without:
+        named = ", ".join(
+            f"{scheduler} from {without[scheduler]:g}" for scheduler in SCHEDULERS if scheduler in without
+        )
+        found.append(f"No plan at a headroom: {named} (a workload fits on no GPU).")
+    return [*found, f"Not drawn: {'; '.join(NOT_COMPARED)}."]
 
 
 HOLD = Figure(
@@ -139,8 +170,12 @@ HOLD = Figure(
     look_for="Every curve begins at the left with the plans of the papers: few GPUs, and hardly a workload that serves "
     "99 % of its requests in time. Headroom moves a plan to the right and up, because it pays for every workload what "
     "only some need. The star is the plan of the exact method under the rule attainment, the dotted line its bound.",
-    cost="82 runs, each tested in 10 simulations of 300 s: about an hour on two cores; 41 in some minutes with --quick",
-    needs=NEEDS,
+    cost="80 runs, each tested in 10 simulations of 300 s: 40 minutes on one core; two minutes with --quick",
+    needs=(
+        *(replace(tested("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),
+        PAPERS_OPTIMUM,
+        OPTIMUM,
+    ),
     draws=_draw,
 )
 

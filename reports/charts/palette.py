@@ -18,7 +18,7 @@ YELLOW = "#F0E442"
 VERMILLION = "#D55E00"
 PURPLE = "#CC79A7"
 DEEP_BLUE = "#005C94"
-ROSE = "#B5447A"
+ROSE = "#C2528A"
 
 ALARM = "#B00020"
 """Edges and hatches of SLO violations; the hatch is visible in grey as well."""
@@ -76,7 +76,8 @@ _BUILT_IN = {
     "pwl": LineStyle(PURPLE, "P", "--"),
     "minlp": LineStyle(SKY_BLUE, "X", "-."),
     "mediator": LineStyle("#8C5A00", "h", "--"),
-    "horus": LineStyle(SKY_BLUE, "d", "--"),
+    "horus": LineStyle(PURPLE, "d", "--"),
+    "greedy-best-fit": LineStyle(SKY_BLUE, "D", "-."),
     "guided-self-tuning": LineStyle(ORANGE, "p", ":"),
     "local-search": LineStyle("#56377D", "X", ":"),
     "random": LineStyle("#7F7F7F", "p", ":"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ _BOUND: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 0.8}
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
-    own = [row for row in own_rows(figure.name, rows, figure.needs) if row.scheduler in (*SCHEDULERS, EXACT)]
+    given = own_rows(figure.name, rows, figure.needs)
+    own = [row for row in given if row.scheduler in SCHEDULERS or (row.scheduler == EXACT and _headroom(row) == 1.0)]
     present = {row.instance for row in own if _drawn(row)}
     names = [name for name in instances_of(figure.needs) if name in present and not name.endswith("-hold")]
     own = [row for row in own if row.instance.removesuffix("-hold") in names[:1]]
@@ -148,16 +150,17 @@ def _words(instance: Instance, rows: Sequence[Row]) -> list[str]:
     under = [row for row in rows if row.scheduler == EXACT and row.instance != instance.name and _drawn(row)]
     bounds = [row.bound for row in under if row.bound is not None and row.bound_certified]
     if under and bounds:
-        proven = f"at least {gpus_of(bounds[-1], instance):.1f} are proven to be needed"
+        proven = f"at least {ceil(gpus_of(bounds[-1], instance) - 1e-6)} are proven to be needed"
         found.append(f"The plan of {EXACT} under attainment takes {under[-1].gpus_used} GPUs; {proven}.")
     else:
         found.append(f"There is no {'certified bound' if under else 'plan'} of {EXACT} under attainment.")
-    without = {row.scheduler: row.headroom or 1.0 for row in sorted(rows, key=_headroom, reverse=True) if not row.plan}
+    without: dict[str, list[str]] = {}
+    for row in sorted(rows, key=_headroom):
+        if row.gpus_used is None:
+            without.setdefault(row.scheduler, []).append(f"{_headroom(row):g}")
     if without:
-        named = ", ".join(
-            f"{scheduler} from {without[scheduler]:g}" for scheduler in SCHEDULERS if scheduler in without
-        )
-        found.append(f"No plan at a headroom: {named} (a workload fits on no GPU).")
+        named = (f"{name} at {', '.join(without[name])}" for name in SCHEDULERS if name in without)
+        found.append(f"No plan with headroom: {'; '.join(named)}.")
     return [*found, f"Not drawn: {'; '.join(NOT_COMPARED)}."]
 
 

@@ -122,8 +122,8 @@ HOLD_ROBUSTNESS = Figure(
     paper="ours",
     shows="No paper tests its plans under arrivals other than the planned ones; this figure is new.",
     look_for="The optimum of the papers' rule is late everywhere. The plan under the rule attainment keeps what it "
-    "promises, Poisson arrivals, and no more: bursts and longer times need a stricter rule or headroom on top. Headroom "
-    "of two on the papers' rule absorbs most of both, for more than twice the GPUs.",
+    "promises, Poisson arrivals, and no more: bursts and longer times need headroom on top. Headroom of two on the "
+    "papers' rule absorbs most of both, for more than twice the GPUs.",
     cost="four runs, tested, then 24 simulations of ten minutes: ten minutes on one core",
     needs=tuple(PLANS.values()),
     draws=_draw,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import InputError, Instance
-from instances.misspecification import misspecified
+from instances.misspecification import misspecified, slowed
 from instances.suites import suite
 from instances.tables import Tables, gpu_tables
 
@@ -34,6 +34,18 @@ def test_every_figure_is_off_by_a_factor_of_its_own_within_the_error(twelve: Ins
     assert np.all(after.alpha_l2 / np.where(before.alpha_l2 != 0.0, before.alpha_l2, 1.0) < 1.3 + 1e-9)
     assert after.share_units == before.share_units
     assert after.memory_limit_mib == before.memory_limit_mib
+
+
+@pytest.mark.parametrize("model", ["igniter", "hybrid"])
+def test_slowed_gpus_take_longer_and_demand_as_much(twelve: Instance, model: str) -> None:
+    right = misspecified(twelve, model)
+    before, after = tables_of(right), tables_of(slowed(right, 1.2))
+    alone = np.isfinite(before.active_ms)
+    assert after.active_ms[alone] == pytest.approx(1.2 * before.active_ms[alone], rel=1e-5)
+    assert after.power_w[alone] == pytest.approx(before.power_w[alone], rel=1e-5)
+    assert after.l2_pct[alone] == pytest.approx(before.l2_pct[alone], rel=1e-5)
+    assert np.array_equal(after.transfer_ms, before.transfer_ms)
+    assert slowed(right, 1.0) == right
 
 
 def test_without_error_nothing_is_wrong(twelve: Instance) -> None:

@@ -45,6 +45,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory, few_measurements: Path) -> C
 
                 patch.setattr(Page, "savefig", saved)
                 patch.setenv(VARIABLE, str(few_measurements))
+                patch.setattr("reports.papers.hold_robustness.SIMULATIONS", 1)  # for speed
                 chosen = figure(name)
                 files = chosen.draw(rows_of(chosen), folder)
             known[name] = pages[0], files

@@ -110,7 +110,8 @@ def rows_for() -> Callable[[Need], list[Row]]:
                 continue
             simulated = simulation(need, instance)
             shown = {"plan": plan(instance), "plan_class": "spatial", "simulation": simulated, "bound": 10.0}
-            yield row(asked, instance.fingerprint, instance.name, objective=str(instance.objective), **shown)
+            checked = {"holds": True, "late_workloads": 0} if need.trial.check_holds else {}
+            yield row(asked, instance.fingerprint, instance.name, objective=str(instance.objective), **shown, **checked)
 
     def climbing(asked: dict[str, Any], need: Need, instance: Instance) -> Iterator[Row]:
         one = Climb(instance)

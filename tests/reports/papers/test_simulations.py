@@ -238,33 +238,3 @@ def test_the_agent_serves_most_of_what_comes_while_rates_change(draw, monkeypatc
     for label in ("gpulet", "gslice+", "igniter"):
         assert 0.8 * sum(came) < sum(by_label[label]) < 0.98 * sum(came)
         assert f"{label} {100.0 * inss_agent.served_by(label).seen.violation_rate:.2g} %" in page.get_supxlabel()
-
-
-def test_hold_draws_a_curve_per_scheduler_and_says_that_the_optimum_is_absent(make_row, stated, draw):
-    *headrooms, optimum = figure("hold").needs
-
-    def tested(need, scheduler, gpus, late, instance="igniter-12", **given):
-        simulated = {"arrivals": "poisson", "workloads": [], "applications": []}
-        plan = {"gpus_used": gpus, "value": 3.06 * gpus, "late_workloads": late, "holds": late == 0}
-        plan["headroom"] = need.trial.headroom
-        return make_row(scheduler, instance, parameters=stated(need), simulation=simulated, **(plan | given))
-
-    rows = [tested(need, "igniter", 6 + n, 12 - 3 * n) for n, need in enumerate(headrooms)]
-    rows.append(tested(headrooms[0], "igniter", 99, None, holds=None))  # untested: does not count
-    page = draw("hold", rows)
-    (axes,) = page.axes
-    curve, *late = axes.lines
-    assert curve.get_xdata() == pytest.approx([0.0, 25.0, 50.0, 75.0, 100.0])
-    assert list(curve.get_ydata()) == [6, 7, 8, 9, 10]
-    assert [mark.get_markerfacecolor() for mark in late] == ["white"] * 4
-    assert curve.get_markerfacecolor() == curve.get_color()
-    assert "igniter-12: there is no plan of colgen under attainment" in page.get_supxlabel().replace("\n", " ")
-
-    exact = tested(
-        optimum, "colgen", 8, 0, "igniter-12-hold", bound=7 * 3.06, bound_certified=True, slo_rule="attainment"
-    )
-    page = draw("hold", [*rows, exact])
-    assert [list(line.get_ydata()) for line in page.axes[0].lines[-2:]] == [[7.0, 7.0], [8]]
-    assert "colgen under attainment takes 8 GPUs; at least 7.0 GPUs are proven" in page.get_supxlabel().replace(
-        "\n", " "
-    )

@@ -1,0 +1,104 @@
+"""Figures of what it takes until plans hold, and of how robust they are."""
+
+import gzip
+
+import pytest
+
+from bench.api import Run
+from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
+from heuristics.gpulet.gpu_scaling import GpuScaling
+from heuristics.gpulet.ideal import Ideal
+from heuristics.igniter.igniter import IGniter
+from instances.files import plan_to_json
+from instances.suites import suite
+from reports.charts.palette import GREEN, scheduler_look
+from reports.measured import VARIABLE
+from reports.papers.hold import BY_PAPER, EXACT, HEADROOMS, SCHEDULERS
+from reports.papers.hold_robustness import CONDITIONS, TWITTER, kept
+
+
+@pytest.fixture(scope="module")
+def tested_row(make_row):
+    """Make the row of a tested plan on igniter-12; without GPUs, that of a run without a plan."""
+
+    def make(scheduler, gpus, late, headroom=1.0, instance="igniter-12", **given):
+        simulated = {"arrivals": "poisson", "workloads": [], "applications": []}
+        found = {"gpus_used": gpus, "plan": {"gpus": []}, "value": 3.06 * gpus, "late_workloads": late} if gpus else {}
+        own = found | {"holds": late == 0, "simulation": simulated} if gpus else {"gpus_used": None}
+        return make_row(scheduler, instance, **({"headroom": headroom} | own | given))
+
+    return make
+
+
+def test_hold_draws_a_curve_per_scheduler_and_says_what_is_absent(tested_row, draw):
+    rows = [tested_row("igniter", 6 + n, 12 - 3 * n, headroom) for n, headroom in enumerate(HEADROOMS[:5])]
+    rows.append(tested_row("igniter", 99, None, holds=None))  # untested: does not count
+    rows += [tested_row("sbp", 7, 3), tested_row("sbp", None, None, 1.8), tested_row("sbp", None, None, 2.0)]
+    page = draw("hold", rows)
+    igniter, gpulet, _ = page.axes
+    line, *marks = [line for line in igniter.lines if len(line.get_xdata())]
+    assert line.get_xdata() == pytest.approx([0.0, 25.0, 50.0, 75.0, 100.0])
+    assert list(line.get_ydata()) == [6, 7, 8, 9, 10]
+    assert [mark.get_markerfacecolor() for mark in marks] == ["white"] * 4 + [GREEN]
+    assert [text.get_text() for text in gpulet.get_legend().get_texts()] == list(BY_PAPER["gpulet"])
+    told = page.get_supxlabel().replace("\n", " ")
+    assert "There is no plan of colgen under attainment." in told
+    assert "No plan with headroom: sbp at 1.8, 2." in told
+    assert "ts-hierarchy do not plan cost" in told
+
+    bound = {"bound": 7.5 * 3.06, "bound_certified": True}
+    exact = [tested_row("colgen", 9, 0, instance="igniter-12-hold", **bound)]
+    exact.append(tested_row("colgen", 99, 0, 1.2, instance="igniter-12-hold"))  # with headroom: not the optimum
+    page = draw("hold", [*rows, *exact])
+    for ax in page.axes:
+        star, dotted = ax.lines[-2:]
+        assert (list(star.get_ydata()), star.get_markerfacecolor()) == ([9], GREEN)
+        assert dotted.get_ydata() == pytest.approx([7.5, 7.5])
+    told = page.get_supxlabel().replace("\n", " ")
+    assert "The plan of colgen under attainment takes 9 GPUs; at least 8 are proven to be needed." in told
+
+
+def test_green_is_the_colour_of_no_scheduler():
+    assert GREEN not in {
+        scheduler_look(name).colour for name in [*SCHEDULERS, EXACT, "cpsat", "pwl", "minlp", "random"]
+    }
+
+
+def test_schedulers_that_hold_leaves_out_make_the_plans_of_elastic_partitioning():
+    (instance, *_) = suite("igniter-12").build()
+    plans = [one().schedule(instance, Run()).plan for one in (ElasticPartitioning, Ideal, GpuScaling)]
+    assert plans[0] is not None
+    assert plans[1:] == plans[:1] * 2
+
+
+def test_robustness_of_plans_tells_late_workloads_by_condition(make_row, draw, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("reports.papers.hold_robustness.SIMULATIONS", 1)
+    (instance,) = suite("igniter-12").build()
+    plan = plan_to_json(IGniter().schedule(instance, Run()).plan)
+    simulated = {"arrivals": "poisson", "workloads": [], "applications": []}
+    own = {"simulation": simulated, "plan": plan, "value": 18.36, "gpus_used": 6, "holds": False, "late_workloads": 12}
+    found = make_row("colgen", "igniter-12", headroom=1.0, **own)
+    page = draw("hold-robustness", [found])
+    late, missed = page.axes
+    told = page.get_supxlabel().replace("\n", " ")
+    assert "Without its trace: Twitter's minutes." in told
+    assert "colgen, papers' rule: 6 GPUs." in told
+    assert len(late.patches) == len(CONDITIONS) - 1
+    poisson, *_, slow, slower = (bar.get_height() for bar in missed.patches)
+    assert 0.0 < poisson < slow < slower
+    assert kept(found, TWITTER) is None
+    assert 0.5 < kept(found, "Poisson").attainment < 0.99
+
+
+def test_minutes_of_a_trace_have_the_mean_rate_of_the_workloads(tmp_path, make_row, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr("reports.papers.hold_robustness.SIMULATIONS", 2)
+    (tmp_path / "traces").mkdir()
+    with gzip.open(tmp_path / "traces" / "twitter_rps_per_second_7days.csv.gz", "wt") as lines:
+        lines.write("rps\n" + "5\n" * 70 + "500\n" * 70)
+    (instance,) = suite("igniter-12").build()
+    plan = plan_to_json(IGniter().schedule(instance, Run()).plan)
+    row = make_row("igniter", "igniter-12", plan=plan)
+    steady, minutes = kept(row, "Poisson"), kept(row, TWITTER)
+    assert minutes.requests == pytest.approx(steady.requests, rel=0.02)

@@ -1,5 +1,6 @@
 """Blocks: tables of EXPERIMENTS.md in other documents, and those of the README in the repository."""
 
+import math
 import re
 from pathlib import Path
 
@@ -40,3 +41,14 @@ def test_results_stand_in_the_blocks_alone() -> None:
     """No requests per second, gap or price is told outside of them: nothing would keep those up to date."""
     words = re.sub(r"<!-- table: .*?<!-- end -->|```.*?```", "", README, flags=re.DOTALL)
     assert re.findall(r"[^.\n]*\d[\d.,]* (?:%|req/s|\$/h|ms\b)[^.\n]*", words) == []
+
+
+def test_the_caption_of_the_picture_of_plans_that_hold_has_the_numbers_of_the_experiments() -> None:
+    (caption,) = re.findall(r"\(docs/hold\.svg\)\n\n\*(.*?)\*\n\n", README, flags=re.DOTALL)
+    (table,) = re.findall(r"\| headroom until none is late .*?\n\n", EXPERIMENTS, flags=re.DOTALL)
+    *papers, search, optimum, rule = [line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]]
+    gpus = sorted(int(line[4]) for line in papers if line[4] != "–")
+    assert (search[0], optimum[1], optimum[2]) == ("local-search", "59, optimal", "160")
+    least = math.ceil(float(rule[1].partition("≥ ")[2].rstrip(")")))
+    told = list(map(int, re.findall(r"\d+", caption)))
+    assert told == [160, 59, gpus[0], gpus[-1], int(rule[4]), least]

@@ -40,6 +40,10 @@ class Bound:
         Largest number of slots in one gpulet for which it holds.
     max_batch
         Largest batch for which it holds; ``None`` for all batches in the catalogue.
+    split_workloads
+        Workloads that a plan of the class may serve by several slots; ``None`` if the class alone decides.
+    part_steps
+        It holds for plans whose parts of split workloads are multiples of ``1 / part_steps``; ``None`` for all parts.
     """
 
     value: float
@@ -48,6 +52,8 @@ class Bound:
     allowed_shares: tuple[int, ...] | None = None
     slots_per_gpulet: int = 1
     max_batch: int | None = None
+    split_workloads: tuple[str, ...] | None = None
+    part_steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,23 @@
 from instances.budget import SloRule
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Partition, Provenance
-from instances.instance import GOODPUT_STEP, Application, GpuPool, Instance, Job, Objective, ScenarioSet, Workload
+from instances.instance import (
+    GOODPUT_STEP,
+    PART_STEPS,
+    Application,
+    GpuPool,
+    Instance,
+    Job,
+    Objective,
+    ScenarioSet,
+    Workload,
+)
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 from instances.plan import Gpulet, PlacedGpu, Plan, PlanClass, Slot, spatial_gpu
 
 __all__ = [
     "GOODPUT_STEP",
+    "PART_STEPS",
     "Application",
     "DnnModel",
     "GpuPool",

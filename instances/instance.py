@@ -43,7 +43,10 @@ class Objective(StrEnum):
         return self is Objective.COST
 
 
-GOODPUT_STEP = 0.05
+PART_STEPS = 20
+"""Number of steps in a workload's rate; parts of it are whole steps."""
+
+GOODPUT_STEP = 1.0 / PART_STEPS
 """Step of the served rates under ``goodput``, as a fraction of each workload's own rate."""
 
 

@@ -79,6 +79,8 @@ class Scope(TypedDict):
     allowed_shares: list[int] | None
     slots_per_gpulet: _Count
     max_batch: _Count | None
+    split_workloads: NotRequired[list[str]]
+    part_steps: NotRequired[_Count]
 
 
 class Point(TypedDict):
@@ -197,6 +199,8 @@ class StoredReach(TypedDict):
     slots_per_gpulet: _Count
     max_batch: _Count
     gpulets_per_gpu: _Count
+    split_workloads: list[str]
+    part_steps: _Count | None
 
 
 Parameters = dict[str, dict[str, AnyJson]]

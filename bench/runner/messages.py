@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -54,6 +54,8 @@ class _Bound(TypedDict):
     allowed_shares: Annotated[list[_Whole], Field(max_length=10_000)] | None
     slots_per_gpulet: _Whole
     max_batch: _Whole | None
+    split_workloads: NotRequired[Annotated[list[_Text], Field(max_length=100_000)]]
+    part_steps: NotRequired[_Whole]
 
 
 class _PhaseMessage(TypedDict):

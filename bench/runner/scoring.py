@@ -195,7 +195,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         bound_certified=None if bound is None else bound["certified"],
         bound_scope=None
         if bound is None
-        else {name: bound[name] for name in ("plan_class", "allowed_shares", "slots_per_gpulet", "max_batch")},
+        else {name: part for name, part in bound.items() if name not in ("value", "certified")},
         **figures,
         decision_s=record.decision_s,
         import_s=record.import_s,

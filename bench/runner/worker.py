@@ -323,11 +323,11 @@ def _bound(bound: Bound | None) -> Message | None:
     """Return a bound as JSON values; an infinite bound counts as none."""
     if bound is None or not isfinite(bound.value):
         return None
-    for name in ("slots_per_gpulet", "max_batch"):
+    for name in ("slots_per_gpulet", "max_batch", "part_steps"):
         most = getattr(bound, name)
         if most is not None and not 0 < int(most) < 2**31:
             raise RefusedError(f"bound: {name} is {most}; expected a whole number from 1")
-    return {
+    found: Message = {
         "value": float(bound.value),
         "certified": bool(bound.certified),
         "plan_class": PlanClass(bound.plan_class).value,
@@ -335,6 +335,11 @@ def _bound(bound: Bound | None) -> Message | None:
         "slots_per_gpulet": int(bound.slots_per_gpulet),
         "max_batch": None if bound.max_batch is None else int(bound.max_batch),
     }
+    if bound.split_workloads is not None:
+        found["split_workloads"] = [str(name) for name in bound.split_workloads]
+    if bound.part_steps is not None:
+        found["part_steps"] = int(bound.part_steps)
+    return found
 
 
 def _statistics(outcome: Outcome) -> dict[str, float | None]:

@@ -9,15 +9,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.api import Run
+from bench.api import Bound, Run
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation, RestrictedMaster
-from instances import Instance, PlacedGpu, Plan, PlanClass
+from instances import PART_STEPS, Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
-
-PART_STEPS = 20
-"""Number of steps in an oversized workload's rate; its parts are whole steps."""
 
 COVER_ROOM = 1e-10
 """Relative tolerance for the rounding of sums of fractions of workloads."""
@@ -107,8 +104,8 @@ class ColumnGeneration:
         self.views = [View.of(instance, pool.type) for pool in instance.gpus]
         self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
         self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
-        self.oversized = self.find_oversized()
-        self.order, self.copy_of, self.class_of = identical_workloads(instance, self.oversized)
+        self.divisible = self.find_divisible()
+        self.order, self.copy_of, self.class_of = identical_workloads(instance, self.divisible)
         self.copies = np.bincount(self.class_of).astype(np.float64)
         self.asked = self.cover()
         self.master = RestrictedMaster(self.asked, run.threads)
@@ -152,9 +149,13 @@ class ColumnGeneration:
         """Return every pattern of a pool with a reduced cost of at most ``slack``; ``None`` if some are missing."""
         raise NotImplementedError
 
-    def find_oversized(self) -> frozenset[int]:
-        """Return the workloads that several GPUs may serve in parts, because no single GPU serves them whole."""
+    def find_divisible(self) -> frozenset[int]:
+        """Return the workloads that patterns may serve in parts, multiples of ``1 / PART_STEPS`` of the rate."""
         return frozenset()
+
+    def certified(self, value: float) -> Bound:
+        """Return a bound with the plans for which it holds."""
+        return Bound(value, True, self.plan_class)
 
     # Parts that all objectives share ---------------------------------------------------------------------------
 
@@ -175,8 +176,8 @@ class ColumnGeneration:
         return held
 
     def part(self, workload: int, rate_rps: float) -> float:
-        """Return the part of a workload that a slot of this rate covers: all of it unless it is oversized."""
-        return rate_rps / self.instance.workloads[workload].rate_rps if workload in self.oversized else 1.0
+        """Return the part of a workload that a slot of this rate covers: all of it unless it is divisible."""
+        return rate_rps / self.instance.workloads[workload].rate_rps if workload in self.divisible else 1.0
 
     def obstacle(self) -> str:
         """Return a one-line reason why no plan exists, judged from the initial patterns; empty if a plan may exist."""
@@ -218,9 +219,11 @@ class ColumnGeneration:
 
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions as lists of known patterns: the given start plan, if it is usable."""
-        if self.run.start is None:
-            return []
-        patterns = [self._pattern_of(gpu) for gpu in self.run.start.gpus if gpu.gpulets]
+        return [] if self.run.start is None else self.start_from(self.run.start)
+
+    def start_from(self, plan: Plan) -> list[list[Pattern]]:
+        """Return the patterns of a plan as an initial solution; add those that are usable."""
+        patterns = [self._pattern_of(gpu) for gpu in plan.gpus if gpu.gpulets]
         known = [pattern for pattern in patterns if pattern is not None]
         self.add(known)
         return [known] if len(known) == len(patterns) and self.complete(known) else []
@@ -284,7 +287,7 @@ class ColumnGeneration:
         if not self.complete(patterns):
             return None
         value = math.fsum(self.master.costs[c] * n for c, n in counts.items())
-        parts_of = {w: self.instance.workloads[w].rate_rps for w in self.oversized}
+        parts_of = {w: self.instance.workloads[w].rate_rps for w in self.divisible}
         return value, plan_of(self.instance.name, self.class_of, patterns, self.placed, parts_of)
 
     def _gains(self, priced: Priced, relaxation: Relaxation) -> bool:
@@ -317,9 +320,9 @@ class ColumnGeneration:
                 if found is None:
                     return False
                 changed = [pattern for pattern in found if self.add([pattern])]
-                # A plan has at most one pattern per workload, or per step of an oversized one: smaller reduced costs
+                # A plan has at most one pattern per workload, or per step of a divisible one: smaller reduced costs
                 # sum to at most the tolerance.
-                most = len(self.class_of) + PART_STEPS * len(self.oversized)
+                most = len(self.class_of) + PART_STEPS * len(self.divisible)
                 gains = gains or any(self.reduced_cost(p, relaxation) < -room / most for p in changed)
         return True
 

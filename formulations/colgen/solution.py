@@ -167,7 +167,7 @@ class Solution:
         bound = self.generation.bound
         if not math.isfinite(bound) or (bound < 0.0 and not self.minimised):  # no plan exists that it could bound
             return None
-        return Bound(bound, True, self.generation.plan_class)
+        return self.generation.certified(bound)
 
     def _accept(self, counts: dict[int, int] | None) -> None:
         """Make a solution of the master the incumbent if it is better."""

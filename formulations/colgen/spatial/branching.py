@@ -220,8 +220,8 @@ class Tree:
 
     def _is_one_slot(self, group: int) -> bool:
         """Return whether a plan has exactly one slot of a class: the branching rules for pairs need this."""
-        oversized = {int(self._generation.class_of[w]) for w in self._generation.oversized}
-        return self._generation.copies[group] == 1.0 and group not in oversized
+        divisible = {int(self._generation.class_of[w]) for w in self._generation.divisible}
+        return self._generation.copies[group] == 1.0 and group not in divisible
 
     def _classes(self, pattern: Pattern) -> set[int]:
         return {int(self._generation.class_of[w]) for w, _, _ in pattern.members}

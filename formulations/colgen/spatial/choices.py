@@ -1,6 +1,6 @@
 """Rates and batches at which each workload can be served on one GPU type, after dominance."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,12 @@ class Choices(NamedTuple):
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
         workloads in order (symmetry breaking).
+    next
+        The first workload that may follow w in a pattern, shape (workloads,): w itself if a GPU may serve several parts
+        of it, else w + 1.
+    covering
+        Whether it does no harm to cover a workload more than once. Then a larger part replaces a smaller one; the parts
+        of a workload are listed from large to small.
     apart
         Whether branching forbids two workloads on one GPU, shape (workloads, workloads).
     mate_before, mate_after
@@ -50,6 +56,8 @@ class Choices(NamedTuple):
     budget_ms: Floats
     lower_units: Ints
     copy_of: Ints
+    next: Ints
+    covering: bool
     apart: NDArray[np.bool_]
     mate_before: Ints
     mate_after: Ints
@@ -256,7 +264,14 @@ def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
     return total > view.tables.memory_limit_mib
 
 
-def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rates]) -> Choices:
+def all_choices(
+    view: View,
+    workloads: Ints,
+    copy_of: Ints,
+    rates: Sequence[Rates],
+    divisible: Collection[int] = (),
+    covering: bool = True,
+) -> Choices:
     """List the choices of ``workloads``: their rates, and the undominated batches for each.
 
     Among rates of the same step, a batch is listed only at the rate with the largest budget.
@@ -271,6 +286,10 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
         See ``Choices``.
     rates
         Rates that each workload may be planned for, in the order of the instance.
+    divisible
+        Positions in the instance of workloads that may be several times in a pattern.
+    covering
+        See ``Choices``.
     """
     served = [
         _served(view, position, w, rates[w].rate_rps[rates[w].step == step])
@@ -307,6 +326,8 @@ def all_choices(view: View, workloads: Ints, copy_of: Ints, rates: Sequence[Rate
         np.concatenate([np.empty((0, served[0].budget_ms.shape[1])), *budgets]) if served else np.empty((0, 1)),
         np.array(lower, dtype=np.int64),
         copy_of,
+        np.array([place + (w not in divisible) for place, w in enumerate(workloads.tolist())], dtype=np.int64),
+        covering,
         np.zeros((len(workloads), len(workloads)), dtype=np.bool_),
         np.full(len(workloads), -1, dtype=np.int64),
         np.full(len(workloads), len(workloads), dtype=np.int64),

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from bench.api import Run
+from bench.api import Bound, Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
-from formulations.colgen.column_generation import COVER_ROOM, PART_STEPS, ColumnGeneration
+from formulations.colgen.column_generation import COVER_ROOM, ColumnGeneration
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.configurations import Rates, rates_at, rates_of
-from instances import GOODPUT_STEP, Instance
+from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlanClass
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
@@ -29,7 +29,8 @@ class _SpatialGeneration(ColumnGeneration):
         super().__init__(instance, run)
         rates = self.rates()
         self.pricers = [
-            Pricer(view, t, self.order, self.copy_of, rates, run.deadline) for t, view in enumerate(self.views)
+            Pricer(view, t, self.order, self.copy_of, rates, self.divisible, self.minimised, run.deadline)
+            for t, view in enumerate(self.views)
         ]
         self.initial_columns()
 
@@ -37,11 +38,30 @@ class _SpatialGeneration(ColumnGeneration):
         """Return the rates that each workload may be planned for."""
         return [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
 
+    def certified(self, value: float) -> Bound:
+        """Return a bound with the plans for which it holds; parts are multiples of a step."""
+        if not self.divisible:
+            return super().certified(value)
+        ids = tuple(self.instance.workloads[w].id for w in sorted(self.divisible))
+        return Bound(
+            value,
+            True,
+            PlanClass.SPLIT,
+            split_workloads=None if self.plan_class is PlanClass.SPLIT else ids,
+            part_steps=None
+            if self.instance.objective is Objective.GOODPUT
+            else PART_STEPS,  # goodput demands the steps
+        )
+
     def initial_columns(self) -> None:
-        """Add one pattern for each choice alone."""
+        """Add one pattern for each choice alone; of a divisible workload the largest part that fits."""
         for pricer in self.pricers:
-            alone = [self._alone(pricer, k) for k in range(len(pricer.choices.workload))]
-            self.add([pattern for pattern in alone if pattern is not None])
+            for place, w in enumerate(pricer.workloads.tolist()):
+                for choice in range(pricer.choices.first[place], pricer.choices.first[place + 1]):
+                    pattern = self._alone(pricer, choice)
+                    self.add([] if pattern is None else [pattern])
+                    if pattern is not None and w in self.divisible:
+                        break
 
     def _alone(self, pricer: Pricer, choice: int) -> Pattern | None:
         """Return a choice alone at a feasible batch; its least share ignores its own power, so batches are tested."""
@@ -96,8 +116,7 @@ def _serves_alone(view: View, workload: int) -> bool:
 class CostGeneration(_SpatialGeneration):
     """Column generation for ``cost``: cover every workload at its full rate with the cheapest GPUs.
 
-    Under a rule whose budget depends on the share, workloads that no single GPU serves are covered in parts, each on
-    another GPU. The parts are multiples of ``1 / PART_STEPS`` of the rate.
+    Under a rule whose budget depends on the share, workloads that no single GPU serves are covered in parts.
     """
 
     trivial_bound = 0.0
@@ -107,7 +126,7 @@ class CostGeneration(_SpatialGeneration):
         free = np.full_like(self.copies, np.inf)
         return Covering(self.class_of, self.copies, free, self.count, artificial_cost=10.0 * float(self.price.max()))
 
-    def find_oversized(self) -> frozenset[int]:
+    def find_divisible(self) -> frozenset[int]:
         """Return the workloads that no GPU of the pool serves alone at their full rate."""
         if not self.instance.slo_rule.by_share:
             return frozenset()
@@ -115,11 +134,11 @@ class CostGeneration(_SpatialGeneration):
         return frozenset(w for w in workloads if not any(_serves_alone(view, w) for view in self.views))
 
     def rates(self) -> list[Rates]:
-        """Return the full rate of each workload, and the steps of oversized ones."""
+        """Return the full rate of each workload, and the steps of divisible ones."""
         found = super().rates()
-        step = np.arange(1, PART_STEPS, dtype=np.int64)
-        for w in self.oversized:
-            found[w] = Rates(found[w].rate_rps[0] * step / PART_STEPS, step)
+        step = np.arange(1, PART_STEPS + 1, dtype=np.int64)
+        for w in self.divisible:
+            found[w] = Rates(found[w].rate_rps[0] * (step / PART_STEPS), step)
         return found
 
     def cost_of(self, pattern: Pattern) -> float:
@@ -127,10 +146,10 @@ class CostGeneration(_SpatialGeneration):
         return float(self.price[pattern.pool])
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
-        """Return the pattern of these members if they fit at their full rates, or at parts of oversized ones."""
-        if any(rate < self.views[pool].rate_rps[w] for w, _, rate in members if w not in self.oversized):
+        """Return the pattern of these members if they fit at their full rates, or at parts of divisible ones."""
+        if any(rate < self.views[pool].rate_rps[w] for w, _, rate in members if w not in self.divisible):
             return None
-        steps = [PART_STEPS * self.part(w, rate) for w, _, rate in members if w in self.oversized]
+        steps = [PART_STEPS * self.part(w, rate) for w, _, rate in members if w in self.divisible]
         if any(abs(step - round(step)) > 1e-9 * step for step in steps):
             return None
         return super().pattern_if_feasible(pool, members)
@@ -142,7 +161,7 @@ class CostGeneration(_SpatialGeneration):
     def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
         """Return the profit of each choice: the dual of its workload, in proportion to the part that it serves."""
         dual = self._dual_of_choice(pricer, workload_dual)
-        if not self.oversized:
+        if not self.divisible:
             return dual
         choices = pricer.choices
         at = pricer.workloads[choices.workload].tolist()
@@ -159,35 +178,46 @@ class CostGeneration(_SpatialGeneration):
         self._filled = [self._first_fit(p, share) for p, share in zip(self.pricers, shares, strict=True)]
         for patterns in self._filled:
             self.add(patterns)
-        fair = np.full(len(self.copies), np.inf)
-        for pricer, share in zip(self.pricers, shares, strict=True):
-            np.minimum.at(fair, self.class_of[pricer.workloads], share * float(self.price[pricer.pool]) / SEED_FILL)
-        if np.isfinite(fair).all():
-            duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
+        first = self.first_duals(shares)
+        if np.isfinite(first).all():
+            duals = Relaxation(0.0, first, np.zeros(len(self.count)), np.zeros(0))
             # A threshold close to the best worth, which proves a bound, leaves few patterns; a lower one leaves plenty.
             for margin in (SEED_MARGIN, 0.0):
-                priced = [self._seed_prices(pricer, fair, margin) for pricer in self.pricers]
+                priced = [self._seed_prices(pricer, first, margin) for pricer in self.pricers]
                 for each in priced:
                     self.add(each.patterns)
                 best_worth = np.array([each.bound for each in priced])
                 if np.isfinite(best_worth).all():
                     self._improve_bound(duals, best_worth)
 
+    def first_duals(self, shares: list[Floats]) -> Floats:
+        """Return the duals at which the first patterns are priced: what each class pays for its least share.
+
+        Parameters
+        ----------
+        shares
+            Least fraction of a GPU that each workload takes on each GPU type, in pattern order.
+        """
+        fair = np.full(len(self.copies), np.inf)
+        for pricer, share in zip(self.pricers, shares, strict=True):
+            np.minimum.at(fair, self.class_of[pricer.workloads], share * float(self.price[pricer.pool]) / SEED_FILL)
+        return fair
+
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions: first fit on each GPU type alone, and the given start plan."""
         return [*(p for p in self._filled if self.complete(p)), *super().starts()]
 
-    def _seed_prices(self, pricer: Pricer, fair: Floats, margin: float) -> Priced:
+    def _seed_prices(self, pricer: Pricer, duals: Floats, margin: float) -> Priced:
         threshold = float(self.price[pricer.pool]) * (1.0 + margin)
-        limit = max(SEED_PATTERNS, 2 * len(fair))
+        limit = max(SEED_PATTERNS, 2 * len(duals))
         return pricer.price(
-            self.profit(pricer, fair), threshold, self.first_node_limit, limit, limit, self.run.deadline
+            self.profit(pricer, duals), threshold, self.first_node_limit, limit, limit, self.run.deadline
         )
 
     def _least_fraction(self, pricer: Pricer) -> Floats:
         """Return each workload's least share alone as a fraction of the GPU, in pattern order; inf if infeasible.
 
-        For an oversized workload it is the sum over its parts, at the best ratio of part to share.
+        For a divisible workload it is the sum over its parts, at the best ratio of part to share.
         """
         fraction = np.full(len(pricer.workloads), np.inf)
         for k, w in enumerate(pricer.choices.workload):
@@ -225,7 +255,7 @@ class CostGeneration(_SpatialGeneration):
         """Return the choices of a workload for first fit: of least share, or the fewest equal parts that cover it."""
         choices, w = pricer.choices, int(pricer.workloads[place])
         own = range(choices.first[place], choices.first[place + 1])
-        if w not in self.oversized:
+        if w not in self.divisible:
             return [min(own, key=lambda k: int(choices.lower_units[choices.option[k] : choices.option[k + 1]].min()))]
         part = {k: self.part(w, float(choices.rate_rps[k])) for k in own}
         count = math.ceil((1.0 - COVER_ROOM) / max(part.values()))
@@ -239,7 +269,7 @@ class CostGeneration(_SpatialGeneration):
         for w, asked in enumerate(self.instance.workloads):
             if int(self.class_of[w]) not in classes:
                 rate = f"{asked.model} at {asked.rate_rps:g} req/s"
-                if w in self.oversized:
+                if w in self.divisible:
                     return f"{asked.id}: no GPU of the pool serves even a part of {rate}"
                 return f"{asked.id}: no GPU of the pool alone serves {rate}, and plans of this class split no workload"
         return ""
@@ -248,7 +278,7 @@ class CostGeneration(_SpatialGeneration):
 class FitGeneration(CostGeneration):
     """Column generation that checks whether the pool serves every workload at its rate or a higher, easier one."""
 
-    def find_oversized(self) -> frozenset[int]:
+    def find_divisible(self) -> frozenset[int]:
         """Return no workload: under ``scale`` none is split."""
         return frozenset()
 

@@ -1,7 +1,7 @@
 """Exact pricing on one GPU type: patterns to add to the master, or a proof that none exists."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numba import njit
@@ -81,8 +81,8 @@ class Pricer:
         Index of the type in the instance's pool.
     workloads, copy_of
         Positions in the instance in pattern order; see ``Choices``.
-    rates
-        Rates that each workload may be planned for, in the order of the instance.
+    rates, divisible, covering
+        See ``all_choices``.
     deadline
         Deadline of ``reachable_takes``, which takes seconds for thousands of choices.
     """
@@ -94,12 +94,14 @@ class Pricer:
         workloads: Ints,
         copy_of: Ints,
         rates: Sequence[Rates],
+        divisible: Collection[int] = (),
+        covering: bool = True,
         deadline: float = math.inf,
     ) -> None:
         self.pool = pool
         self.workloads = workloads
         self.tables = view.tables
-        self.choices = all_choices(view, workloads, copy_of, rates)
+        self.choices = all_choices(view, workloads, copy_of, rates, divisible, covering)
         growth = one_growth(view.tables)
         self.merged = growth.tables
         self.takes = reachable_takes(growth, self.choices, deadline)

@@ -216,6 +216,23 @@ def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
 
 
 @njit(cache=True)
+def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bool:
+    """Return whether the chosen workloads still fit if a part is larger by a step, and that pattern replaces this one.
+
+    Its worth is no smaller, so the box that contains it finds it or accounts for it in its bound.
+    """
+    batch, grown = np.empty(len(chosen), dtype=np.int64), chosen.copy()
+    for j in range(len(chosen)):
+        w = choices.workload[chosen[j]]
+        if choices.covering and choices.next[w] == w and chosen[j] > choices.first[w]:
+            grown[j] -= 1
+            if decide(tables, merged, choices, grown, batch) > 0:
+                return True
+            grown[j] += 1
+    return False
+
+
+@njit(cache=True)
 def search_box(
     tables: Tables,
     merged: Tables,
@@ -262,6 +279,7 @@ def search_box(
     chosen = np.full(residents, -1, dtype=np.int64)  # the choice tried at each depth
     bound, l2_cap, power_cap = relax_box(
         choices.first,
+        choices.next,
         box,
         capacity,
         units,
@@ -300,7 +318,7 @@ def search_box(
         if (
             not usable[k]
             or u > left[depth]
-            or sum_worth[depth] + worth[k] + table[w + 1, need - 1, left[depth] - u] + offset <= threshold
+            or sum_worth[depth] + worth[k] + table[choices.next[w], need - 1, left[depth] - u] + offset <= threshold
             or sum_l2[depth] + l2[k] > l2_cap
             or sum_power[depth] + power[k] > power_cap
         ):
@@ -315,7 +333,8 @@ def search_box(
             return max(undecided, bound), nodes
         if need > 1:
             depth += 1
-            chosen[depth] = choices.first[w + 1] - 1
+            # A workload that may be there again follows with the same choice or a later one.
+            chosen[depth] = k - 1 if choices.next[w] == w else choices.first[w + 1] - 1
             sum_worth[depth] = sum_worth[depth - 1] + worth[k]
             sum_l2[depth] = sum_l2[depth - 1] + l2[k]
             sum_power[depth] = sum_power[depth - 1] + power[k]
@@ -331,11 +350,14 @@ def search_box(
             undecided = max(undecided, value)
         if decided <= 0:
             continue
-        row = found.stored[0]
-        found.size[row] = residents
-        found.choice[row, :residents], found.batch[row, :residents] = chosen, batch
-        found.value[row] = value
-        found.stored[0] = row + 1
-        if row + 1 >= last_row:
-            return max(undecided, bound), nodes
+        if not _grows(tables, merged, choices, chosen):
+            row = found.stored[0]
+            found.size[row] = residents
+            found.choice[row, :residents], found.batch[row, :residents] = chosen, batch
+            found.value[row] = value
+            found.stored[0] = row + 1
+            if row + 1 >= last_row:
+                return max(undecided, bound), nodes
+        if choices.covering and choices.next[w] == w:
+            chosen[depth] = choices.first[w + 1] - 1  # smaller parts of the last resident cover less
     return undecided, nodes

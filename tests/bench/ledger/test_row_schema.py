@@ -125,7 +125,7 @@ def test_what_could_not_be_read_again_is_not_written(make_row: Callable[..., Row
 
 def test_reach_must_be_that_of_the_plan(make_row: Callable[..., Row]) -> None:
     stored = row_to_sql(make_row(key="00ff", plan=GOOD["plan"]))
-    other = json.dumps({"shares": [], "slots_per_gpulet": 1, "max_batch": 1, "gpulets_per_gpu": 1})
+    other = json.dumps(json.loads(stored[REACH]) | {"shares": []})
     with pytest.raises(InputError, match="plan_reach: is damaged: not that of the plan"):
         row_from_sql(forged(stored, **{REACH: other}), "l.sqlite")
 

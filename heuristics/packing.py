@@ -8,7 +8,7 @@ from numba import njit
 
 from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
-from instances import GOODPUT_STEP, GpuPool, Instance, Objective, PlacedGpu, Plan, spatial_gpu
+from instances import GOODPUT_STEP, PART_STEPS, GpuPool, Instance, Objective, PlacedGpu, Plan, spatial_gpu
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
@@ -153,6 +153,9 @@ def _parts(view: View, workload: Ints) -> Ints:
         while enough - too_few > 1:
             middle = (too_few + enough) // 2
             too_few, enough = (too_few, middle) if fits(position, middle) else (middle, enough)
+        if view.instance.slo_rule.by_share and enough <= PART_STEPS:
+            # Certified bounds under such a rule hold for parts that are multiples of a step.
+            enough = next(count for count in range(enough, PART_STEPS + 1) if PART_STEPS % count == 0)
         parts[position] = enough
     return parts
 

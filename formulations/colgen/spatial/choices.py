@@ -23,8 +23,8 @@ class Choices(NamedTuple):
     ----------
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
-    workload, model, rate_rps
-        Workload, DNN model and rate of each choice.
+    workload, model, rate_rps, step
+        Workload, DNN model, rate and step (``Rates.step``) of each choice.
     option
         Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
     batch, lower_units
@@ -36,7 +36,7 @@ class Choices(NamedTuple):
         workloads in order (symmetry breaking).
     next
         The first workload that may follow w in a pattern, shape (workloads,): w itself if a GPU may serve several parts
-        of it, else w + 1.
+        of it, of at most ``PART_STEPS`` steps together, else w + 1.
     covering
         Whether it does no harm to cover a workload more than once. Then a larger part replaces a smaller one; the parts
         of a workload are listed from large to small.
@@ -51,6 +51,7 @@ class Choices(NamedTuple):
     workload: Ints
     model: Ints
     rate_rps: Floats
+    step: Ints
     option: Ints
     batch: Ints
     budget_ms: Floats
@@ -291,36 +292,36 @@ def all_choices(
     covering
         See ``Choices``.
     """
-    served = [
-        _served(view, position, w, rates[w].rate_rps[rates[w].step == step])
-        for position, w in enumerate(workloads.tolist())
-        for step in np.unique(rates[w].step)[::-1]
+    steps = [
+        (position, w, step) for position, w in enumerate(workloads.tolist()) for step in np.unique(rates[w].step)[::-1]
     ]
+    served = [_served(view, position, w, rates[w].rate_rps[rates[w].step == step]) for position, w, step in steps]
     memory_binds = _memory_can_bind(view, served)
     least = min((int(s.lower_units[s.possible].min()) for s in served if s.possible.any()), default=1)
     most_residents = min(view.tables.most_residents, view.tables.share_units // least)
-    choices: list[tuple[int, int, float]] = []
+    choices: list[tuple[int, int, float, int]] = []
     options: list[tuple[int, int]] = []
     budgets: list[Floats] = []
     first = np.zeros(len(workloads) + 1, dtype=np.int64)
     option = [0]
-    for s in served:
+    for s, (_, _, step) in zip(served, steps, strict=True):
         keep = s.possible.copy()
         _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, most_residents, keep)
         for rate in np.unique(s.rate_rps[keep]).tolist():
             batches = np.flatnonzero(keep & (s.rate_rps == rate))
             options += [(int(b), int(s.lower_units[b])) for b in batches]
             budgets.append(s.budget_ms[batches])
-            choices.append((s.position, s.model, rate))
+            choices.append((s.position, s.model, rate, int(step)))
             option.append(len(options))
         first[s.position + 1] = len(choices)
-    workload, model, rate_rps = zip(*choices, strict=True) if choices else ((), (), ())
+    workload, model, rate_rps, step = zip(*choices, strict=True) if choices else ((), (), (), ())
     batch, lower = zip(*options, strict=True) if options else ((), ())
     return Choices(
         first,
         np.array(workload, dtype=np.int64),
         np.array(model, dtype=np.int64),
         np.array(rate_rps, dtype=np.float64),
+        np.array(step, dtype=np.int64),
         np.array(option, dtype=np.int64),
         np.array(batch, dtype=np.int64),
         np.concatenate([np.empty((0, served[0].budget_ms.shape[1])), *budgets]) if served else np.empty((0, 1)),

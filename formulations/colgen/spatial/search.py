@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from formulations.colgen.interference_boxes import MARGIN, least_share_within
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import relax_box
+from instances import PART_STEPS
 from instances.arrays import Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
@@ -216,6 +217,16 @@ def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
 
 
 @njit(cache=True)
+def _steps(choices: Choices, chosen: Ints, workload: int) -> int:
+    """Return the steps of all parts of a workload."""
+    total = 0
+    for k in chosen:
+        if choices.workload[k] == workload:
+            total += choices.step[k]
+    return total
+
+
+@njit(cache=True)
 def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bool:
     """Return whether the chosen workloads still fit if a part is larger by a step, and that pattern replaces this one.
 
@@ -226,6 +237,9 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bo
         w = choices.workload[chosen[j]]
         if choices.covering and choices.next[w] == w and chosen[j] > choices.first[w]:
             grown[j] -= 1
+            if _steps(choices, grown, w) > PART_STEPS:
+                grown[j] += 1
+                continue
             if decide(tables, merged, choices, grown, batch) > 0:
                 return True
             grown[j] += 1
@@ -327,6 +341,8 @@ def search_box(
         if previous >= 0 and (depth == 0 or choices.workload[chosen[depth - 1]] != previous):
             continue
         if not _agrees(choices, chosen, depth, w, need == 1):
+            continue
+        if choices.next[w] == w and _steps(choices, chosen[: depth + 1], w) > PART_STEPS:
             continue
         nodes += 1
         if nodes > node_limit:

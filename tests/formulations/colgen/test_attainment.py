@@ -10,10 +10,9 @@ import pytest
 
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
-from formulations.colgen.column_generation import PART_STEPS
 from formulations.colgen.scheduler import ColGen
 from formulations.colgen.spatial.choices import replaceable
-from instances import GpuPool, Instance, Objective, PlanClass, SloRule, Workload
+from instances import PART_STEPS, GpuPool, Instance, Objective, PlanClass, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
@@ -35,8 +34,8 @@ def small(seed: int, size: int, objective: Objective, *pools: GpuPool, **terms: 
     return replace(drawn, slo_rule=SloRule.ATTAINMENT, gpus=pools or (GpuPool(COARSE),), **terms)
 
 
-def solved(instance: Instance) -> Outcome:
-    outcome = ColGen().schedule(instance, Run())
+def solved(instance: Instance, plan_class: PlanClass = PlanClass.SPATIAL) -> Outcome:
+    outcome = ColGen(plan_class=plan_class).schedule(instance, Run())
     if outcome.plan is not None:
         assert judge(outcome.plan, instance).violations == ()
     return outcome
@@ -159,6 +158,9 @@ def test_an_oversized_workload_is_served_in_parts(seed: int) -> None:
     assert outcome.plan.plan_class is PlanClass.SPLIT
     assert outcome.plan.gpus_used == fewest_gpus(instance)
     assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert outcome.bound.plan_class is PlanClass.SPLIT
+    assert (outcome.bound.split_workloads, outcome.bound.part_steps) == (("large",), PART_STEPS)
     parts = [slot.rate_rps / large.rate_rps for _, _, slot in outcome.plan.slots() if slot.workload == "large"]
     assert sum(parts) == pytest.approx(1.0)
     assert all(abs(PART_STEPS * part - round(PART_STEPS * part)) < 1e-9 for part in parts)
@@ -176,12 +178,24 @@ def test_two_equal_oversized_workloads_are_each_served() -> None:
         assert sum(s.rate_rps for _, _, s in outcome.plan.slots() if s.workload == name) == pytest.approx(500.0)
 
 
-def test_what_is_not_known_declines_in_one_line() -> None:
-    for scheduler, objective, asked in (
-        (ColGen(plan_class=PlanClass.SPLIT), Objective.COST, "split plans under cost"),
-        (ColGen(plan_class=PlanClass.SPATIO_TEMPORAL), Objective.COST, "spatio-temporal plans under cost"),
-    ):
-        outcome = scheduler.schedule(small(0, 3, objective, GpuPool(COARSE, 3)), Run())
+def test_plans_that_take_turns_are_declined_in_one_line() -> None:
+    outcome = ColGen(plan_class=PlanClass.SPATIO_TEMPORAL).schedule(small(0, 3, Objective.COST), Run())
 
-        assert outcome.status is Status.UNKNOWN
-        assert outcome.reason == f"no bound is known for {asked} and attainment"
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.reason == "no bound is known for spatio-temporal plans under cost and attainment"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
+def test_splitting_is_never_worse(seed: int, objective: Objective) -> None:
+    instance = small(seed, 2, objective, GpuPool(COARSE, 2))
+
+    whole = solved(instance)
+    split = solved(instance, PlanClass.SPLIT)
+
+    assert split.bound is not None
+    assert (split.bound.plan_class, split.bound.split_workloads) == (PlanClass.SPLIT, None)
+    assert split.bound.part_steps == (PART_STEPS if objective is Objective.COST else None)
+    assert {whole.status, split.status} == {Status.OPTIMAL}
+    sign = 1.0 if objective.minimised else -1.0
+    assert sign * judge(split.plan, instance).value <= sign * judge(whole.plan, instance).value + 1e-9

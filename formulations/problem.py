@@ -3,12 +3,12 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from formulations.configurations import Configurations, Rates, configurations_on
-from instances import Instance, PlacedGpu, Plan
+from instances import GOODPUT_STEP, Instance, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 
@@ -51,6 +51,9 @@ TOO_FEW = "the pool has too few GPUs to serve all workloads"
 WHOLE = "each whole on one GPU"
 """Addition to that reason when the search covers no plans that split workloads."""
 
+IN_PARTS = "each on one GPU, or in parts on several if no GPU serves it whole"
+"""Addition to that reason when some workloads are served in parts."""
+
 
 class Problem:
     """An instance with the configurations of its workloads.
@@ -63,6 +66,8 @@ class Problem:
         Rates that each workload may be planned for.
     deadline
         See ``configurations_on``, which may raise ``TimeoutError``; ignored if budgets are the same at every share.
+    split
+        Workloads that several GPUs serve in parts, each a step of its rates.
 
     Attributes
     ----------
@@ -70,13 +75,21 @@ class Problem:
         GPU types of which the pool has at least one GPU.
     """
 
-    def __init__(self, instance: Instance, rates: Sequence[Rates], deadline: float = math.inf) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        rates: Sequence[Rates],
+        deadline: float = math.inf,
+        split: frozenset[int] = frozenset(),
+    ) -> None:
         self.instance = instance
+        self.split = split
         self.rates = rates
         self.offers: list[Offer] = []
         deadline = deadline if instance.slo_rule.by_share else math.inf
+        most = len(rates) + (PART_STEPS - 1) * len(split)
         for pool in instance.gpus:
-            count = len(rates) if pool.count is None else min(pool.count, len(rates))
+            count = most if pool.count is None else min(pool.count, most)
             if count > 0:
                 view = View.of(instance, pool.type)
                 self.offers.append(Offer(view, count, configurations_on(view, rates, deadline)))
@@ -93,6 +106,8 @@ class Problem:
     def unservable(self) -> str:
         """Name the first workload that no GPU serves even alone; return an empty string if there is none."""
         for w, asked in enumerate(self.instance.workloads):
+            if self.least_fraction(w) == float("inf") and w in self.split:
+                return f"{asked.id}: no GPU of the pool serves even a part of {asked.model} at {asked.rate_rps:g} req/s"
             if self.least_fraction(w) == float("inf"):
                 asks = f"{self.rates[w].rate_rps.min():g} req/s of {asked.model} within {asked.slo_ms:g} ms"
                 return f"{asked.id}: no GPU of the pool alone serves {asks}, and plans here split no workload"
@@ -110,8 +125,38 @@ class Problem:
 
     def serves_all(self, groups: Sequence[Group]) -> bool:
         """Return whether ``groups`` contain every workload."""
-        return sum(len(group.residents) for group in groups) == len(self.rates)
+        steps = [0] * len(self.rates)
+        for resident in (resident for group in groups for resident in group.residents):
+            steps[resident.workload] += self.steps(resident)
+        return all(count >= PART_STEPS for count in steps)
 
+    def steps(self, resident: Resident) -> int:
+        """Return the steps of its workload that a resident serves: all of them unless the workload is split."""
+        if resident.workload not in self.split:
+            return PART_STEPS
+        return round(PART_STEPS * resident.rate_rps / self.instance.workloads[resident.workload].rate_rps)
+
+    def trimmed(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """Return groups that serve no split workload beyond its rate; they fit, because budgets fall with the rate."""
+        left = dict.fromkeys(self.split, PART_STEPS)
+        found = []
+        for group in groups if self.split else ():
+            residents = []
+            for resident in group.residents:
+                w, steps = resident.workload, self.steps(resident)
+                if w in left:
+                    steps = min(steps, left[w])
+                    left[w] -= steps
+                    resident = replace(resident, rate_rps=self.instance.workloads[w].rate_rps * steps / PART_STEPS)
+                if steps:
+                    residents.append(resident)
+            if residents:
+                found.append(Group(group.offer, tuple(residents)))
+        return found if self.split else groups
+
+
+PART_STEPS = round(1.0 / GOODPUT_STEP)
+"""Steps of a split workload's rate."""
 
 BATCHES_TRIED = 3
 """Number of (batch, rate) pairs of a workload that first fit tries per step: those of the fewest units."""
@@ -131,7 +176,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
     problem
         The GPU types and the configurations.
     order
-        Workload positions.
+        Workload positions; each occurrence of a split workload places one part.
     price
         Price of a GPU of each offer.
     deadline
@@ -175,6 +220,8 @@ def _join(
 ) -> tuple[int, Group] | None:
     """Return the index of the first GPU that has room for the workload at one of its pairs, and the enlarged group."""
     for g, group in enumerate(groups):
+        if any(resident.workload == workload for resident in group.residents):
+            continue  # each part of a workload is on another GPU
         for batch, rate in pairs[group.offer]:
             grown = Group(group.offer, (*group.residents, Resident(workload, batch, rate)))
             if problem.fits(grown) is not None:

@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 from formulations.configurations import Configurations, most_company, undominated
 from formulations.cpsat.conflicts import find_conflicts
 from formulations.cpsat.integers import DEMAND_RESOLUTION, IntegerConfigurations, memory_limit
-from formulations.problem import Group, Offer, Problem
+from formulations.problem import PART_STEPS, Group, Offer, Problem
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident
 
@@ -140,11 +140,14 @@ class Assignment:
         for gpus in modelled:
             for position in range(gpus.count):
                 # Symmetry breaking: GPUs of a type are numbered by their first workload.
-                self._add_residents(first + position, gpus, order[position:])
+                self._add_residents(first + position, gpus, order if problem.split else order[position:])
                 self._add_conditions(first + position, gpus)
             self._order_gpus(range(first, first + gpus.count))
             first += gpus.count
         for w in order:
+            if w in problem.split:
+                self.model.add(self._steps_served(w) >= PART_STEPS)
+                continue
             places = [here[w] for here in self.here if w in here]
             (self.model.add_exactly_one if must_serve else self.model.add_at_most_one)(places)
         self._order_alike()
@@ -226,6 +229,14 @@ class Assignment:
             coefficients += of_shape.tolist()
         return cp_model.LinearExpr.weighted_sum(literals, coefficients)
 
+    def _steps_served(self, workload: int) -> cp_model.LinearExprT:
+        """Return the sum of the steps at which GPUs serve a workload."""
+        terms = []
+        for placed in (here[workload] for here in self.placed if workload in here):
+            steps = [0, *placed.steps.tolist()]
+            terms += [(b - a) * x for (a, b), x in zip(pairwise(steps), placed.ladder, strict=True)]
+        return sum(terms)
+
     def _whole(self, slot: int, workload: int) -> IntegerConfigurations:
         return self.modelled[self.slots[slot]].whole[workload]
 
@@ -235,6 +246,8 @@ class Assignment:
             self.model.add_implication(self.used[after], self.used[before])
             earlier: list[cp_model.IntVar] = []
             for w in self.order:
+                if w in self.problem.split and w in self.here[before]:
+                    earlier.append(self.here[before][w])  # the first workload of both
                 if w in self.here[after]:
                     self.model.add_bool_or([*earlier, self.here[after][w].negated()])
                 if w in self.here[before]:

@@ -63,6 +63,7 @@ class CpSatProgress:
 
     def accept(self, groups: Sequence[Group]) -> None:
         """Make feasible groups the incumbent if they are better."""
+        groups = self.problem.trimmed(groups)
         worth = self.worth_of(groups)
         if self.plan is None or self.sense * (worth - self.worth) > 0:
             self.groups, self.worth, self.plan = groups, worth, self.problem.plan(groups)

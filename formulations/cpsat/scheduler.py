@@ -18,8 +18,9 @@ class CpSat:
     solution, and groups that fit only in the rounded model are forbidden. Under ``capacity`` throughput depends on the
     neighbours, so CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
 
-    No workload is split. So under the rule ``attainment`` the status of ``cost`` is unknown if no single GPU serves
-    some workload: plans that split it count there.
+    Under the rule ``attainment`` and ``cost``, workloads that no single GPU serves are served in parts, each on another
+    GPU, in steps of 5 % of their rates. Gamma arrivals are sampled, so that a smaller part may have a smaller budget;
+    the status is unknown there.
 
     Attributes
     ----------

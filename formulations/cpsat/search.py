@@ -7,16 +7,19 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from bench.api import Outcome, Run, Status
-from formulations.configurations import rates_of
+from formulations.configurations import Rates, rates_of
 from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.capacity.throughput import MostThroughput
 from formulations.cpsat.integers import Weights
 from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.solving import solve
-from formulations.problem import TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
+from formulations.problem import IN_PARTS, PART_STEPS, TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
 from instances import GOODPUT_STEP, Instance, Objective
+from instances.attainment_terms import POISSON
 
 STEPS = round(1.0 / GOODPUT_STEP)
 """Number of rate steps under ``goodput``."""
@@ -47,15 +50,20 @@ def _problem(instance: Instance, deadline: float = math.inf) -> Problem:
 
 
 def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
+    if problem.instance.slo_rule.by_share and (reason := problem.unservable()):
+        if problem.instance.arrivals != POISSON:
+            return Outcome(Status.UNKNOWN, reason=f"{reason} under gamma arrivals")
+        try:
+            problem = _in_parts(problem, run.deadline)
+        except TimeoutError as late:
+            return Outcome(Status.UNKNOWN, reason=str(late))
     if reason := problem.unservable():
-        # Where budgets depend on the share, plans of ``cost`` split such a workload.
-        split = problem.instance.slo_rule.by_share
-        return Outcome(Status.UNKNOWN if split else Status.INFEASIBLE, reason=reason)
+        return Outcome(Status.INFEASIBLE, reason=reason)
     price = [offer.view.gpu.price_per_hour for offer in problem.offers]
     exact = [Fraction(repr(each)) for each in price]
     weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)
     progress = CpSatProgress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
-    for groups in _starts(problem, run, problem.largest_first(), price):
+    for groups in _starts(problem, run, _with_parts(problem), price):
         if problem.serves_all(groups):
             progress.accept(groups)
     progress.improve_bound(_volume_bound(problem, weights))
@@ -69,18 +77,40 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     if not progress.proven:
         proven = _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
         if proven and progress.plan is None:
-            return progress.outcome(infeasible=f"{TOO_FEW}, {WHOLE}")
+            return progress.outcome(infeasible=f"{TOO_FEW}, {IN_PARTS if problem.split else WHOLE}")
     return progress.outcome()
+
+
+def _in_parts(problem: Problem, deadline: float) -> Problem:
+    """Return the problem with workloads that no single GPU serves in parts, each on another GPU."""
+    split = frozenset(w for w in range(len(problem.rates)) if math.isinf(problem.least_fraction(w)))
+    step = np.arange(1, PART_STEPS, dtype=np.int64)
+    rates = [
+        Rates(own.rate_rps * step / PART_STEPS, step) if w in split else own for w, own in enumerate(problem.rates)
+    ]
+    return Problem(problem.instance, rates, deadline, split)
+
+
+def _with_parts(problem: Problem) -> list[int]:
+    """Return the workloads by decreasing share; split ones as often as the largest part needs."""
+    order = []
+    for w in problem.largest_first():
+        largest = max(int(offer.configurations[w].step.max(initial=1)) for offer in problem.offers)
+        order += [w] * (math.ceil(PART_STEPS / largest) if w in problem.split else 1)
+    return order
 
 
 def _volume_bound(problem: Problem, weights: Weights) -> int:
     """Bound the cost by the least units of each workload, at the price of a unit on its cheapest type."""
     total = Fraction(0)
     for w in range(len(problem.rates)):
+        whole = PART_STEPS if w in problem.split else 1
         total += min(
-            Fraction(price * int(offer.configurations[w].units.min()), offer.view.tables.share_units)
+            Fraction(price * units * whole, offer.view.tables.share_units * step)
             for offer, price in zip(problem.offers, weights.whole, strict=True)
-            if len(offer.configurations[w])
+            for units, step in zip(
+                offer.configurations[w].units.tolist(), offer.configurations[w].step.tolist(), strict=True
+            )
         )
     unit = math.gcd(*weights.whole) or 1
     return unit * math.ceil(total / unit)

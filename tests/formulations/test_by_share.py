@@ -69,19 +69,14 @@ def compare_cost(instance: Instance) -> None:
     large = oversized(instance)
     best = least_cost(instance, large)
 
-    outcome, split = cpsat(instance, reports), ColGen().schedule(instance, Run())
+    outcome, generated = cpsat(instance, reports), ColGen().schedule(instance, Run())
 
     if best is None:
-        assert split.status is Status.INFEASIBLE
-    else:
-        check(split, instance, value(best, instance))
-    if large:
-        assert outcome.status is Status.UNKNOWN
-        assert outcome.reason.endswith("plans here split no workload")
-    elif best is None:
         assert outcome.status is Status.INFEASIBLE
+        assert generated.status is Status.INFEASIBLE
     else:
         check(outcome, instance, value(best, instance))
+        check(generated, instance, value(best, instance))
         check_reports(reports, instance, value(best, instance))
 
 
@@ -194,6 +189,31 @@ def test_no_time_for_the_budgets_means_unknown(objective: Objective) -> None:
 
     assert outcome.status is Status.UNKNOWN
     assert outcome.reason in ("the time was over before all latency budgets were known", NO_PLAN_IN_TIME)
+
+
+def test_equal_workloads_that_no_gpu_serves_whole_are_both_served_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Workload("small", "alexnet", 15.0, 60.0)
+    large = tuple(Workload(name, "vgg19", 35.0, 520.0) for name in "ab")
+    instance = replace(one("vgg19", 1.0), workloads=(small, *large), gpus=(GpuPool(FEW, 4),))
+    best = value(least_cost(instance, {1, 2}), instance)
+    assert best == 3 * FEW.price_per_hour
+
+    check(cpsat(instance), instance, best)
+    without_shortcuts(monkeypatch)
+    outcome = cpsat(instance)
+
+    check(outcome, instance, best)
+    for name in "ab":
+        assert sum(s.rate_rps for _, _, s in outcome.plan.slots() if s.workload == name) == pytest.approx(520.0)
+
+
+def test_under_sampled_arrivals_cpsat_splits_no_workload() -> None:
+    instance = one("vgg19", 900.0, arrivals="gamma:2")
+
+    outcome = cpsat(instance)
+
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.reason.startswith("w: no GPU of the pool alone serves 900 req/s of vgg19 within 35 ms")
 
 
 @pytest.mark.parametrize(("arrivals", "certified"), [("poisson", True), ("gamma:2", False)])

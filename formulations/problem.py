@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.configurations import Configurations, Rates, configurations_on
-from instances import GOODPUT_STEP, Instance, PlacedGpu, Plan
+from instances import PART_STEPS, Instance, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 
@@ -147,16 +147,13 @@ class Problem:
                 if w in left:
                     steps = min(steps, left[w])
                     left[w] -= steps
-                    resident = replace(resident, rate_rps=self.instance.workloads[w].rate_rps * steps / PART_STEPS)
+                    resident = replace(resident, rate_rps=self.instance.workloads[w].rate_rps * (steps / PART_STEPS))
                 if steps:
                     residents.append(resident)
             if residents:
                 found.append(Group(group.offer, tuple(residents)))
         return found if self.split else groups
 
-
-PART_STEPS = round(1.0 / GOODPUT_STEP)
-"""Steps of a split workload's rate."""
 
 BATCHES_TRIED = 3
 """Number of (batch, rate) pairs of a workload that first fit tries per step: those of the fewest units."""

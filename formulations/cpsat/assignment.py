@@ -15,7 +15,8 @@ from ortools.sat.python import cp_model
 from formulations.configurations import Configurations, most_company, undominated
 from formulations.cpsat.conflicts import find_conflicts
 from formulations.cpsat.integers import DEMAND_RESOLUTION, IntegerConfigurations, memory_limit
-from formulations.problem import PART_STEPS, Group, Offer, Problem
+from formulations.problem import Group, Offer, Problem
+from instances import PART_STEPS
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident
 

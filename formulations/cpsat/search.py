@@ -17,8 +17,8 @@ from formulations.cpsat.integers import Weights
 from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.solving import solve
-from formulations.problem import IN_PARTS, PART_STEPS, TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
-from instances import GOODPUT_STEP, Instance, Objective
+from formulations.problem import IN_PARTS, TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
+from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective
 from instances.attainment_terms import POISSON
 
 STEPS = round(1.0 / GOODPUT_STEP)
@@ -86,7 +86,7 @@ def _in_parts(problem: Problem, deadline: float) -> Problem:
     split = frozenset(w for w in range(len(problem.rates)) if math.isinf(problem.least_fraction(w)))
     step = np.arange(1, PART_STEPS, dtype=np.int64)
     rates = [
-        Rates(own.rate_rps * step / PART_STEPS, step) if w in split else own for w, own in enumerate(problem.rates)
+        Rates(own.rate_rps * (step / PART_STEPS), step) if w in split else own for w, own in enumerate(problem.rates)
     ]
     return Problem(problem.instance, rates, deadline, split)
 

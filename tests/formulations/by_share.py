@@ -19,7 +19,7 @@ from random import Random
 
 import numpy as np
 
-from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule
+from instances import PART_STEPS, GpuPool, GpuType, Instance, Objective, Plan, SloRule
 from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.interference import gpu_times_ms
@@ -28,9 +28,6 @@ from instances.view import View
 from tests.formulations.exhaustive import best_partition, small_batches
 from tests.instances import reference
 from tests.instances.reference import Tenant, permitted
-
-PARTS = 20
-"""Parts of a rate."""
 
 V100 = gpu_type("v100")
 FEW = replace(small_batches(V100, 4), name="few", share_units=6)
@@ -83,7 +80,7 @@ def contents(
         w, batch, units = slot
         holds = np.flatnonzero(time_ms <= budgets[w][batch, :, units])
         part = int(holds[-1]) + 1 if len(holds) else 0
-        return part if in_steps or w in split or part == PARTS else 0
+        return part if in_steps or w in split or part == PART_STEPS else 0
 
     def extend(first: int, group: tuple[Slot, ...], free: int) -> Iterator[tuple[Content, Cover]]:
         for number in range(first, len(slots)):
@@ -100,7 +97,7 @@ def contents(
             if min(parts) > 0:  # others would only slow it down further
                 cover = [0] * count
                 for (v, _, _), part in zip(longer, parts, strict=True):
-                    cover[v] = min(PARTS, cover[v] + part)
+                    cover[v] = min(PART_STEPS, cover[v] + part)
                 yield tuple(zip(longer, parts, strict=True)), tuple(cover)
                 yield from extend(number, longer, free - units)
 
@@ -121,8 +118,8 @@ def times_ms(view: View, slots: Sequence[Slot]) -> Sequence[float]:
 
 def _budgets(view: View, workload: int, top: int) -> np.ndarray:
     """Budgets by batch, part and share."""
-    rates = view.rate_rps[workload] * (np.arange(1, PARTS + 1) / PARTS)
-    found = np.full((top + 1, PARTS, view.tables.share_units + 1), -inf)
+    rates = view.rate_rps[workload] * (np.arange(1, PART_STEPS + 1) / PART_STEPS)
+    found = np.full((top + 1, PART_STEPS, view.tables.share_units + 1), -inf)
     found[1:] = view.budgets_ms(workload, np.arange(1, top + 1)[:, None], rates)
     return found
 
@@ -160,7 +157,7 @@ def fillings(instance: Instance, split: Collection[int] = (), twice: bool = Fals
 
     def together(one: Cover, other: Cover) -> Cover:
         parts = enumerate(zip(one, other, strict=True))
-        return tuple(min(PARTS, a + b) if w in split else max(a, b) for w, (a, b) in parts)
+        return tuple(min(PART_STEPS, a + b) if w in split else max(a, b) for w, (a, b) in parts)
 
     none = (0,) * len(one_gpu)
     known: dict[tuple[int, ...], Filling] = {none: {nothing: ()}}
@@ -180,7 +177,7 @@ def plan_of(instance: Instance, gpus: Iterable[tuple[int, Content]], split: Coll
     """The plan of these contents; no workload is served more than whole, or by two slots if it is not split."""
     slots = [slot for _, content in gpus for slot in content]
     left = [
-        PARTS if w in split else max([part for (other, _, _), part in slots if other == w], default=0)
+        PART_STEPS if w in split else max([part for (other, _, _), part in slots if other == w], default=0)
         for w in range(len(instance.workloads))
     ]
     placed = []
@@ -191,14 +188,14 @@ def plan_of(instance: Instance, gpus: Iterable[tuple[int, Content]], split: Coll
             left[w] -= taken
             if taken:
                 asked = instance.workloads[w]
-                rows.append((asked.id, units, batch, asked.rate_rps * (taken / PARTS)))
+                rows.append((asked.id, units, batch, asked.rate_rps * (taken / PART_STEPS)))
         placed.append(spatial_gpu(instance.gpus[t].type.name, rows))
     return Plan(instance.name, tuple(gpu for gpu in placed if gpu.gpulets))
 
 
 def least_cost(instance: Instance, split: Collection[int] = (), twice: bool = False) -> Plan | None:
     """A cheapest plan, or None if the pool has too few GPUs; every workload must fit some GPU, at least in parts."""
-    whole = (PARTS,) * len(instance.workloads)
+    whole = (PART_STEPS,) * len(instance.workloads)
     for _, filling in fillings(instance, split, twice):
         if whole in filling:
             return plan_of(instance, filling[whole], split)

@@ -12,13 +12,12 @@ from formulations.colgen.scheduler import ColGen
 from formulations.configurations import SCALE_STEP
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
-from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from instances import PART_STEPS, GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
 from instances.performance import performance_model_names
 from tests.formulations.by_share import (
     CHEAP,
     FEW,
     GAPS,
-    PARTS,
     contents,
     draw,
     least_cost,
@@ -67,17 +66,19 @@ def check(outcome: Outcome, instance: Instance, optimum: float) -> None:
 def compare_cost(instance: Instance) -> None:
     reports = Reports()
     large = oversized(instance)
-    best = least_cost(instance, large)
+    apart, best = least_cost(instance, large), least_cost(instance, large, twice=True)
 
     outcome, generated = cpsat(instance, reports), ColGen().schedule(instance, Run())
 
-    if best is None:
+    if apart is None:
         assert outcome.status is Status.INFEASIBLE
+    else:
+        check(outcome, instance, value(apart, instance))
+        check_reports(reports, instance, value(apart, instance))
+    if best is None:
         assert generated.status is Status.INFEASIBLE
     else:
-        check(outcome, instance, value(best, instance))
         check(generated, instance, value(best, instance))
-        check_reports(reports, instance, value(best, instance))
 
 
 def compare_goodput(instance: Instance) -> None:
@@ -246,14 +247,17 @@ def test_arrivals_are_as_bursty_at_every_scale(arrivals: str) -> None:
 def test_a_workload_that_needs_a_whole_gpu_and_a_bit_is_split() -> None:
     instance = one("vgg19", 500.0)
     alone = max(cover[0] for _, cover in contents(replace(instance, objective=Objective.GOODPUT), FEW))
-    assert PARTS / 2 < alone < PARTS
+    assert PART_STEPS / 2 < alone < PART_STEPS
 
     plan = least_cost(instance, {0})
 
     assert oversized(instance) == {0}
     assert value(plan, instance) == 2 * FEW.price_per_hour
     assert plan.plan_class is PlanClass.SPLIT
-    assert sorted(round(PARTS * slot.rate_rps / 500.0) for _, _, slot in plan.slots()) == [PARTS - alone, alone]
+    assert sorted(round(PART_STEPS * slot.rate_rps / 500.0) for _, _, slot in plan.slots()) == [
+        PART_STEPS - alone,
+        alone,
+    ]
 
 
 def test_three_workloads_above_half_a_gpu_share_two_gpus_if_they_are_split() -> None:
@@ -278,7 +282,7 @@ def test_slots_serve_what_the_judge_permits_and_no_twentieth_more(twice: bool) -
 
     assert any(len({w for (w, _, _), _ in content}) < len(content) for content, _ in found) == twice
     for content, cover in found[:: len(found) // 40]:
-        if max(cover) < PARTS:
+        if max(cover) < PART_STEPS:
             assert judge(plan_of(instance, [(0, content)], split), instance).violations == ()
             for number, (slot, part) in enumerate(content):
                 more = (*content[:number], (slot, part + 1), *content[number + 1 :])

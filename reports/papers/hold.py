@@ -58,11 +58,12 @@ _BOUND: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 0.8}
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
-    given = own_rows(figure.name, rows, figure.needs)
-    own = [row for row in given if row.scheduler in SCHEDULERS or (row.scheduler == EXACT and _headroom(row) == 1.0)]
-    present = {row.instance for row in own if _drawn(row)}
+    rows = own_rows(figure.name, rows, figure.needs)
+    present = {row.instance for row in rows if _drawn(row)}
     names = [name for name in instances_of(figure.needs) if name in present and not name.endswith("-hold")]
-    own = [row for row in own if row.instance.removesuffix("-hold") in names[:1]]
+    exact = [row for row in rows if row.scheduler == EXACT and _headroom(row) == 1.0]
+    drawn = [row for row in rows if row.scheduler in SCHEDULERS and not row.instance.endswith("-hold")] + exact
+    own = [row for row in drawn if row.instance.removesuffix("-hold") in names[:1]]
     planned = {row.scheduler for row in own if _drawn(row)}
     notes = gaps(figure.name, own, [row for row in own if row.scheduler not in planned], figure.needs)
     instance = instances_of(figure.needs)[names[0]]
@@ -173,7 +174,7 @@ HOLD = Figure(
     look_for="Every curve begins at the left with the plans of the papers: few GPUs, and hardly a workload that serves "
     "99 % of its requests in time. Headroom moves a plan to the right and up, because it pays for every workload what "
     "only some need. The star is the plan of the exact method under the rule attainment, the dotted line its bound.",
-    cost="80 runs, each tested in 10 simulations of 300 s: 40 minutes on one core; two minutes with --quick",
+    cost="80 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with --quick",
     needs=(
         *(replace(tested("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),
         PAPERS_OPTIMUM,

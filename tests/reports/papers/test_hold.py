@@ -49,7 +49,9 @@ def test_hold_draws_a_curve_per_scheduler_and_says_what_is_absent(tested_row, dr
     bound = {"bound": 7.5 * 3.06, "bound_certified": True}
     exact = [tested_row("colgen", 9, 0, instance="igniter-12-hold", **bound)]
     exact.append(tested_row("colgen", 99, 0, 1.2, instance="igniter-12-hold"))  # with headroom: not the optimum
+    exact.append(tested_row("igniter", 50, 0, instance="igniter-12-hold"))  # under another rule than its curve
     page = draw("hold", [*rows, *exact])
+    assert list(page.axes[0].lines[0].get_ydata()) == [6, 7, 8, 9, 10]
     for ax in page.axes:
         star, dotted = ax.lines[-2:]
         assert (list(star.get_ydata()), star.get_markerfacecolor()) == ([9], GREEN)

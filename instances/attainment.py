@@ -33,7 +33,7 @@ FEWEST_NODES, MOST_NODES = 32, 240
 """Least and largest number of these intervals."""
 
 NEGLIGIBLE = 1e-12
-"""Probability below which a full batch that starts at once is left out."""
+"""Probability below which a full batch is left out."""
 
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _POINTS, _WEIGHTS = (_POINTS + 1.0) / 2.0, _WEIGHTS / 2.0
@@ -107,6 +107,25 @@ def nodes_for(rate_per_ms: float, latest_ms: float, batch: int) -> int:
     """Return the number of intervals of the age by definition of the rule."""
     wanted = RESOLUTION * rate_per_ms * latest_ms / np.sqrt(batch)
     return int(min(max(np.ceil(wanted), FEWEST_NODES), MOST_NODES))
+
+
+@kernel
+def most_waiting(rate_per_ms: float, batch: int, busy_ms: Floats, timeout_ms: float) -> int:
+    """Return a smaller batch that is as good as never full, or ``batch``; a slot with that batch misses as much.
+
+    Before a batch starts, requests gather during the last one and the timeout. If more than k of them are unlikely
+    after a batch of k, batches larger than k do not occur.
+    """
+    for k in range(1, batch):
+        mean = rate_per_ms * (busy_ms[k] + timeout_ms)
+        p = np.exp(-mean)
+        rest = 1.0 - p
+        for n in range(1, k):
+            p *= mean / n
+            rest -= p
+        if mean < k and p * mean / (k - mean) < NEGLIGIBLE and rest < 10.0 * NEGLIGIBLE:
+            return k
+    return batch
 
 
 @kernel

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from instances.arrays import Floats, Ints
-from instances.attainment import MOST_NODES, Chain, chain_for, missed_fraction, nodes_for
+from instances.attainment import MOST_NODES, Chain, chain_for, missed_fraction, most_waiting, nodes_for
 from instances.attainment_terms import AttainmentTerms
 from instances.compiled import kernel
 from instances.gpu import GpuType
@@ -101,9 +101,10 @@ def missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) ->
             timeout_ms,
             terms.missed,
         )
-    nodes = nodes_for(slot.rate_per_ms, latest_ms, slot.batch)
+    batch = most_waiting(slot.rate_per_ms, slot.batch, terms.busy_ms, timeout_ms)
+    nodes = nodes_for(slot.rate_per_ms, latest_ms, batch) if batch == slot.batch else 1
     return missed_fraction(
-        terms.chain, slot.rate_per_ms, slot.slo_ms, slot.batch, terms.result_ms, terms.busy_ms, timeout_ms, nodes
+        terms.chain, slot.rate_per_ms, slot.slo_ms, batch, terms.result_ms, terms.busy_ms, timeout_ms, nodes
     )
 
 

@@ -8,7 +8,6 @@ from formulations.colgen.bounds import most_served
 from formulations.colgen.clock import clocked
 from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.spatial.scale import largest_scale
-from formulations.colgen.split.by_share import SPLIT_GENERATIONS_BY_SHARE
 from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
 from formulations.colgen.split.solution import SplitSolution
 from formulations.colgen.temporal.generation import bound_on_turns, turns_obstacle
@@ -59,7 +58,7 @@ class ColGen:
             return self._solved(instance, terms)
 
     def _solved(self, instance: Instance, run: Run) -> Outcome:
-        by_share, kinds = instance.slo_rule.by_share, GENERATIONS
+        by_share = instance.slo_rule.by_share
         if by_share and self.plan_class is PlanClass.SPATIO_TEMPORAL:
             asked = f"{self.plan_class} plans under {instance.objective}"
             return Outcome(Status.UNKNOWN, reason=f"no bound is known for {asked} and {instance.slo_rule}")
@@ -74,16 +73,15 @@ class ColGen:
                 return SplitSolution(
                     SPLIT_GENERATIONS[instance.objective](instance, run), self.integer_fraction
                 ).solve()
-            kinds = SPLIT_GENERATIONS_BY_SHARE
         if self.plan_class is PlanClass.SPATIO_TEMPORAL:
             obstacle = turns_obstacle(instance)
             return Outcome(Status.UNKNOWN, reason=obstacle) if obstacle else bound_on_turns(instance, run)
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.integer_fraction)
         try:
-            generation = kinds[instance.objective](instance, run)
+            generation = GENERATIONS[instance.objective](instance, run)
         except TimeoutError as late:
             served = instance.objective is Objective.GOODPUT
-            bound = Bound(most_served(instance), True, self.plan_class) if served else None
+            bound = Bound(most_served(instance), True, PlanClass.SPATIAL) if served else None
             return Outcome(Status.UNKNOWN, bound=bound, reason=str(late))
         return Solution(generation, self.integer_fraction).solve()

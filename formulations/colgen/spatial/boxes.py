@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_within
-from formulations.colgen.spatial.choices import Choices
+from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from instances.arrays import Floats
 from instances.tables import Tables
 
@@ -26,9 +26,6 @@ SLOWDOWN_STEP = 0.017
 
 GROWTH_STEP = 0.024
 """Width of an L2 box as the growth of the active time across it."""
-
-LATE_S = 0.5
-"""Allowance past the deadline for computing the boxes. Small instances need less, so they always have a bound."""
 
 STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
@@ -168,7 +165,7 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
         for l2_range in pairwise(l2_edges):
             for power_range in pairwise(power_edges):
                 if now() > deadline + LATE_S:
-                    raise TimeoutError("the time was over before pricing began")
+                    raise TimeoutError(TOO_LATE)
                 spend(count / 10)
                 box = Box(residents, *l2_range, *power_range)
                 row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))

@@ -1,5 +1,6 @@
 """Rates and batches at which each workload can be served on one GPU type, after dominance."""
 
+import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from formulations.colgen.clock import now
 from formulations.configurations import Rates
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within
@@ -63,6 +65,11 @@ class Choices(NamedTuple):
     mate_before: Ints
     mate_after: Ints
 
+
+LATE_S = 0.5
+"""Allowance past the deadline for what pricing needs. Small instances need less, so they always have a bound."""
+
+TOO_LATE = "the time was over before pricing began"
 
 Slot = tuple[int, int]
 """Batch and share in units."""
@@ -272,6 +279,7 @@ def all_choices(
     rates: Sequence[Rates],
     divisible: Collection[int] = (),
     covering: bool = True,
+    deadline: float = math.inf,
 ) -> Choices:
     """List the choices of ``workloads``: their rates, and the undominated batches for each.
 
@@ -291,11 +299,22 @@ def all_choices(
         Positions in the instance of workloads that may be several times in a pattern.
     covering
         See ``Choices``.
+    deadline
+        See ``reachable_takes``; budgets of thousands of choices take minutes.
+
+    Raises
+    ------
+    TimeoutError
+        If the deadline passes.
     """
     steps = [
         (position, w, step) for position, w in enumerate(workloads.tolist()) for step in np.unique(rates[w].step)[::-1]
     ]
-    served = [_served(view, position, w, rates[w].rate_rps[rates[w].step == step]) for position, w, step in steps]
+    served = []
+    for position, w, step in steps:
+        if now() > deadline + LATE_S:
+            raise TimeoutError(TOO_LATE)
+        served.append(_served(view, position, w, rates[w].rate_rps[rates[w].step == step]))
     memory_binds = _memory_can_bind(view, served)
     least = min((int(s.lower_units[s.possible].min()) for s in served if s.possible.any()), default=1)
     most_residents = min(view.tables.most_residents, view.tables.share_units // least)

@@ -20,7 +20,7 @@ from instances.view import View
 MULTIPLIER_ROUNDS = 12
 
 BOXES_PER_CALL = 64
-"""Boxes searched between two checks of the clock."""
+"""Boxes searched between two checks of the clock; one where workloads are divisible and a search takes longer."""
 
 
 @njit(cache=True)
@@ -101,7 +101,8 @@ class Pricer:
         self.pool = pool
         self.workloads = workloads
         self.tables = view.tables
-        self.choices = all_choices(view, workloads, copy_of, rates, divisible, covering)
+        self._divisible = bool(divisible)
+        self.choices = all_choices(view, workloads, copy_of, rates, divisible, covering, deadline)
         growth = one_growth(view.tables)
         self.merged = growth.tables
         self.takes = reachable_takes(growth, self.choices, deadline)
@@ -160,7 +161,8 @@ class Pricer:
         # Boxes with the largest excess over the threshold in the last call come first.
         order = np.argsort(-self._heat, kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
-        for part in np.array_split(order, max(1, len(order) // BOXES_PER_CALL)):
+        boxes_per_call = 1 if self._divisible else BOXES_PER_CALL
+        for part in np.array_split(order, max(1, len(order) // boxes_per_call)):
             if now() >= deadline or found.stored[0] >= stop_after:
                 break
             nodes += _search_boxes(

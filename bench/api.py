@@ -44,6 +44,8 @@ class Bound:
         Workloads that a plan of the class may serve by several slots; ``None`` if the class alone decides.
     part_steps
         It holds for plans whose parts of split workloads are multiples of ``1 / part_steps``; ``None`` for all parts.
+    parts_apart
+        Whether it holds only for plans with at most one slot of a workload on each GPU.
     """
 
     value: float
@@ -54,6 +56,7 @@ class Bound:
     max_batch: int | None = None
     split_workloads: tuple[str, ...] | None = None
     part_steps: int | None = None
+    parts_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ class Reach:
     part_steps
         Least number n up to ``PART_STEPS`` such that each slot of a split workload has a multiple of 1 / n of its
         workload's planned rate; ``None`` if there is none.
+    parts_apart
+        Whether no GPU has two slots of one workload.
     """
 
     shares: frozenset[int]
@@ -38,6 +40,7 @@ class Reach:
     gpulets_per_gpu: int
     split_workloads: frozenset[str]
     part_steps: int | None
+    parts_apart: bool
 
     @classmethod
     def of(cls, plan: JsonObject) -> Self:
@@ -46,6 +49,7 @@ class Reach:
         rates: dict[str, list[float]] = defaultdict(list)
         for slot in (slot for gpulet in gpulets for slot in gpulet["slots"]):
             rates[slot["workload"]].append(slot["rate_rps"])
+        by_gpu = [[slot["workload"] for gpulet in gpu["gpulets"] for slot in gpulet["slots"]] for gpu in plan["gpus"]]
         split = {workload: each for workload, each in rates.items() if len(each) > 1}
         parts = [rate / math.fsum(each) for each in split.values() for rate in each]
         return cls(
@@ -55,6 +59,7 @@ class Reach:
             max([len(gpu["gpulets"]) for gpu in plan["gpus"]], default=0),
             frozenset(split),
             next((n for n in range(1, PART_STEPS + 1) if all(_is_whole(n * part) for part in parts)), None),
+            all(len(names) == len(set(names)) for names in by_gpu),
         )
 
     def to_json(self) -> JsonObject:
@@ -66,6 +71,7 @@ class Reach:
             "gpulets_per_gpu": self.gpulets_per_gpu,
             "split_workloads": sorted(self.split_workloads),
             "part_steps": self.part_steps,
+            "parts_apart": self.parts_apart,
         }
 
     @classmethod
@@ -93,4 +99,5 @@ def covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
         and (max_batch is None or reach.max_batch <= max_batch)
         and (split is None or reach.split_workloads <= set(split))
         and (steps is None or (reach.part_steps is not None and steps % reach.part_steps == 0))
+        and (reach.parts_apart or not scope.get("parts_apart", False))
     )

@@ -81,6 +81,7 @@ class Scope(TypedDict):
     max_batch: _Count | None
     split_workloads: NotRequired[list[str]]
     part_steps: NotRequired[_Count]
+    parts_apart: NotRequired[bool]
 
 
 class Point(TypedDict):
@@ -201,6 +202,7 @@ class StoredReach(TypedDict):
     gpulets_per_gpu: _Count
     split_workloads: list[str]
     part_steps: _Count | None
+    parts_apart: bool
 
 
 Parameters = dict[str, dict[str, AnyJson]]

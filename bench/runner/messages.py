@@ -56,6 +56,7 @@ class _Bound(TypedDict):
     max_batch: _Whole | None
     split_workloads: NotRequired[Annotated[list[_Text], Field(max_length=100_000)]]
     part_steps: NotRequired[_Whole]
+    parts_apart: NotRequired[Annotated[bool, Field(strict=True)]]
 
 
 class _PhaseMessage(TypedDict):

@@ -339,6 +339,8 @@ def _bound(bound: Bound | None) -> Message | None:
         found["split_workloads"] = [str(name) for name in bound.split_workloads]
     if bound.part_steps is not None:
         found["part_steps"] = int(bound.part_steps)
+    if bound.parts_apart:
+        found["parts_apart"] = True
     return found
 
 

@@ -245,6 +245,8 @@ class ColumnGeneration:
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
         """Return the pattern of these members, or ``None`` if they do not fit on one GPU or violate the objective."""
+        if len({w for w, _, _ in members}) < len(members):
+            return None  # parts of a workload are on different GPUs
         residents = [Resident(*member) for member in members]
         return Pattern(pool, members) if fit_gpu(self.views[pool], residents) is not None else None
 

@@ -219,6 +219,10 @@ class RestrictedMaster(LinearMaster):
             relaxation.weight[self._first :],
         )
 
+    def solved(self) -> bool:
+        """Return whether the last relaxation has a solution: not if ``fix`` demands more than the rows permit."""
+        return bool(self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+
     def complete(self) -> bool:
         """Return whether the last relaxation covers every workload."""
         return bool(np.all(np.array(self._solver.getSolution().col_value)[: self._artificial] < 1e-6))

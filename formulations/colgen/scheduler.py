@@ -8,6 +8,7 @@ from formulations.colgen.bounds import most_served
 from formulations.colgen.clock import clocked
 from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.spatial.scale import largest_scale
+from formulations.colgen.split.by_share import solve_split_by_share
 from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
 from formulations.colgen.split.solution import SplitSolution
 from formulations.colgen.temporal.generation import bound_on_turns, turns_obstacle
@@ -69,10 +70,9 @@ class ColGen:
             obstacle = split_obstacle(instance)
             if obstacle:
                 return Outcome(Status.UNKNOWN, reason=obstacle)
-            if not by_share:
-                return SplitSolution(
-                    SPLIT_GENERATIONS[instance.objective](instance, run), self.integer_fraction
-                ).solve()
+            if by_share:
+                return solve_split_by_share(instance, run, self.integer_fraction)
+            return SplitSolution(SPLIT_GENERATIONS[instance.objective](instance, run), self.integer_fraction).solve()
         if self.plan_class is PlanClass.SPATIO_TEMPORAL:
             obstacle = turns_obstacle(instance)
             return Outcome(Status.UNKNOWN, reason=obstacle) if obstacle else bound_on_turns(instance, run)

@@ -234,6 +234,8 @@ def dive(generation: ColumnGeneration) -> dict[int, int] | None:
                 for priced in generation.price_at(relaxation, generation.diving_tolerance, generation.first_node_limit):
                     generation.add(priced.patterns)
                 relaxation = master.relax()
+            if not master.solved():
+                return None  # parts of a workload exceed the whole
             weight = relaxation.weight
             open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])
             part = open_weight - np.floor(open_weight + 1.0 - SURE)

@@ -188,7 +188,7 @@ def relax(
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     optimistic(tables, box, relaxed.options)
     best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
-    step, following = 0, np.arange(1, len(relaxed.first))  # no workload is twice on a GPU
+    step = 0
     for step in range(ROUNDS + 1):
         if step == ROUNDS:
             multipliers[0], multipliers[1] = best_l2, best_power
@@ -203,7 +203,6 @@ def relax(
             best, best_l2, best_power = bound, multipliers[0], multipliers[1]
         best_of_table(
             relaxed.first,
-            following,
             relaxed.units,
             relaxed.worth,
             relaxed.usable,

@@ -111,11 +111,9 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
 def reachable(
     growth: OneGrowth, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> bool:
-    """Return whether ``box`` may hold patterns at least shares, by the sums of the N extreme residents."""
+    """Return whether ``box`` may hold patterns at least shares, by the sums of the N extreme workloads."""
     workloads, n = len(choices.first) - 1, box.residents
-    # A workload that may be there again counts N times.
-    times = np.where(choices.next > np.arange(workloads), 1, n)
-    if times.sum() < n:
+    if workloads < n:
         return False
     least_units = np.full(workloads, float(growth.tables.share_units + 1))
     least_l2, least_power = np.full(workloads, np.inf), np.full(workloads, np.inf)
@@ -124,16 +122,16 @@ def reachable(
         least_units[w] = min(least_units[w], float(units[k]))
         least_l2[w], least_power[w] = min(least_l2[w], l2[k]), min(least_power[w], power[k])
     if (
-        np.sort(np.repeat(least_units, times))[:n].sum() > growth.tables.share_units
-        or np.sort(np.repeat(least_l2, times))[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
-        or np.sort(np.repeat(least_power, times))[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
+        np.sort(least_units)[:n].sum() > growth.tables.share_units
+        or np.sort(least_l2)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
+        or np.sort(least_power)[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
     ):
         return False
     most_l2, most_power = np.zeros(workloads), np.zeros(workloads)
     _most_demands(growth, choices, box, most_l2, most_power)
     return (
-        np.sort(np.repeat(most_l2, times))[-n:].sum() * (1.0 + MARGIN) >= box.l2_floor
-        and np.sort(np.repeat(most_power, times))[-n:].sum() * (1.0 + MARGIN) >= box.power_floor
+        np.sort(most_l2)[-n:].sum() * (1.0 + MARGIN) >= box.l2_floor
+        and np.sort(most_power)[-n:].sum() * (1.0 + MARGIN) >= box.power_floor
     )
 
 

@@ -1,7 +1,7 @@
 """Rates and batches at which each workload can be served on one GPU type, after dominance."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +25,8 @@ class Choices(NamedTuple):
     ----------
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
-    workload, model, rate_rps, step
-        Workload, DNN model, rate and step (``Rates.step``) of each choice.
+    workload, model, rate_rps
+        Workload, DNN model and rate of each choice.
     option
         Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
     batch, lower_units
@@ -36,12 +36,9 @@ class Choices(NamedTuple):
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
         workloads in order (symmetry breaking).
-    next
-        The first workload that may follow w in a pattern, shape (workloads,): w itself if a GPU may serve several parts
-        of it, of at most ``PART_STEPS`` steps together, else w + 1.
     covering
-        Whether it does no harm to cover a workload more than once. Then a larger part replaces a smaller one; the parts
-        of a workload are listed from large to small.
+        Whether the choices of a workload are parts of it, listed from large to small, of which a larger one replaces a
+        smaller one.
     apart
         Whether branching forbids two workloads on one GPU, shape (workloads, workloads).
     mate_before, mate_after
@@ -53,13 +50,11 @@ class Choices(NamedTuple):
     workload: Ints
     model: Ints
     rate_rps: Floats
-    step: Ints
     option: Ints
     batch: Ints
     budget_ms: Floats
     lower_units: Ints
     copy_of: Ints
-    next: Ints
     covering: bool
     apart: NDArray[np.bool_]
     mate_before: Ints
@@ -277,8 +272,7 @@ def all_choices(
     workloads: Ints,
     copy_of: Ints,
     rates: Sequence[Rates],
-    divisible: Collection[int] = (),
-    covering: bool = True,
+    covering: bool = False,
     deadline: float = math.inf,
 ) -> Choices:
     """List the choices of ``workloads``: their rates, and the undominated batches for each.
@@ -295,8 +289,6 @@ def all_choices(
         See ``Choices``.
     rates
         Rates that each workload may be planned for, in the order of the instance.
-    divisible
-        Positions in the instance of workloads that may be several times in a pattern.
     covering
         See ``Choices``.
     deadline
@@ -318,35 +310,33 @@ def all_choices(
     memory_binds = _memory_can_bind(view, served)
     least = min((int(s.lower_units[s.possible].min()) for s in served if s.possible.any()), default=1)
     most_residents = min(view.tables.most_residents, view.tables.share_units // least)
-    choices: list[tuple[int, int, float, int]] = []
+    choices: list[tuple[int, int, float]] = []
     options: list[tuple[int, int]] = []
     budgets: list[Floats] = []
     first = np.zeros(len(workloads) + 1, dtype=np.int64)
     option = [0]
-    for s, (_, _, step) in zip(served, steps, strict=True):
+    for s in served:
         keep = s.possible.copy()
         _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, most_residents, keep)
         for rate in np.unique(s.rate_rps[keep]).tolist():
             batches = np.flatnonzero(keep & (s.rate_rps == rate))
             options += [(int(b), int(s.lower_units[b])) for b in batches]
             budgets.append(s.budget_ms[batches])
-            choices.append((s.position, s.model, rate, int(step)))
+            choices.append((s.position, s.model, rate))
             option.append(len(options))
         first[s.position + 1] = len(choices)
-    workload, model, rate_rps, step = zip(*choices, strict=True) if choices else ((), (), (), ())
+    workload, model, rate_rps = zip(*choices, strict=True) if choices else ((), (), ())
     batch, lower = zip(*options, strict=True) if options else ((), ())
     return Choices(
         first,
         np.array(workload, dtype=np.int64),
         np.array(model, dtype=np.int64),
         np.array(rate_rps, dtype=np.float64),
-        np.array(step, dtype=np.int64),
         np.array(option, dtype=np.int64),
         np.array(batch, dtype=np.int64),
         np.concatenate([np.empty((0, served[0].budget_ms.shape[1])), *budgets]) if served else np.empty((0, 1)),
         np.array(lower, dtype=np.int64),
         copy_of,
-        np.array([place + (w not in divisible) for place, w in enumerate(workloads.tolist())], dtype=np.int64),
         covering,
         np.zeros((len(workloads), len(workloads)), dtype=np.bool_),
         np.full(len(workloads), -1, dtype=np.int64),

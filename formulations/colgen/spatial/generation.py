@@ -10,7 +10,7 @@ from formulations.colgen.column_generation import COVER_ROOM, ColumnGeneration
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.configurations import Rates, rates_at, rates_of
-from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlanClass
+from instances import GOODPUT_STEP, PART_STEPS, Instance, PlanClass
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
@@ -27,9 +27,9 @@ class _SpatialGeneration(ColumnGeneration):
 
     def __init__(self, instance: Instance, run: Run) -> None:
         super().__init__(instance, run)
-        rates = self.rates()
+        rates, covering = self.rates(), self.minimised and bool(self.divisible)
         self.pricers = [
-            Pricer(view, t, self.order, self.copy_of, rates, self.divisible, self.minimised, run.deadline)
+            Pricer(view, t, self.order, self.copy_of, rates, covering, run.deadline)
             for t, view in enumerate(self.views)
         ]
         self.initial_columns()
@@ -39,7 +39,7 @@ class _SpatialGeneration(ColumnGeneration):
         return [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
 
     def certified(self, value: float) -> Bound:
-        """Return a bound with the plans for which it holds; parts are multiples of a step."""
+        """Return a bound with the plans for which it holds: parts are multiples of a step, each on another GPU."""
         if not self.divisible:
             return super().certified(value)
         ids = tuple(self.instance.workloads[w].id for w in sorted(self.divisible))
@@ -48,9 +48,8 @@ class _SpatialGeneration(ColumnGeneration):
             True,
             PlanClass.SPLIT,
             split_workloads=None if self.plan_class is PlanClass.SPLIT else ids,
-            part_steps=None
-            if self.instance.objective is Objective.GOODPUT
-            else PART_STEPS,  # goodput demands the steps
+            part_steps=PART_STEPS if self.minimised else None,  # goodput itself demands these steps
+            parts_apart=True,
         )
 
     def initial_columns(self) -> None:
@@ -104,7 +103,14 @@ class _SpatialGeneration(ColumnGeneration):
         raise NotImplementedError
 
     def _dual_of_choice(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        return workload_dual[self.class_of[pricer.workloads[pricer.choices.workload]]]
+        """Return the dual of each choice's workload, in proportion to the part that it serves."""
+        choices = pricer.choices
+        at = pricer.workloads[choices.workload]
+        dual = workload_dual[self.class_of[at]]
+        if not self.divisible:
+            return dual
+        rates = zip(at.tolist(), choices.rate_rps.tolist(), strict=True)
+        return dual * np.array([self.part(w, rate) for w, rate in rates])
 
 
 def _serves_alone(view: View, workload: int) -> bool:
@@ -159,13 +165,8 @@ class CostGeneration(_SpatialGeneration):
         return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
 
     def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        """Return the profit of each choice: the dual of its workload, in proportion to the part that it serves."""
-        dual = self._dual_of_choice(pricer, workload_dual)
-        if not self.divisible:
-            return dual
-        choices = pricer.choices
-        at = pricer.workloads[choices.workload].tolist()
-        return dual * np.array([self.part(w, rate) for w, rate in zip(at, choices.rate_rps.tolist(), strict=True)])
+        """Return the profit of each choice: the dual of its workload."""
+        return self._dual_of_choice(pricer, workload_dual)
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
         """Return the bound from the duals and the best worth."""

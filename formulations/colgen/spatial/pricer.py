@@ -1,7 +1,7 @@
 """Exact pricing on one GPU type: patterns to add to the master, or a proof that none exists."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
@@ -20,7 +20,7 @@ from instances.view import View
 MULTIPLIER_ROUNDS = 12
 
 BOXES_PER_CALL = 64
-"""Boxes searched between two checks of the clock; one where workloads are divisible and a search takes longer."""
+"""Boxes searched between two checks of the clock; one for parts, whose search takes longer."""
 
 
 @njit(cache=True)
@@ -81,7 +81,7 @@ class Pricer:
         Index of the type in the instance's pool.
     workloads, copy_of
         Positions in the instance in pattern order; see ``Choices``.
-    rates, divisible, covering
+    rates, covering
         See ``all_choices``.
     deadline
         Deadline of ``reachable_takes``, which takes seconds for thousands of choices.
@@ -94,15 +94,13 @@ class Pricer:
         workloads: Ints,
         copy_of: Ints,
         rates: Sequence[Rates],
-        divisible: Collection[int] = (),
-        covering: bool = True,
+        covering: bool = False,
         deadline: float = math.inf,
     ) -> None:
         self.pool = pool
         self.workloads = workloads
         self.tables = view.tables
-        self._divisible = bool(divisible)
-        self.choices = all_choices(view, workloads, copy_of, rates, divisible, covering, deadline)
+        self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline)
         growth = one_growth(view.tables)
         self.merged = growth.tables
         self.takes = reachable_takes(growth, self.choices, deadline)
@@ -161,7 +159,7 @@ class Pricer:
         # Boxes with the largest excess over the threshold in the last call come first.
         order = np.argsort(-self._heat, kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
-        boxes_per_call = 1 if self._divisible else BOXES_PER_CALL
+        boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
         for part in np.array_split(order, max(1, len(order) // boxes_per_call)):
             if now() >= deadline or found.stored[0] >= stop_after:
                 break

@@ -11,7 +11,6 @@ from instances.arrays import Floats, Ints
 @njit(cache=True)
 def completion_table(
     first: Ints,
-    following: Ints,
     units: NDArray[np.int16],
     worth: Floats,
     usable: NDArray[np.bool_],
@@ -19,14 +18,12 @@ def completion_table(
     capacity: int,
     table: Floats,
 ) -> None:
-    """Fill ``table[w, n, s]``: the largest worth of exactly n residents of workloads w, w + 1, ... in s units, or -inf.
+    """Fill ``table[w, n, s]``: the largest worth of exactly n of the workloads w, w + 1, ... within s units, or -inf.
 
     Parameters
     ----------
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``.
-    following
-        The first workload that may follow w: see ``Choices.next``.
     units, worth, usable
         Share, worth and usability of each choice; choices that are not usable are left out.
     residents, capacity
@@ -41,20 +38,18 @@ def completion_table(
         for n in range(residents + 1):
             for s in range(capacity + 1):
                 table[w, n, s] = table[w + 1, n, s]
-        after = following[w]
-        for n in range(1, residents + 1):  # in this order, the row n - 1 of the workload itself is complete
-            for k in range(first[w], first[w + 1]):
-                if not usable[k]:
-                    continue
-                u, value = units[k], worth[k]
+        for k in range(first[w], first[w + 1]):
+            if not usable[k]:
+                continue
+            u, value = units[k], worth[k]
+            for n in range(1, residents + 1):
                 for s in range(u, capacity + 1):
-                    table[w, n, s] = max(table[w, n, s], value + table[after, n - 1, s - u])
+                    table[w, n, s] = max(table[w, n, s], value + table[w + 1, n - 1, s - u])
 
 
 @njit(cache=True)
 def best_of_table(
     first: Ints,
-    following: Ints,
     units: NDArray[np.int16],
     worth: Floats,
     usable: NDArray[np.bool_],
@@ -66,23 +61,20 @@ def best_of_table(
     """Write the choices that attain ``table[0, residents, capacity]``, shape (residents,)."""
     n, s, w = residents, capacity, 0
     while n > 0:
-        if table[w, n, s] == table[w + 1, n, s]:
-            w += 1
-            continue
-        for k in range(first[w], first[w + 1]):
-            u = units[k]
-            if usable[k] and u <= s and table[w, n, s] == worth[k] + table[following[w], n - 1, s - u]:
-                chosen[residents - n] = k
-                n -= 1
-                s -= u
-                w = following[w]
-                break
+        if table[w, n, s] != table[w + 1, n, s]:
+            for k in range(first[w], first[w + 1]):
+                u = units[k]
+                if usable[k] and u <= s and table[w, n, s] == worth[k] + table[w + 1, n - 1, s - u]:
+                    chosen[residents - n] = k
+                    n -= 1
+                    s -= u
+                    break
+        w += 1
 
 
 @njit(cache=True)
 def relax_box(
     first: Ints,
-    following: Ints,
     box: Floats,
     capacity: int,
     units: NDArray[np.int16],
@@ -103,7 +95,7 @@ def relax_box(
 
     Parameters
     ----------
-    first, following, capacity
+    first, capacity
         See ``completion_table``.
     box
         A row of ``Takes.box``.
@@ -142,7 +134,7 @@ def relax_box(
         for k in range(len(profit)):
             if usable[k]:
                 worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
-        completion_table(first, following, units, worth, usable, residents, capacity, table)
+        completion_table(first, units, worth, usable, residents, capacity, table)
         top = table[0, residents, capacity]
         if top == -np.inf:
             return -np.inf, l2_cap, power_cap
@@ -151,7 +143,7 @@ def relax_box(
             best, best_l2, best_power = bound, multipliers[0], multipliers[1]
         if best <= threshold or step == rounds:
             break
-        best_of_table(first, following, units, worth, usable, residents, capacity, table, chosen)
+        best_of_table(first, units, worth, usable, residents, capacity, table, chosen)
         l2_sum, power_sum = 0.0, 0.0
         for j in range(residents):
             l2_sum += l2[chosen[j]]

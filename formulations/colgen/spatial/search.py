@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from formulations.colgen.interference_boxes import MARGIN, least_share_within
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import relax_box
-from instances import PART_STEPS
 from instances.arrays import Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
@@ -217,16 +216,6 @@ def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
 
 
 @njit(cache=True)
-def _steps(choices: Choices, chosen: Ints, workload: int) -> int:
-    """Return the steps of all parts of a workload."""
-    total = 0
-    for k in chosen:
-        if choices.workload[k] == workload:
-            total += choices.step[k]
-    return total
-
-
-@njit(cache=True)
 def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bool:
     """Return whether the chosen workloads still fit if a part is larger by a step, and that pattern replaces this one.
 
@@ -235,11 +224,8 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bo
     batch, grown = np.empty(len(chosen), dtype=np.int64), chosen.copy()
     for j in range(len(chosen)):
         w = choices.workload[chosen[j]]
-        if choices.covering and choices.next[w] == w and chosen[j] > choices.first[w]:
+        if choices.covering and chosen[j] > choices.first[w]:
             grown[j] -= 1
-            if _steps(choices, grown, w) > PART_STEPS:
-                grown[j] += 1
-                continue
             if decide(tables, merged, choices, grown, batch) > 0:
                 return True
             grown[j] += 1
@@ -293,7 +279,6 @@ def search_box(
     chosen = np.full(residents, -1, dtype=np.int64)  # the choice tried at each depth
     bound, l2_cap, power_cap = relax_box(
         choices.first,
-        choices.next,
         box,
         capacity,
         units,
@@ -332,7 +317,7 @@ def search_box(
         if (
             not usable[k]
             or u > left[depth]
-            or sum_worth[depth] + worth[k] + table[choices.next[w], need - 1, left[depth] - u] + offset <= threshold
+            or sum_worth[depth] + worth[k] + table[w + 1, need - 1, left[depth] - u] + offset <= threshold
             or sum_l2[depth] + l2[k] > l2_cap
             or sum_power[depth] + power[k] > power_cap
         ):
@@ -342,15 +327,12 @@ def search_box(
             continue
         if not _agrees(choices, chosen, depth, w, need == 1):
             continue
-        if choices.next[w] == w and _steps(choices, chosen[: depth + 1], w) > PART_STEPS:
-            continue
         nodes += 1
         if nodes > node_limit:
             return max(undecided, bound), nodes
         if need > 1:
             depth += 1
-            # A workload that may be there again follows with the same choice or a later one.
-            chosen[depth] = k - 1 if choices.next[w] == w else choices.first[w + 1] - 1
+            chosen[depth] = choices.first[w + 1] - 1
             sum_worth[depth] = sum_worth[depth - 1] + worth[k]
             sum_l2[depth] = sum_l2[depth - 1] + l2[k]
             sum_power[depth] = sum_power[depth - 1] + power[k]
@@ -374,6 +356,6 @@ def search_box(
             found.stored[0] = row + 1
             if row + 1 >= last_row:
                 return max(undecided, bound), nodes
-        if choices.covering and choices.next[w] == w:
+        if choices.covering:
             chosen[depth] = choices.first[w + 1] - 1  # smaller parts of the last resident cover less
     return undecided, nodes

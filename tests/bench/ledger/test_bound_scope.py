@@ -30,11 +30,12 @@ def test_reach_is_the_most_of_everything():
         gpulets_per_gpu=2,
         split_workloads=frozenset({"w1"}),
         part_steps=4,
+        parts_apart=False,
     )
 
 
 def test_a_plan_without_gpus_uses_nothing():
-    assert Reach.of(plan()) == Reach(frozenset(), 0, 0, 0, frozenset(), 1)
+    assert Reach.of(plan()) == Reach(frozenset(), 0, 0, 0, frozenset(), 1, True)
 
 
 def test_json_form_round_trips():

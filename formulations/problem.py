@@ -2,13 +2,14 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bench.api import Bound
 from formulations.configurations import Configurations, Rates, configurations_on
-from instances import PART_STEPS, Instance, PlacedGpu, Plan
+from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, PlanClass
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 
@@ -254,3 +255,23 @@ def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Grou
             found.append(group)
             free[o] -= 1
     return found
+
+
+def bound_on_parts(value: float, instance: Instance, split: Collection[int] | None) -> Bound:
+    """Return a certified bound for plans that serve workloads in parts: multiples of a step, each on another GPU.
+
+    Parameters
+    ----------
+    value, instance
+        Value of the bound, and the instance.
+    split
+        Positions of the workloads that may be split; ``None`` for all.
+    """
+    return Bound(
+        value,
+        True,
+        PlanClass.SPLIT,
+        split_workloads=None if split is None else tuple(instance.workloads[w].id for w in sorted(split)),
+        part_steps=None if instance.objective is Objective.GOODPUT else PART_STEPS,  # goodput itself demands the steps
+        parts_apart=True,
+    )

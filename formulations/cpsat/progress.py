@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.integers import Weights
-from formulations.problem import Group, Problem
+from formulations.problem import Group, Problem, bound_on_parts
 from instances import Objective, Plan
 
 ROUNDING = 1e-12
@@ -82,8 +82,12 @@ class CpSatProgress:
         if self.bound is None:
             return None
         if self.proven and self.weights.exact:
-            return Bound(self._value(), certified=True)
-        return Bound(self.weights.value(self.bound) * (1.0 + self.sense * ROUNDING), certified=True)
+            return self._bound(self._value())
+        return self._bound(self.weights.value(self.bound) * (1.0 + self.sense * ROUNDING))
+
+    def _bound(self, value: float) -> Bound:
+        split = self.problem.split
+        return bound_on_parts(value, self.problem.instance, split) if split else Bound(value, certified=True)
 
     def _value(self) -> float:
         """Return the plan's value, summed as the judge does."""

@@ -66,19 +66,33 @@ def check(outcome: Outcome, instance: Instance, optimum: float) -> None:
 def compare_cost(instance: Instance) -> None:
     reports = Reports()
     large = oversized(instance)
-    apart, best = least_cost(instance, large), least_cost(instance, large, twice=True)
+    best = least_cost(instance, large)
 
     outcome, generated = cpsat(instance, reports), ColGen().schedule(instance, Run())
 
-    if apart is None:
+    if best is None:
+        assert outcome.status is Status.INFEASIBLE
+        assert generated.status is Status.INFEASIBLE
+        return
+    check(outcome, instance, value(best, instance))
+    check_reports(reports, instance, value(best, instance))
+    check(generated, instance, value(best, instance))
+    for bound in (outcome.bound, generated.bound):
+        assert bound is not None
+        assert bound.parts_apart == bool(large)
+        assert bound.split_workloads == (tuple(instance.workloads[w].id for w in sorted(large)) or None)
+
+
+def compare_split(instance: Instance) -> None:
+    find = least_cost if instance.objective is Objective.COST else most_goodput
+    best = find(instance, range(len(instance.workloads)))
+
+    outcome = ColGen(plan_class=PlanClass.SPLIT).schedule(instance, Run())
+
+    if best is None:
         assert outcome.status is Status.INFEASIBLE
     else:
-        check(outcome, instance, value(apart, instance))
-        check_reports(reports, instance, value(apart, instance))
-    if best is None:
-        assert generated.status is Status.INFEASIBLE
-    else:
-        check(generated, instance, value(best, instance))
+        check(outcome, instance, value(best, instance))
 
 
 def compare_goodput(instance: Instance) -> None:
@@ -136,6 +150,12 @@ def test_the_optimum_is_that_of_enumeration(objective: Objective, seed: int) -> 
     compare(seed, objective)
 
 
+@pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.parametrize(("objective", "most"), [(Objective.COST, 3), (Objective.GOODPUT, 2)])
+def test_the_optimum_of_split_plans_is_that_of_enumeration(objective: Objective, most: int, seed: int) -> None:
+    compare_split(draw(seed, objective, most))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_scale_is_that_of_enumeration(seed: int) -> None:
     compare(seed, Objective.SCALE)
@@ -164,6 +184,13 @@ def test_the_optimum_under_every_performance_model(model: str, objective: Object
 def test_the_optima_of_a_hundred_instances_are_those_of_enumeration(objective: Objective) -> None:
     for seed in SOAK:
         compare(seed, objective)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("objective", "most"), [(Objective.COST, 3), (Objective.GOODPUT, 2)])
+def test_the_optima_of_a_hundred_split_plans_are_those_of_enumeration(objective: Objective, most: int) -> None:
+    for seed in SOAK:
+        compare_split(draw(seed, objective, most))
 
 
 @pytest.mark.soak

@@ -10,6 +10,7 @@ from formulations.colgen.column_generation import COVER_ROOM, ColumnGeneration
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.configurations import Rates, rates_at, rates_of
+from formulations.problem import bound_on_parts
 from instances import GOODPUT_STEP, PART_STEPS, Instance, PlanClass
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
@@ -42,15 +43,7 @@ class _SpatialGeneration(ColumnGeneration):
         """Return a bound with the plans for which it holds: parts are multiples of a step, each on another GPU."""
         if not self.divisible:
             return super().certified(value)
-        ids = tuple(self.instance.workloads[w].id for w in sorted(self.divisible))
-        return Bound(
-            value,
-            True,
-            PlanClass.SPLIT,
-            split_workloads=None if self.plan_class is PlanClass.SPLIT else ids,
-            part_steps=PART_STEPS if self.minimised else None,  # goodput itself demands these steps
-            parts_apart=True,
-        )
+        return bound_on_parts(value, self.instance, None if self.plan_class is PlanClass.SPLIT else self.divisible)
 
     def initial_columns(self) -> None:
         """Add one pattern for each choice alone; of a divisible workload the largest part that fits."""

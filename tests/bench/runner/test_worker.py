@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,11 @@ def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch:
             multiprocessing.forkserver.ensure_running()
             server = forkserver_pid()
             assert server is not None
+            while server in killed:  # a killed process takes a moment to end
+                time.sleep(0.01)
+                multiprocessing.forkserver.ensure_running()
+                server = forkserver_pid()
+                assert server is not None
             os.kill(server, signal.SIGSTOP if killed else signal.SIGKILL)
             if killed:
                 threading.Timer(0.2, os.kill, (server, signal.SIGKILL)).start()

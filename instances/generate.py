@@ -22,7 +22,11 @@ class Range:
 
     def draw(self, random: Random) -> int:
         """Draw a number; uses ``Random.random`` alone, whose sequence Python guarantees across versions."""
-        return self.low + int(random.random() * (self.high - self.low + 1))
+        return self.at(random.random())
+
+    def at(self, unit: float) -> int:
+        """Return the number at a fraction of the range, from 0 to below 1."""
+        return self.low + int(unit * (self.high - self.low + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,18 @@ FAMILIES = {
 }
 
 
+def check_size(size: int) -> None:
+    """Check that an instance can have ``size`` workloads.
+
+    Raises
+    ------
+    InputError
+        If it cannot.
+    """
+    if not 1 <= size <= MOST_WORKLOADS:
+        raise InputError("size", f"{size} workloads; an instance has 1 to {MOST_WORKLOADS:,}")
+
+
 def generate(
     family: str,
     size: int,
@@ -116,8 +132,7 @@ def generate(
     """
     if family not in FAMILIES:
         raise unknown_name("family", "instance family", family, list(FAMILIES))
-    if not 1 <= size <= MOST_WORKLOADS:
-        raise InputError("size", f"{size} workloads; an instance has 1 to {MOST_WORKLOADS:,}")
+    check_size(size)
     chosen = FAMILIES[family]
     random = Random(f"{family}/{size}/{seed}")
     models = list(chosen.demands)

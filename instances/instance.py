@@ -206,9 +206,9 @@ class Instance:
                     raise InputError(f"{self.name}: {kind}[{position}]", f'"{name}" occurs twice; names are unique')
                 seen.add(name)
         for kind, models in (("workloads", [w.model for w in self.workloads]), ("jobs", [j.model for j in self.jobs])):
-            for position, model in enumerate(models):
+            for model in dict.fromkeys(models):
                 for pool in self.gpus:
-                    pool.type.check_model(model, f"{self.name}: {kind}[{position}].model")
+                    pool.type.check_model(model, f"{self.name}: {kind}[{models.index(model)}].model")
         types = [pool.type for pool in self.gpus]
         mismatch = terms_mismatch(self, bool(self.applications)) or partition_mismatch(
             types, self.performance_model, self.slo_rule, self.objective

@@ -1,25 +1,33 @@
 """``bench generate``: files of random instances."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from bench.api import Run
 from bench.cli.options import Format, FormatOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
-from instances import InputError, Objective, SloRule
+from bench.schedulers.parameters import instantiate
+from bench.schedulers.registry import entries, load
+from instances import InputError, Instance, Objective, SloRule
 from instances.errors import unknown_name
 from instances.files import instance_to_json, write_json
 from instances.files.models import MOST_COUNT
 from instances.generate import FAMILIES, MOST_WORKLOADS, generate
+from instances.performance import performance_model_names
+from instances.pool_mix import DESCRIPTION, POOL_MIX, RateLaw, SloLaw, pool_mix
 
 EXAMPLES = (
     "bench generate --list",
     "bench generate igniter-mix --size 20 --seed 1 -o mix.json",
     "bench generate heavy-mix --size 40 --objective capacity --gpus 16 -o capacity.json",
+    "bench generate pool-mix --size 80 --pool v100:12,t4:24,a100-inss:6 --slo tight --rates zipf -o three-types.json",
+    "bench generate pool-mix --size 10000 --pool a100-inss,rtx2080ti --performance-model inss -o large.json",
     "bench generate igniter-mix --size 20 --slo-rule attainment --attainment 0.99 -o holds.json   # plans that hold",
 )
 
@@ -35,6 +43,36 @@ def generate_instance(
     objective: Annotated[str, typer.Option("--objective", help=f"One of {', '.join(_OBJECTIVES)}.")] = "cost",
     gpus: Annotated[
         int | None, typer.Option("--gpus", metavar="K", min=1, help="GPUs in the pool. Default: unlimited.")
+    ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            "--pool",
+            metavar="TYPE[:COUNT],...",
+            help="GPU types of pool-mix, each with its number or unlimited. The first type sets SLOs and rates. "
+            "Default: v100.",
+        ),
+    ] = None,
+    slo: Annotated[
+        str | None,
+        typer.Option("--slo", help=f"SLOs of pool-mix, one of {', '.join(SloLaw)}. Default: mixed."),
+    ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option("--rates", help=f"Rates of pool-mix, one of {', '.join(RateLaw)}. Default: even."),
+    ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            "--models", metavar="A,B,...", help="Models of pool-mix. Default: those of all types of the pool."
+        ),
+    ] = None,
+    performance_model: Annotated[
+        str | None,
+        typer.Option(
+            "--performance-model",
+            help=f"Performance model of pool-mix, one of {', '.join(performance_model_names())}. Default: igniter.",
+        ),
     ] = None,
     slo_rule: Annotated[
         str, typer.Option("--slo-rule", help=f"Rule of the latency budgets, one of {', '.join(SloRule)}.")
@@ -64,17 +102,23 @@ def generate_instance(
 ) -> None:
     """Generate a random instance and write it as a file for `bench run --instances FILE`.
 
-    All families have workloads on V100 GPUs. `igniter-mix` has iGniter's four models with SLOs and rates around those
-    of its Table 3. `heavy-mix` has higher rates: 160 workloads need about 64 GPUs. In `overload-mix`
-    the rates are so high that 64 GPUs cannot serve 160 workloads. The same family, size and seed always give the same
-    workloads.
+    Three families have workloads on V100 GPUs. `igniter-mix` has iGniter's four models with SLOs and rates around those
+    of its Table 3. `heavy-mix` has higher rates: 160 workloads need about 64 GPUs. In `overload-mix` the rates are so
+    high that 64 GPUs cannot serve 160 workloads.
+
+    `pool-mix` has workloads for a pool of one or several GPU types. The first type serves any of them alone, the others
+    serve what they can. `--slo` is `tight` (few workloads share a GPU), `loose` (many do) or `mixed`. `--rates` is
+    `even`, `few-large` (one large workload in eight) or `zipf` (a few large, most small). If cost or capacity is
+    planned on a bounded pool, a greedy plan must fit on it.
+
+    The same options always give the same workloads.
     """
     if show_families:
         _list(form)
         return
 
     if family is None:
-        raise InputError("FAMILY", f"is missing; expected one of {', '.join(FAMILIES)}")
+        raise InputError("FAMILY", f"is missing; expected one of {', '.join(_names())}")
     if size is None:
         raise InputError("--size", "is missing; expected a number of workloads")
     if size > MOST_WORKLOADS:
@@ -83,17 +127,20 @@ def generate_instance(
         raise InputError("--gpus", f"{gpus}; expected at most {MOST_COUNT:,}")
     if objective not in _OBJECTIVES:
         raise unknown_name("--objective", "objective", objective, _OBJECTIVES)
-    if gpus is None and objective != Objective.COST:
-        raise InputError("--gpus", f"is missing; {objective} requires the size of the pool")
+    options = {"pool": pool, "slo": slo, "rates": rates, "models": models, "performance_model": performance_model}
+    mix = {option: value for option, value in options.items() if value is not None}
     if slo_rule not in list(SloRule):
         raise unknown_name("--slo-rule", "SLO rule", slo_rule, list(SloRule))
     terms = {name: value for name, value in (("attainment", attainment), ("arrivals", arrivals)) if value is not None}
     if terms and slo_rule != SloRule.ATTAINMENT:
         raise InputError(f"--{next(iter(terms))}", "is a term of the rule attainment; add --slo-rule attainment")
-    made = generate(family, size, seed, Objective(objective), gpus, name)
+    draw = _drawn_mix if family == POOL_MIX else _drawn
+    made = draw(family, size, seed, Objective(objective), gpus, name, mix)
     if slo_rule != made.slo_rule:
         made = replace(made, name=name or f"{made.name}-{slo_rule}", slo_rule=SloRule(slo_rule), **terms)  # type: ignore[arg-type]
     data = instance_to_json(made)
+    if family == POOL_MIX:
+        _check_pool(made)
     if output is None:
         print_json(data)
     else:
@@ -101,15 +148,52 @@ def generate_instance(
         say(f"wrote {output}")
 
 
+def _drawn(
+    family: str, size: int, seed: int, objective: Objective, gpus: int | None, name: str | None, mix: Mapping[str, str]
+) -> Instance:
+    """Draw an instance of a family on one GPU type."""
+    if family not in FAMILIES:
+        raise unknown_name("FAMILY", "instance family", family, _names())
+    if mix:
+        raise InputError(f"--{next(iter(mix)).replace('_', '-')}", f"is an option of {POOL_MIX}, not of {family}")
+    if gpus is None and objective != Objective.COST:
+        raise InputError("--gpus", f"is missing; {objective} requires the size of the pool")
+    return generate(family, size, seed, objective, gpus, name)
+
+
+def _drawn_mix(
+    family: str, size: int, seed: int, objective: Objective, gpus: int | None, name: str | None, mix: Mapping[str, str]
+) -> Instance:
+    """Draw an instance of ``pool-mix``."""
+    if gpus is not None:
+        raise InputError("--gpus", f"is no option of {family}; expected the counts in --pool, such as v100:{gpus}")
+    rest: dict[str, Any] = {**mix, "objective": objective, "name": name}
+    rest["models"] = [part.strip() for part in mix.get("models", "").split(",") if part.strip()]
+    return pool_mix(size, seed, **rest)
+
+
+def _check_pool(instance: Instance) -> None:
+    """Check that a greedy plan fits on a bounded pool which must serve everything."""
+    bounded = any(pool.count is not None for pool in instance.gpus)
+    if not bounded or instance.objective not in (Objective.COST, Objective.CAPACITY):
+        return
+    greedy = instantiate(load(entries()["local-search"].target), {"rounds": "0"}, "local-search")
+    found = greedy.schedule(replace(instance, objective=Objective.COST), Run())
+    if found.plan is None:
+        raise InputError("--pool", f"is too small for a greedy plan: {found.reason}; expected more GPUs")
+
+
+def _names() -> list[str]:
+    return [*FAMILIES, POOL_MIX]
+
+
 def _list(form: Format) -> None:
-    families = [
+    families: list[dict[str, Any]] = [
         {"name": family.name, "gpu": family.gpu, "models": list(family.demands), "description": family.description}
         for family in FAMILIES.values()
     ]
+    families.append({"name": POOL_MIX, "gpu": None, "models": None, "description": DESCRIPTION})
     if form is Format.JSON:
         print_json(families)
     else:
-        columns = ["name", "gpu", "models", "description"]
-        show(
-            table(columns, [[f["name"], f["gpu"], f["models"], f["description"]] for f in families]), stream=sys.stdout
-        )
+        show(table(["name", "description"], [[f["name"], f["description"]] for f in families]), stream=sys.stdout)

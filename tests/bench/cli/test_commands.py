@@ -8,10 +8,11 @@ import pytest
 from conftest import Call
 
 from bench.cli import main
-from instances import PlanClass
+from instances import PlanClass, SloRule
 from instances.catalogue import gpu_type, gpu_type_from_toml
 from instances.files import instance_to_json, read_instance, schemas, write_json
 from instances.generate import FAMILIES, generate
+from instances.pool_mix import POOL_MIX, pool_mix
 from instances.suites import SCENARIO_SUITES, SUITES
 from tests.instances.light_profile import light_profile
 
@@ -50,8 +51,26 @@ def test_generate_prints_the_same_without_a_file(call: Call, tmp_path: Path) -> 
 
 
 def test_generate_lists_its_families(call: Call) -> None:
-    assert [entry["name"] for entry in json.loads(call("generate", "--list", "--format", "json").out)] == list(FAMILIES)
-    assert all(name in call("generate", "--list").out for name in FAMILIES)
+    families = [*FAMILIES, POOL_MIX]
+    assert [entry["name"] for entry in json.loads(call("generate", "--list", "--format", "json").out)] == families
+    lines = call("generate", "--list").out.splitlines()
+    assert [name for name in families if sum(line.startswith(f"{name} ") for line in lines) != 1] == []
+
+
+def test_generate_draws_mixes_for_pools_of_several_types(call: Call, tmp_path: Path) -> None:
+    options = ("--pool", "v100:9,t4", "--slo", "tight", "--rates", "zipf", "--models", "ssd,vgg19", "--seed", "3")
+    rest = ("--performance-model", "inss", "--slo-rule", "assembly", "--name", "two")
+    assert call("generate", "pool-mix", "--size", "12", *options, *rest, "-o", "two.json").code == 0
+    drawn = pool_mix(
+        *(12, 3, "v100:9,t4"),
+        slo="tight",
+        rates="zipf",
+        models=["ssd", "vgg19"],
+        performance_model="inss",
+        slo_rule=SloRule.ASSEMBLY,
+        name="two",
+    )
+    assert read_instance(tmp_path / "two.json") == drawn
 
 
 # schema
@@ -319,6 +338,13 @@ WRONG = [
     ("generate igniter-mix --size 3 --objective cst", 'unknown objective "cst"; did you mean "cost"?'),
     ("generate igniter-mix --size 3 --objective goodput", "--gpus: is missing; goodput requires the size of the pool"),
     ("generate igniter-mix --size 3 -o file/x.json", "file/x.json: cannot be written"),
+    ("generate igniter-mix --size 3 --rates zipf", "--rates: is an option of pool-mix, not of igniter-mix"),
+    ("generate igniter-mix --size 3 --performance-model inss", "--performance-model: is an option of pool-mix, not of"),
+    ("generate pool-mix --size 3 --gpus 4", "--gpus: is no option of pool-mix; expected the counts in --pool"),
+    ("generate pool-mix --size 3 --pool v100:x", '--pool: "v100:x" is no pool of GPUs; expected TYPE or TYPE:COUNT'),
+    ("generate pool-mix --size 3 --pool t4 --models vgg16", 'unknown model on t4 "vgg16"; did you mean "vgg19"?'),
+    ("generate pool-mix --size 3 --objective scale", "--pool: has no count for v100; scale requires one, such as"),
+    ("generate pool-mix --size 9 --pool v100:1,t4:1 -o x.json", "--pool: is too small for a greedy plan: "),
     ("profile fit", "PROFILE: is missing"),
     ("profile fit broken.json", "broken.json: line 1, column 6"),
     ("profile fit list.json", "list.json: gpu.name: is missing"),

@@ -1,0 +1,250 @@
+"""Family ``pool-mix``: workloads for a pool of any GPU types, with tight or loose SLOs and even or skewed rates."""
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from random import Random
+from types import MappingProxyType
+
+from instances.budget import SloRule
+from instances.catalogue import gpu_type
+from instances.errors import InputError, unknown_name
+from instances.generate import Range, check_size
+from instances.gpu import GpuType, Partition
+from instances.instance import GpuPool, Instance, Objective, Workload
+from instances.performance import performance_model as check_performance_model
+
+POOL_MIX = "pool-mix"
+DESCRIPTION = (
+    "the models that all GPU types of --pool share; the first type serves any workload alone, the others what they can;"
+    " --slo, --rates, --performance-model and --models vary it"
+)
+
+_COUNT = re.compile("[1-9][0-9]{0,5}")
+
+
+class SloLaw(StrEnum):
+    """Law of the SLOs, in multiples of the reference SLO of the model.
+
+    ``tight``: 1 to 1.5. ``loose``: 3 to 6. ``mixed``: each workload is tight or loose, equally likely.
+    """
+
+    MIXED = "mixed"
+    TIGHT = "tight"
+    LOOSE = "loose"
+
+
+class RateLaw(StrEnum):
+    """Law of the rates, in multiples of the reference rate of the model.
+
+    ``even``: uniform from 1/20 to 1/2. ``few-large``: one workload in eight from 1/2 to 1, the others from 1/50 to
+    1/10. ``zipf``: from 1/50 to 1, bounded Pareto with exponent 1; the rate is inverse to the rank (Zipf's law).
+    """
+
+    EVEN = "even"
+    FEW_LARGE = "few-large"
+    ZIPF = "zipf"
+
+
+# SLO in ms and rate in requests per second, by GPU type and model. The SLO is twice the time of a batch of 8 on the
+# whole GPU beside a neighbour without demands, transfers included, by the slowest of the performance models, rounded
+# up. The rate is the largest that the GPU then serves alone under every performance model and each of the rules
+# half-slo, assembly and duty-cycle, rounded down to two digits. These are whole numbers of this family: later fits of
+# the catalogue do not change its workloads.
+REFERENCES: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "v100": {
+            "alexnet": (4, 4600),
+            "resnet50": (15, 1100),
+            "vgg19": (31, 520),
+            "ssd": (53, 310),
+        },
+        "t4": {
+            "alexnet": (7, 2500),
+            "resnet50": (30, 550),
+            "vgg19": (64, 250),
+            "ssd": (104, 150),
+        },
+        "a100": {
+            "vgg16": (12, 1400),
+            "vgg19": (16, 1300),
+            "resnet50": (14, 1700),
+            "resnet101": (23, 1000),
+            "resnet152": (34, 820),
+            "densenet121": (34, 1500),
+            "densenet169": (46, 1200),
+            "densenet201": (54, 930),
+            "inception": (24, 2200),
+            "mobilenet": (13, 3200),
+        },
+        "a100-inss": {
+            "resnet50": (15, 2100),
+            "alexnet": (3, 8900),
+            "vgg16": (11, 1500),
+            "mnasnet": (10, 6100),
+            "mobilenet": (7, 6600),
+            "resnet18": (5, 4900),
+            "vgg19": (15, 1400),
+            "efficientnet": (23, 3400),
+        },
+        "rtx2080ti": {
+            "googlenet": (35, 580),
+            "lenet": (3, 6800),
+            "resnet50": (49, 330),
+            "ssd-mobilenet": (58, 280),
+            "vgg16": (44, 410),
+            "mnasnet": (32, 640),
+            "mobilenet": (25, 640),
+            "densenet161": (109, 170),
+            "bert": (12, 1500),
+        },
+    }
+)
+
+_LARGE = 1 / 8
+"""Fraction of large workloads under ``few-large``."""
+
+
+def parse_pool(text: str, where: str = "--pool") -> tuple[GpuPool, ...]:
+    """Return the pool that a text such as ``v100,t4:8`` describes: any number of V100s and 8 T4s.
+
+    Raises
+    ------
+    InputError
+        If a type is unknown, divided into MIG instances or named twice, or a count is not a number.
+    """
+    pools: dict[str, GpuPool] = {}
+    for part in text.split(","):
+        name, colon, count = (each.strip() for each in part.partition(":"))
+        if not name or (colon and not _COUNT.fullmatch(count)):
+            expected = "expected TYPE or TYPE:COUNT with a count from 1 to 999,999, such as v100,t4:8"
+            raise InputError(where, f'"{part}" is no pool of GPUs; {expected}')
+        if name in pools:
+            raise InputError(where, f'names "{name}" twice; expected each GPU type once')
+        gpu = gpu_type(name, where)
+        if gpu.partition is not Partition.SHARES:
+            raise InputError(where, f"{name} is cut into MIG instances; expected {', '.join(REFERENCES)}")
+        pools[name] = GpuPool(gpu, int(count) if colon else None)
+    return tuple(pools.values())
+
+
+def models_of(pool: Sequence[GpuPool], wanted: Sequence[str] = (), where: str = "--models") -> tuple[str, ...]:
+    """Return the models of a mix: the ``wanted`` ones, or all that every GPU type of the pool has.
+
+    Raises
+    ------
+    InputError
+        If a GPU type lacks a wanted model, or the types share none.
+    """
+    for model in wanted:
+        for each in pool:
+            each.type.check_model(model, where)
+    first, *others = [each.type for each in pool]
+    shared = tuple(dict.fromkeys(wanted)) or tuple(m for m in first.models if all(m in gpu.models for gpu in others))
+    if not shared:
+        raise InputError("--pool", f"{', '.join(each.type.name for each in pool)} have no model in common")
+    return shared
+
+
+def pool_mix(
+    size: int,
+    seed: int,
+    pool: str | Sequence[GpuPool] = "v100",
+    *,
+    slo: str = SloLaw.MIXED,
+    rates: str = RateLaw.EVEN,
+    performance_model: str = "igniter",
+    models: Sequence[str] = (),
+    objective: Objective = Objective.COST,
+    slo_rule: SloRule = SloRule.HALF_SLO,
+    name: str | None = None,
+) -> Instance:
+    """Draw an instance of the family.
+
+    Each workload is drawn from the same random numbers whatever the options. The same size, seed, first GPU type and
+    models therefore give the same models; ``slo`` changes the SLOs alone, ``rates`` the rates alone, and the other
+    options no workload.
+
+    Parameters
+    ----------
+    size
+        Number of workloads, 1 to ``MOST_WORKLOADS``; their models are drawn uniformly.
+    seed
+        Seed; the same options give the same workloads in every version and on every platform.
+    pool
+        GPU types and counts, or a text for ``parse_pool``. The first type sets the reference SLOs and rates; one GPU
+        of it serves any workload alone, under every performance model and the rules ``half-slo``, ``assembly`` and
+        ``duty-cycle``.
+    slo, rates
+        Members of ``SloLaw`` and ``RateLaw``.
+    performance_model
+        Performance model of the instance.
+    models
+        Models to draw from; by default all that every GPU type of the pool has.
+    objective, slo_rule
+        Objective and SLO rule of the instance.
+    name
+        Name of the instance; by default built from the options.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range, the pool has no such models, or an objective needs counts.
+    """
+    check_size(size)
+    check_performance_model(performance_model, "--performance-model")
+    gpus = parse_pool(pool) if isinstance(pool, str) else tuple(pool)
+    chosen = models_of(gpus, models)
+    if slo not in list(SloLaw):
+        raise unknown_name("--slo", "law of the SLOs", slo, list(SloLaw))
+    if rates not in list(RateLaw):
+        raise unknown_name("--rates", "law of the rates", rates, list(RateLaw))
+    unlimited = next((each.type.name for each in gpus if each.count is None), None)
+    if unlimited is not None and objective != Objective.COST:
+        raise InputError("--pool", f"has no count for {unlimited}; {objective} requires one, such as {unlimited}:8")
+    options = [
+        "-".join(each.type.name + ("" if each.count is None else f"x{each.count}") for each in gpus),
+        *(str(each) for each, default in ((slo, SloLaw.MIXED), (rates, RateLaw.EVEN)) if each != default),
+        *([performance_model] if performance_model != "igniter" else []),
+        *models,
+    ]
+    return Instance(
+        name=name or f"{POOL_MIX}-{size}-s{seed}-{'-'.join(options)}",
+        objective=objective,
+        slo_rule=slo_rule,
+        performance_model=performance_model,
+        gpus=gpus,
+        workloads=_workloads(size, seed, gpus[0].type, chosen, SloLaw(slo), RateLaw(rates)),
+        seed=seed,
+        provenance=(
+            f"generated: family {POOL_MIX}, {size} workloads of {', '.join(chosen)}, seed {seed},"
+            f" SLOs and rates for {gpus[0].type.name}: {slo}, {rates}"
+        ),
+    )
+
+
+def _workloads(
+    size: int, seed: int, reference: GpuType, models: Sequence[str], slo: SloLaw, rates: RateLaw
+) -> tuple[Workload, ...]:
+    random = Random(f"{POOL_MIX}/{size}/{seed}").random  # its sequence is the same in every version of Python
+    references = REFERENCES[reference.name]
+    workloads = []
+    for position in range(size):
+        which, tightness, along, largeness, amount = random(), random(), random(), random(), random()
+        model = models[int(which * len(models))]
+        slo_ms, rate_rps = references[model]
+        tight = tightness < 0.5 if slo is SloLaw.MIXED else slo is SloLaw.TIGHT
+        slos = Range(slo_ms, slo_ms * 3 // 2) if tight else Range(slo_ms * 3, slo_ms * 6)
+        drawn_rps = _rate_rps(rates, largeness < _LARGE, amount, rate_rps)
+        workloads.append(Workload(f"w{position + 1}", model, float(slos.at(along)), float(drawn_rps)))
+    return tuple(workloads)
+
+
+def _rate_rps(rates: RateLaw, large: bool, amount: float, reference: int) -> int:
+    if rates is RateLaw.EVEN:
+        return Range(reference // 20, reference // 2).at(amount)
+    least = reference // 50
+    if rates is RateLaw.ZIPF:
+        # Inverse of the distribution function (1 - least / rate) / (1 - least / reference)
+        return int(least * reference / (reference - amount * (reference - least)))
+    return (Range(reference // 2, reference) if large else Range(least, reference // 10)).at(amount)

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instances.instance import Instance
 
@@ -11,8 +12,8 @@ ROUNDING = 1e-6
 """Relative tolerance: a bound this little above a reachable cost still means that cost, since both are float sums."""
 
 
-_MOST_GPUS = 100_000
-"""Largest number of GPUs of a type for which the next cost is computed; beyond it the steps are negligible."""
+_MOST_STEPS = 2**22
+"""Largest number of cost steps up to the next cost; beyond it, one step is negligible."""
 
 
 def cost_step(instance: Instance) -> float:
@@ -27,27 +28,35 @@ def cost_step(instance: Instance) -> float:
 def next_cost(bound: float, instance: Instance) -> float:
     """Return the least cost of a set of whole GPUs of the pool that is at least ``bound``.
 
-    Return ``bound`` itself if even the whole pool costs less, since no plan exists then, and if the bound needs so many
-    GPUs that one of them makes no difference.
+    Return ``bound`` itself if even the whole pool costs less, since no plan exists then, and if it is so many steps of
+    the cost that one of them makes no difference.
     """
     if not math.isfinite(bound):
         return bound
     target = bound * (1.0 - ROUNDING)
     if target <= 0.0:
         return 0.0
-    offers = [(pool.type.price_per_hour, pool.count) for pool in instance.gpus if pool.type.price_per_hour > 0.0]
-    if any(target / price > _MOST_GPUS and (count is None or count > _MOST_GPUS) for price, count in offers):
+    step = cost_step(instance)
+    offers = [(round(pool.type.price_per_hour / step), pool.count) for pool in instance.gpus if step > 0.0]
+    # Without one of its GPUs, a cheapest set that reaches the target no longer does.
+    most = target / step + max(price for price, _ in offers) if offers else math.inf
+    if most > _MOST_STEPS:
         return bound
-    sums = np.zeros(1)
+    reached = np.zeros(math.ceil(most) + 1, dtype=bool)
+    reached[0] = True
     for price, count in offers:
-        most = math.ceil(target / price) if count is None else min(count, math.ceil(target / price))
-        reached = (sums[:, None] + price * np.arange(most + 1)).ravel()
-        # Prices are multiples of about a cent: equal sums differ in the last bits only.
-        _, first = np.unique(np.round(reached, 9), return_index=True)
-        sums = reached[first]
-        enough = sums >= target
-        if enough.any():
-            # Among sums that reach the bound, more GPUs only raise the cost.
-            sums = np.append(sums[~enough], sums[enough].min())
-    enough = sums >= target
-    return float(sums[enough].min()) if enough.any() else bound
+        if price > 0:
+            reached = _with_gpus(reached, price, count)
+    enough = math.ceil(target / step) + np.flatnonzero(reached[math.ceil(target / step) :])
+    return float(enough[0] * step) if len(enough) else bound
+
+
+def _with_gpus(reached: NDArray[np.bool_], price: int, count: int | None) -> NDArray[np.bool_]:
+    """Return the costs, in steps, of sets with one of the ``reached`` costs after adding ``count`` GPUs at most."""
+    rows = -(-len(reached) // price)
+    chains = np.zeros(rows * price, dtype=bool)
+    chains[: len(reached)] = reached
+    added = np.arange(rows)[:, None]  # along a column of the matrix, each row has one GPU more
+    latest = np.maximum.accumulate(np.where(chains.reshape(rows, price), added, -rows - 1), axis=0)
+    found: NDArray[np.bool_] = added - latest <= (rows if count is None else min(count, rows))
+    return found.ravel()[: len(reached)]

@@ -59,13 +59,13 @@ class PlacementMarket:
         return least
 
     def cheapest_first(self) -> list[int]:
-        """Return the GPU types by the cost of serving all items on that type alone, cheapest first."""
-        load = []
-        for view, options in zip(self.views, self.options, strict=True):
-            least = np.full(len(self.items.workload), np.inf)
-            np.minimum.at(least, options.item, options.units / view.tables.share_units)
-            load.append(view.gpu.price_per_hour * float(np.sum(least)))
-        return sorted(range(len(self.views)), key=load.__getitem__)
+        """Return the GPU types by the cost of serving the items that all types can serve, cheapest first."""
+        least = np.full((len(self.views), len(self.items.workload)), np.inf)
+        for row, view, options in zip(least, self.views, self.options, strict=True):
+            np.minimum.at(row, options.item, options.units / view.tables.share_units)
+        load = np.sum(least, axis=1, where=np.all(np.isfinite(least), axis=0))
+        prices = np.array([view.gpu.price_per_hour for view in self.views])
+        return [int(o) for o in np.lexsort((prices, load * prices))]
 
 
 @dataclass

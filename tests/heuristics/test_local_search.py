@@ -1,6 +1,7 @@
 """Local search and random fit: brute force on tiny instances, what every plan keeps to, starts, seeds and deadlines."""
 
 import time
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -17,6 +18,7 @@ from heuristics.igniter.igniter import IGniter
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot, Workload
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate
+from instances.pool_mix import pool_mix
 from instances.suites import suite
 from tests.formulations import exhaustive
 from tests.heuristics import glet
@@ -292,3 +294,10 @@ def test_a_start_under_scale_is_not_lost() -> None:
 def test_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
     assert scheduler.warm() is None  # type: ignore[attr-defined]
+
+
+def test_the_first_plan_uses_the_cheaper_type_where_only_some_workloads_need_the_other() -> None:
+    plan, _ = found(LocalSearch(rounds=0), pool_mix(60, 0, "v100,t4", rates="few-large"))
+    used = Counter(gpu.type for gpu in plan.gpus)
+
+    assert used["t4"] > used["v100"] > 0

@@ -1,13 +1,16 @@
 """Costs of whole GPUs: the step between them, and the next one; see also tests/bench/ledger/test_gap.py."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
-from instances.costs import cost_step
+from instances.costs import cost_step, next_cost
 
 
 def pool(*prices: float) -> Instance:
@@ -31,3 +34,30 @@ def test_no_two_costs_are_closer_than_the_step() -> None:
     closest = min(b - a for a, b in pairwise(costs))
 
     assert cost_step(pool(*prices)) <= closest + 1e-9
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from((0.0, 0.526, 1.0, 1.53, 3.06, 4.1)), st.none() | st.integers(0, 4)), max_size=3),
+    st.floats(0.01, 12.0),
+)
+@settings(max_examples=60)
+def test_the_next_cost_is_that_of_enumeration(offers: list[tuple[float, int | None]], bound: float) -> None:
+    instance = pool(*(price for price, _ in offers))
+    gpus = tuple(replace(each, count=count) for each, (_, count) in zip(instance.gpus, offers, strict=True))
+    most = [24 if count is None else count for _, count in offers]
+    costs = (
+        sum(n * price for n, (price, _) in zip(counts, offers, strict=True))
+        for counts in product(*map(range, [m + 1 for m in most]))
+    )
+
+    cost = min((cost for cost in costs if cost >= bound * (1 - 1e-6)), default=bound)
+
+    assert next_cost(bound, replace(instance, gpus=gpus)) == pytest.approx(cost, rel=1e-9)
+
+
+def test_thousands_of_gpus_of_four_prices_need_little_memory() -> None:
+    tracemalloc.start()
+    assert next_cost(4000.0011, pool(0.526, 3.06, 4.1, 1.0)) == pytest.approx(4000.002)
+    assert tracemalloc.get_traced_memory()[1] < 200e6
+    tracemalloc.stop()
+    assert next_cost(1e9, pool(3.06, 0.526)) == 1e9

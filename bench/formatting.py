@@ -5,6 +5,8 @@ from datetime import timedelta
 from json import dumps
 from typing import Protocol
 
+from bench.ledger.better_plans import BetterPlan
+from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import UNITS, JsonObject, Row
 from bench.simulation.settings import Settings
 
@@ -54,10 +56,17 @@ def clock(duration_s: float) -> str:
 
 
 def result(row: Row) -> str:
-    """Return the scheduler's status and, if it did not finish, the termination of the run."""
+    """Return the scheduler's claim and, if it did not finish, the termination of the run."""
     if row.termination.failed or row.termination == "skipped":
         return str(row.termination)
-    return str(row.status) if row.termination == "finished" else f"{row.status} ({row.termination})"
+    claim = claim_in_words(row)
+    return claim if row.termination == "finished" else f"{claim} ({row.termination})"
+
+
+def beaten_by(better: BetterPlan) -> str:
+    """Return a better plan than a proven optimum in words: ``16.40 $/h with split plans by elastic-partitioning``."""
+    row = better.row
+    return f"{worth(row.value, objective_of(row))} with {better.outside} by {row.scheduler}"
 
 
 ON_PAPER = "on paper"

@@ -60,3 +60,8 @@ def _with_gpus(reached: NDArray[np.bool_], price: int, count: int | None) -> NDA
     latest = np.maximum.accumulate(np.where(chains.reshape(rows, price), added, -rows - 1), axis=0)
     found: NDArray[np.bool_] = added - latest <= (rows if count is None else min(count, rows))
     return found.ravel()[: len(reached)]
+
+
+def whole_gpus(bound: float, price: float) -> int:
+    """Return the least number of GPUs, each at ``price``, that cost at least ``bound``."""
+    return max(0, math.ceil(bound * (1.0 - ROUNDING) / price))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import Row
 from instances.instance import Instance
 from instances.suites import SUITES
@@ -146,4 +147,4 @@ def _schedulers(needs: Iterable[Need]) -> list[str]:
 
 def _cause(row: Row) -> str:
     """Return the reason of a missing result in a few words: the termination, or the scheduler's status."""
-    return str(row.status if row.termination == "finished" else row.termination).replace("_", " ")
+    return (claim_in_words(row) if row.termination == "finished" else str(row.termination)).replace("_", " ")

@@ -1,16 +1,25 @@
-"""Plans for which a bound holds."""
+"""Plans for which a bound or a claim holds."""
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Self
 
+from bench.api import Status
 from bench.ledger.row import JsonObject, Row
 from instances import PART_STEPS, PlanClass
 from instances.performance.gpulet import GpuletModel
 
 ROUNDING = 1e-9
 """Distance from a whole number that counts as rounding."""
+
+_NARROWEST: JsonObject = {
+    "plan_class": PlanClass.SPATIAL.value,
+    "allowed_shares": None,
+    "slots_per_gpulet": 1,
+    "max_batch": None,
+}
+"""Scope of a claim without a bound: all plans of the narrowest class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +93,52 @@ def _is_whole(number: float) -> bool:
     return abs(number - round(number)) < ROUNDING
 
 
+def scope_of(row: Row) -> JsonObject:
+    """Return the scope of a row's ``optimal`` or ``infeasible``: that of its bound."""
+    return row.bound_scope or _NARROWEST
+
+
+def scope_in_words(scope: JsonObject) -> str:
+    """Return the class of a scope, and the workloads that may be split if not all may: ``split of w7``."""
+    split = scope.get("split_workloads")
+    if split is None:
+        return str(scope["plan_class"])
+    return f"{scope['plan_class']} of {split[0] if len(split) == 1 else f'{len(split)} workloads'}"
+
+
+def claim_in_words(row: Row) -> str:
+    """Return the status of a row; ``optimal`` names the plans among which none is better: ``optimal (spatial)``."""
+    if row.status != Status.OPTIMAL:
+        return str(row.status)
+    headroom = "" if row.headroom in (None, 1.0) else f", headroom {row.headroom:g}"
+    return f"optimal ({scope_in_words(scope_of(row))}{headroom})"
+
+
 def covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
     """Return whether a bound of ``scope`` holds for the plan of ``row``, whose extent is ``reach``."""
-    if reach is None or row.plan_class is None:
-        return False
-    if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
-        return False  # with pairwise interference, exact methods consider at most two gpulets per GPU
+    return reach is not None and row.plan_class is not None and outside(scope, row, reach) is None
+
+
+def outside(scope: JsonObject, row: Row, reach: Reach) -> str | None:
+    """Return in words what the plan of ``row`` has that ``scope`` excludes; ``None`` if it lies within the scope."""
+    assert row.plan_class is not None
     allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
     split, steps = scope.get("split_workloads"), scope.get("part_steps")
-    return (
-        PlanClass(scope["plan_class"]).contains(row.plan_class)
-        and (allowed is None or reach.shares <= set(allowed))
-        and reach.slots_per_gpulet <= scope["slots_per_gpulet"]
-        and (max_batch is None or reach.max_batch <= max_batch)
-        and (split is None or reach.split_workloads <= set(split))
-        and (steps is None or (reach.part_steps is not None and steps % reach.part_steps == 0))
-        and (reach.parts_apart or not scope.get("parts_apart", False))
-    )
+    if not PlanClass(scope["plan_class"]).contains(row.plan_class):
+        return f"{row.plan_class} plans"
+    if reach.slots_per_gpulet > scope["slots_per_gpulet"]:
+        return f"{reach.slots_per_gpulet} slots on a gpulet"
+    if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
+        # With pairwise interference, exact methods consider at most two gpulets per GPU.
+        return f"{reach.gpulets_per_gpu} gpulets on a GPU"
+    if split is not None and not reach.split_workloads <= set(split):
+        return "parts of further workloads"
+    if steps is not None and (reach.part_steps is None or steps % reach.part_steps):
+        return "parts of other sizes"
+    if scope.get("parts_apart", False) and not reach.parts_apart:
+        return "parts of a workload on one GPU"
+    if max_batch is not None and reach.max_batch > max_batch:
+        return "larger batches"
+    if allowed is not None and not reach.shares <= set(allowed):
+        return "other shares"
+    return None

@@ -17,24 +17,35 @@ from instances.costs import next_cost
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Gap to the best certified bound, and gap to the run's own bound; ``None`` without such a bound.
-
-    A run whose own claim is ``refuted`` has no gap to its own bound.
-    """
-
-    gap: float | None = None
-    own_gap: float | None = None
-    refuted: Refutation | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CertifiedBound:
     """A certified bound: its value, the plans it holds for (see ``Row.bound_scope``), and the run that proved it."""
 
     value: float
     scope: JsonObject
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Gap of a run to bounds; ``None`` without such a bound.
+
+    Attributes
+    ----------
+    gap, own_gap
+        Gap to the best certified bound, and to the run's own bound.
+    refuted
+        Refutation of the run's own claim; the run then has no bound of its own.
+    best
+        The best certified bound for the run's plan.
+    bound
+        The run's own bound; on ``cost`` raised to the next cost of whole GPUs.
+    """
+
+    gap: float | None = None
+    own_gap: float | None = None
+    refuted: Refutation | None = None
+    best: CertifiedBound | None = None
+    bound: float | None = None
 
 
 def relative_gap(value: float, bound: float) -> float:
@@ -96,7 +107,7 @@ def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | No
         scope = dumps(row.bound_scope, sort_keys=True)
         if scope not in best or (row.bound > best[scope].value if on_cost else row.bound < best[scope].value):
             best[scope] = CertifiedBound(row.bound, row.bound_scope, row.key)
-    return [replace(one, value=_rounded(one.value, instance)) if on_cost else one for one in best.values()]
+    return [replace(one, value=reachable(one.value, on_cost, instance)) for one in best.values()]
 
 
 def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) -> CertifiedBound | None:
@@ -111,16 +122,17 @@ def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) 
 
 def gap_to(best: CertifiedBound | None, row: Row, instance: Instance | None) -> Gap:
     """Return the gap of a run to the best bound for its plan and to its own bound; ``instance`` as in ``gaps``."""
+    own = None if row.bound is None else reachable(row.bound, row.objective == "cost", instance)
     if not row.feasible or row.value is None or row.truth is not None:
-        return Gap()
-    own = row.bound
-    if own is not None and row.objective == "cost":
-        own = _rounded(own, instance)
+        return Gap(best=best, bound=own)
     return Gap(
         gap=None if best is None else relative_gap(row.value, best.value),
         own_gap=None if own is None else relative_gap(row.value, own),
+        best=best,
+        bound=own,
     )
 
 
-def _rounded(bound: float, instance: Instance | None) -> float:
-    return bound if instance is None else next_cost(bound, instance)
+def reachable(bound: float, on_cost: bool, instance: Instance | None) -> float:
+    """Return a bound; one on cost is raised to the next cost of whole GPUs, unless the ``instance`` is unknown."""
+    return next_cost(bound, instance) if on_cost and instance is not None else bound

@@ -8,22 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bench.api import Status
-from bench.ledger.bound_scope import Reach, covers
+from bench.ledger.bound_scope import Reach, claim_in_words, covers, scope_of
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
-from instances import PlanClass
 
 TOLERANCE = 1e-6
 """Relative difference up to which a value and a bound agree."""
-
-_NARROWEST: JsonObject = {
-    "plan_class": PlanClass.SPATIAL.value,
-    "allowed_shares": None,
-    "slots_per_gpulet": 1,
-    "max_batch": None,
-}
-"""Scope of an ``infeasible`` without a bound: all plans of the narrowest class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +24,7 @@ class Refutation:
     Attributes
     ----------
     claim
-        The claim in words, such as ``optimal 3.06``.
+        The claim in words, such as ``optimal (spatial) 3.06``.
     claimant, witness
         Row that claims, and row with the feasible plan that contradicts it.
     """
@@ -74,7 +65,7 @@ def refutations(rows: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, 
         for row in group:
             for claim, scope, limit in _claims(row):
                 for other in witnesses:
-                    if not _excludes(limit, other, minimised):
+                    if not excludes(limit, other, minimised):
                         break  # nor does any worse plan contradict the claim
                     same_terms = limit is not None or other.headroom == row.headroom
                     if same_terms and covers(scope, other, reaches[other.key]):
@@ -118,13 +109,13 @@ def _claims(row: Row) -> Iterable[tuple[str, JsonObject, float | None]]:
         sign = "≥" if row.objective == "cost" else "≤"
         yield f"the certified bound {sign} {row.bound:.10g}", row.bound_scope, row.bound
     if row.status is Status.INFEASIBLE:
-        yield "infeasible", row.bound_scope or _NARROWEST, None
+        yield "infeasible", scope_of(row), None
     if row.status is Status.OPTIMAL and row.headroom in (None, 1.0) and row.feasible and row.value is not None:
-        yield f"optimal {row.value:.10g}", row.bound_scope or _NARROWEST, row.value
+        yield f"{claim_in_words(row)} {row.value:.10g}", scope_of(row), row.value
 
 
-def _excludes(limit: float | None, other: Row, minimised: bool) -> bool:
-    """Return whether a claim with this bound excludes the plan of ``other``."""
+def excludes(limit: float | None, other: Row, minimised: bool) -> bool:
+    """Return whether a claim with this bound on the value excludes the plan of ``other``."""
     if limit is None or other.value is None:
         return True
     tolerance = TOLERANCE * max(abs(limit), abs(other.value))

@@ -147,7 +147,8 @@ class Row:
     status: Annotated[
         Status,
         About(
-            "the scheduler's claim about the plans that it searches: optimal, feasible, infeasible or unknown",
+            "the scheduler's claim about the plans that it searches: optimal, feasible, infeasible or unknown; "
+            "`plan_class` in `bound_scope` is the class of plans in which it is optimal",
         ),
     ]
     termination: Annotated[Termination, About("how the run ended: finished, a limit, or a failure")]

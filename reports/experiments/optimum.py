@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row
+from instances.costs import whole_gpus
 from reports.claim import QueryTable, duration
 from reports.need import Need
 from reports.papers.gpulet_schedulers import elastic, ideal
@@ -51,13 +53,13 @@ def value(row: Row) -> str:
 
 
 def bound(row: Row) -> str:
-    """Return a certified bound, in GPUs if it bounds a cost."""
+    """Return a certified bound, in whole GPUs if it bounds a cost."""
     if row.bound is None or not row.bound_certified:
         return "none"
     if row.objective != "cost":
         return f"≤ {_worth(row, row.bound)}"
     (pool,) = the_instance(row.instance).gpus
-    return f"≥ {row.bound / pool.type.price_per_hour:.2f} GPUs"
+    return f"≥ {whole_gpus(row.bound, pool.type.price_per_hour)} GPUs"
 
 
 def gap(row: Row, bounding: Row) -> str:
@@ -77,7 +79,8 @@ def _after(row: Row) -> str:
 def _colgen(need: Need) -> Query:
     def query(runs: Runs) -> str:
         row = runs.row(need)
-        return f"{value(row)}{', optimal' if row.status == 'optimal' else ''}{_after(row)}"
+        claim = f", {claim_in_words(row)}" if row.status == "optimal" else ""
+        return f"{value(row)}{_after(row)}{claim}"
 
     return query
 

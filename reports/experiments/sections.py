@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.ledger.bound_scope import claim_in_words
 from reports.claim import Claim, QueryTable, Values, below
 from reports.experiments import gpulet as gpulet_tables
 from reports.experiments import inss as inss_tables
@@ -56,7 +57,7 @@ MIXES_IN_PAPER = (2, 3, 5, 7, 13, 16)
 def _proven(mix: int) -> Callable[[Runs], Values]:
     def query(runs: Runs) -> Values:
         row = runs.row(Need(f"parvagpu-{mix}", ("mig",)))
-        return row.gpus_used, row.status
+        return row.gpus_used, claim_in_words(row)
 
     return query
 

@@ -7,14 +7,16 @@ from statistics import fmean
 
 from bench.evaluation import Trial
 from bench.judging.judge import judge
+from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import Row
 from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals
 from instances import Plan
+from instances.costs import whole_gpus
 from instances.files import plan_from_json
 from reports.claim import QueryTable
 from reports.need import Need
-from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, gpus_of, tested
+from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, tested
 from reports.papers.hold import HEADROOMS as STEPS
 from reports.papers.hold import SCHEDULERS as WITH_HEADROOM
 from reports.papers.hold_robustness import CONDITIONS, PLANS, kept
@@ -195,9 +197,12 @@ def _exact(need: Need, of: Callable[[Row], str]) -> Query:
 
 def _proven(row: Row) -> str:
     """Return the GPUs of an exact plan, and the certified bound unless the plan is optimal."""
-    if row.status == "optimal" or row.bound is None or not row.bound_certified:
-        return f"{row.gpus_used}{', optimal' * (row.status == 'optimal')}"
-    return f"{row.gpus_used} (≥ {gpus_of(row.bound, the_instance(row.instance)):.2f})"
+    if row.status == "optimal":
+        return f"{row.gpus_used}, {claim_in_words(row)}"
+    if row.bound is None or not row.bound_certified:
+        return f"{row.gpus_used}"
+    (pool,) = the_instance(row.instance).gpus
+    return f"{row.gpus_used} (≥ {whole_gpus(row.bound, pool.type.price_per_hour)})"
 
 
 HOLDING = QueryTable(

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from bench.ledger.gap import reachable
 from bench.ledger.row import Row
-from instances.costs import next_cost
 from reports.page.instance_results import InstanceResults
 
 Point = tuple[float, float]
@@ -41,14 +41,15 @@ def progress(row: Row, case: InstanceResults, by: float) -> dict[str, list[Point
         distance = value - by if case.minimised else by - value
         return round(max(-_MOST_PCT, min(_MOST_PCT, 100.0 * distance / abs(by))), 3) if by else 0.0
 
-    def rounded(bound: float) -> float:
-        return next_cost(bound, case.instance) if case.minimised and case.instance is not None else bound
-
     points = list(row.trajectory or ())
     if row.value is not None and row.feasible and row.decision_s is not None:
         points.append({"t_s": row.decision_s, "value": row.value, "feasible": True, "bound": None})
     plans = [(p["t_s"], worse_pct(p["value"])) for p in points if p["value"] is not None and p["feasible"]]
-    bounds = [(p["t_s"], worse_pct(rounded(p["bound"]))) for p in points if p.get("bound_certified")]
+    bounds = [
+        (p["t_s"], worse_pct(reachable(p["bound"], case.minimised, case.instance)))
+        for p in points
+        if p.get("bound_certified")
+    ]
     return {"plans": _best_so_far(plans, min), "bounds": _best_so_far(bounds, max)}
 
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.formatting import held, holds, percent, seconds, worth
+from bench.formatting import beaten_by, held, holds, percent, seconds, worth
+from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError
+from instances.costs import whole_gpus
 from instances.files import instance_to_json
 from reports.page.curves import progress, reference
 from reports.page.instance_results import InstanceResults
@@ -168,7 +170,7 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
 
 def _proven_gpus(bound: float, price: float | None) -> int | None:
     """Return the number of GPUs of one ``price`` that a ``bound`` on their cost implies, if they can be drawn."""
-    return None if price is None or bound / price > _MOST_PROVEN else round(bound / price)
+    return None if price is None or bound / price > _MOST_PROVEN else whole_gpus(bound, price)
 
 
 def _of(value: float | None, most: float) -> Any:
@@ -179,8 +181,9 @@ def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> lis
     sign = "≥" if case.minimised else "≤"
     facts = [
         ("Value", worth(row.value, case.objective)),
+        ("Better plan", beaten_by(case.better[row.key]) if row.key in case.better else "-"),
         ("Certified bound", "-" if bound is None else f"{sign} {worth(bound.value, case.objective)}"),
-        ("Bound holds for", "-" if bound is None else f"{bound.scope['plan_class']} plans"),
+        ("Bound holds for", "-" if bound is None else f"class {scope_in_words(bound.scope)}"),
         ("Gap", percent(case.gaps[row.key].gap)),
         ("GPUs", "-" if row.gpus_used is None else str(row.gpus_used)),
         ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bench.formatting import objective_of
+from bench.ledger.better_plans import BetterPlan, better_plans
 from bench.ledger.bound_scope import Reach
 from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
 from bench.ledger.refutation import Refutation, refutations, upheld
@@ -122,6 +123,11 @@ class InstanceResults:
         """Best certified bound for the plan of a run, feasible or not, by key."""
         certified = certified_bounds([*self.rows, *self.repeated], self.minimised, self.instance)
         return {row.key: best_bound(row, self.reaches.get(row.key), certified) for row in self.all_rows}
+
+    @cached_property
+    def better(self) -> dict[str, BetterPlan]:
+        """Best plan outside the class of each proven optimum, where it is better, by the key of the optimum."""
+        return better_plans(self.all_rows, [*self.rows, *self.repeated], self.reaches)
 
     @cached_property
     def best_known(self) -> float | None:

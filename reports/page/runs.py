@@ -5,7 +5,7 @@ from json import dumps
 from shlex import quote
 from typing import Any
 
-from bench.formatting import holds, in_words
+from bench.formatting import beaten_by, holds, in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.row import Row
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
@@ -33,6 +33,7 @@ COLUMNS: dict[str, _Read] = {
     "gap": lambda case, row: _short(case.gaps[row.key].gap),
     "gap_bound": lambda case, row: _measured_by(case, row, lambda bound: _short(bound.value)),
     "gap_bound_key": lambda case, row: _measured_by(case, row, lambda bound: bound.key),
+    "better_plan": lambda case, row: beaten_by(case.better[row.key]) if row.key in case.better else None,
     "gpus_used": lambda case, row: row.gpus_used,
     "violations": lambda case, row: row.violations,
     "cost_per_hour": lambda case, row: _short(row.cost_per_hour),

@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bench.api import Status
 from bench.formatting import HOLDS_MEANS, ON_PAPER_MEANS, percent, worth
 from bench.ledger.store import Ledger
 from reports.page.curves import METRICS, scaling
@@ -73,6 +74,7 @@ def _index_text(environment: Environment, cases: Sequence[InstanceResults], file
         boards=leaderboards(cases),
         runs=sum(len(case.all_rows) for case in cases),
         outcomes=Counter(outcome(row) for case in cases for row in case.rows),
+        optimal=sum(row.status == Status.OPTIMAL and row.feasible is not False for case in cases for row in case.rows),
         refuted=[refutation for case in cases for refutation in case.refuted.values()],
         lines=[_instance_line(case, file_of.get(case.fingerprint)) for case in cases],
         scaling={"metrics": METRICS, "suites": scaling(cases)},

@@ -28,6 +28,7 @@ from bench.cli.options import (
 )
 from bench.cli.running import run_with_progress, tell_failures, tell_loss
 from bench.cli.terminal import print_json, say
+from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run_tables import refuted_claims, row_json, run_tables
 from bench.cli.views.tables import show
 from bench.doctor.solvers import refuse_wrong_answers
@@ -159,12 +160,15 @@ def run(
             say(reduced)
         rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster, retry)
         gaps = ledger_gaps(rows, ledger)
+        notes = []
+        if form is not Format.JSON:
+            notes = [*better_plan_notes(rows, gaps, ledger), *answers(rows, gaps, ledger)]
         if plans is not None:
             _write_plans(rows, plans, tasks)
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in rows])
     else:
-        show(*run_tables(rows, gaps, len(chosen_seeds) > 1))
+        show(*run_tables(rows, gaps, len(chosen_seeds) > 1), *notes)
     say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger.path})")
     if interrupted:
         tell_loss(ledger)

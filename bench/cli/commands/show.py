@@ -10,6 +10,7 @@ import typer
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
 from bench.cli.terminal import one_line, print_json, say
+from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run import show_run
 from bench.cli.views.run_tables import best_tables, row_json, run_tables
 from bench.cli.views.tables import show, table
@@ -158,7 +159,8 @@ def _show_best(names: Sequence[str], ledger_file: Path) -> None:
         rows = leaders([row for row in ledger.rows(without=DETAILS) if not names or row.instance in names])
         if missing := [name for name in names if name not in {row.instance for row in rows}]:
             raise InputError(f"--best {missing[0]}", f"{ledger_file} has no run on this instance")
-        show(*best_tables(rows, ledger_gaps(rows, ledger), ledger.arrivals()))
+        gaps = ledger_gaps(rows, ledger)
+        show(*best_tables(rows, gaps, ledger.arrivals()), *answers(rows, gaps, ledger))
 
 
 def _show_leaderboard(ledger: Ledger, form: Format, fingerprint: str | None = None) -> None:
@@ -172,7 +174,7 @@ def _show_leaderboard(ledger: Ledger, form: Format, fingerprint: str | None = No
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in best])
         return
-    show(*run_tables(best, gaps))
+    show(*run_tables(best, gaps), *better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger))
 
 
 def leaders(rows: Sequence["Row"]) -> list["Row"]:

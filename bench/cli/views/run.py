@@ -11,10 +11,22 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, many_lines, one_line
-from bench.cli.views.run_tables import bound, judged, set_in_words
+from bench.cli.views.run_tables import bound_cell, judged, set_in_words
 from bench.cli.views.tables import cell, coloured, mark, show, table
-from bench.formatting import ON_PAPER_MEANS, holding, holds, objective_of, pct, percent, result, seconds, worth
-from bench.ledger.gap import Gap
+from bench.formatting import (
+    ON_PAPER_MEANS,
+    beaten_by,
+    holding,
+    holds,
+    objective_of,
+    pct,
+    percent,
+    result,
+    seconds,
+    worth,
+)
+from bench.ledger.better_plans import BetterPlan, ledger_better_plans
+from bench.ledger.gap import Gap, reachable
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance, Objective, PlacedGpu, Plan
@@ -93,10 +105,11 @@ _POINTS_SHOWN = 20
 
 def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
     """Show everything that the ledger stores about a run."""
-    facts = [[name, fact] for name, fact in _facts(row, gap) if fact not in ("", None)]
+    better = {} if gap.refuted else ledger_better_plans([row], ledger)
+    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key)) if fact not in ("", None)]
     show(table(["run", row.key], facts), *([ON_PAPER_MEANS] if row.feasible and holding(row) is False else []), "")
     if row.trajectory:
-        show(table([">after", ">value", "feasible", ">bound"], _trajectory(row)), "")
+        show(table([">after", ">value", "feasible", ">bound"], _trajectory(row, _instance(row, ledger))), "")
     if row.violation_details:
         show(
             "violations",
@@ -111,7 +124,7 @@ def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
         _show_plan(row, ledger)
 
 
-def _facts(row: Row, gap: Gap) -> list[list[object]]:
+def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
     objective = objective_of(row)
     facts: list[list[object]] = [
         ["instance", f"{row.instance} ({row.instance_hash[:12]})"],
@@ -120,6 +133,7 @@ def _facts(row: Row, gap: Gap) -> list[list[object]]:
         ["parameters", _pairs(row.parameters)],
         ["seed", row.seed],
         ["result", result(row) + (f": {row.reason}" if row.reason else "")],
+        ["better plan", None if better is None else beaten_by(better)],
         ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
         ["value", worth(row.value, objective)],
         ["feasible", judged(row, row.feasible, row.violations)],
@@ -133,7 +147,7 @@ def _facts(row: Row, gap: Gap) -> list[list[object]]:
         ["simulated", _simulated(row)],
         ["headroom, truth", f"{row.headroom:g}, {row.truth or 'as planned'}" if row.headroom is not None else None],
         ["plan class", row.plan_class],
-        ["bound", bound(row) + (f" ({_pairs(row.bound_scope)})" if row.bound_scope else "")],
+        ["bound", bound_cell(row, gap) + (f" ({_pairs(row.bound_scope)})" if row.bound_scope else "")],
         ["refuted", None if gap.refuted is None else str(gap.refuted)],
         ["gap, own gap", f"{percent(gap.gap)}, {percent(gap.own_gap)}"],
         ["decision", f"{seconds(row.decision_s)} of {row.time_limit_s:g} s, overshoot {seconds(row.overshoot_s)}"],
@@ -178,14 +192,23 @@ def _pairs(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(cell(value))
 
 
-def _trajectory(row: Row) -> list[list[object]]:
+def _instance(row: Row, ledger: Ledger) -> Instance | None:
+    """Return the instance of a row; ``None`` for a scenario set, and if the catalogue has changed since."""
+    try:
+        return ledger.instance(row.instance_hash)
+    except InputError:
+        return None
+
+
+def _trajectory(row: Row, instance: Instance | None) -> list[list[object]]:
     points = row.trajectory
     step = max(1, -(-len(points) // _POINTS_SHOWN))
     shown: list[Mapping[str, Any]] = [*points[:-1:step], points[-1]]
     objective = objective_of(row)
     return [
-        [seconds(p["t_s"]), worth(p["value"], objective), judged(row, p["feasible"]), worth(p["bound"], objective)]
+        [seconds(p["t_s"]), worth(p["value"], objective), judged(row, p["feasible"]), worth(bound, objective)]
         for p in shown
+        for bound in [None if p["bound"] is None else reachable(p["bound"], row.objective == "cost", instance)]
     ]
 
 

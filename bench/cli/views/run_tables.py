@@ -87,7 +87,7 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
             worth(row.value, objective_of(row)),
             row.gpus_used,
             *([pct(row.over_capacity_pct)] if scored else []),
-            bound(row) if gaps[row.key].refuted is None else "refuted" if row.bound is not None else "-",
+            bound_cell(row, gaps[row.key]),
             percent(gaps[row.key].gap),
             seconds(row.decision_s),
             judged(row, row.feasible, row.violations),
@@ -141,7 +141,8 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
     return [
         table(columns, cells, [row.instance_hash for _, row in chosen]),
         "",
-        "gap: distance from the best certified bound, which no plan of the same class can beat; 0.0 %: proven optimal",
+        "gap: distance from the best certified bound, which no plan of the same class can beat; 0.0 %: proven optimal"
+        " in its class",
         "heuristic: a scheduler that proves no bound",
         HOLDS_MEANS,
     ]
@@ -225,14 +226,14 @@ def _counts(row: Row, found: JsonObject) -> list[str]:
     ]
 
 
-def bound(row: Row) -> str:
-    """Return a row's bound as text, marked ``(model)`` if it is not certified."""
-    if row.bound is None:
-        return "-"
+def bound_cell(row: Row, gap: Gap) -> str:
+    """Return a row's bound as text, as whole GPUs can cost it, marked ``(model)`` if it is not certified."""
+    if gap.bound is None or gap.refuted is not None:
+        return "-" if row.bound is None else "refuted"
     minimised = row.objective == "cost"
     signs = ("≥", "≤") if draws_unicode() else (">=", "<=")
     model = "" if row.bound_certified else " (model)"
-    return f"{signs[0] if minimised else signs[1]} {worth(row.bound, objective_of(row)).split()[0]}{model}"
+    return f"{signs[0] if minimised else signs[1]} {worth(gap.bound, objective_of(row)).split()[0]}{model}"
 
 
 def row_json(row: Row, gaps: Mapping[str, "Gap"]) -> dict[str, object]:

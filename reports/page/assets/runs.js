@@ -97,7 +97,7 @@ function line(run) {
     const text = make("bdi", {}, read ? read(value, run) : String(value));
     if (name === "instance") return make("th", { scope: "row" }, text);
     if (name === "outcome") {
-      const paper = heldOf(columns.holds[run]) === "no" && ["optimal", "feasible"].includes(value) ? ", on paper" : "";
+      const paper = heldOf(columns.holds[run]) === "no" && /^(optimal|feasible)\b/.test(value) ? ", on paper" : "";
       return make("td", {}, make("span", { class: "outcome", "data-outcome": value }, value + paper));
     }
     if (name === "holds") return make("td", { class: "holds", "data-holds": heldOf(value) }, value);

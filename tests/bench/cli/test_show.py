@@ -35,7 +35,7 @@ def test_show_ranks_schedulers_by_instance_and_shows_a_run_in_full(call: Call, t
 
     key = board[4]["key"][:10]
     shown = call(f"show {key}").out
-    for expected in ("command-line-plugin", "nodes=3", "≥ 1.00", "66.7 %", " W3 ", "9.18 $/h"):
+    for expected in ("command-line-plugin", "nodes=3", "≥ 3.06", "66.7 %", " W3 ", "9.18 $/h"):
         assert expected in shown
     assert json.loads(call(f"show {key} --format json").out) == board[4]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.ledger.bound_scope import Reach, covers
+from bench.ledger.bound_scope import Reach, claim_in_words, covers, outside
 from instances import PlanClass
 
 SLOT = {"workload": "w1", "batch": 4, "rate_rps": 50.0}
@@ -70,3 +70,38 @@ def test_a_bound_for_some_parts_holds_for_plans_of_these_parts(make_row, scope, 
     found = parts(*rates_rps)
     row = make_row(plan_class=PlanClass.SPLIT if len(rates_rps) > 1 else PlanClass.SPATIAL)
     assert covers(scope, row, Reach.of(found)) == covered
+
+
+@pytest.mark.parametrize(
+    ("scope", "headroom", "words"),
+    [
+        (None, 1.0, "optimal (spatial)"),
+        (SPLIT, None, "optimal (split)"),
+        (SPLIT | {"plan_class": "spatio-temporal", "slots_per_gpulet": 3}, 1.0, "optimal (spatio-temporal)"),
+        (SPLIT | {"split_workloads": ["w1"], "part_steps": 20}, 1.0, "optimal (split of w1)"),
+        (SPLIT | {"split_workloads": ["w1", "w2"]}, 1.2, "optimal (split of 2 workloads, headroom 1.2)"),
+    ],
+)
+def test_an_optimum_names_the_plans_among_which_it_is(make_row, scope, headroom, words):
+    assert claim_in_words(make_row(status="optimal", bound_scope=scope, headroom=headroom)) == words
+    assert claim_in_words(make_row(status="feasible", bound_scope=scope, headroom=headroom)) == "feasible"
+
+
+@pytest.mark.parametrize(
+    ("scope", "plan_class", "gpus", "words"),
+    [
+        ({}, "split", [[gpulet(10, 4)]], None),
+        ({"plan_class": "spatial"}, "split", [[gpulet(10, 4)]], "split plans"),
+        ({}, "spatio-temporal", [[gpulet(10, 4, 4)]], "spatio-temporal plans"),
+        ({"plan_class": "spatio-temporal"}, "spatio-temporal", [[gpulet(10, 4, 4)]], "2 slots on a gpulet"),
+        ({}, "split", [[gpulet(3, 4)] * 3], "3 gpulets on a GPU"),
+        ({"split_workloads": ["w2"]}, "split", [[gpulet(10, 4)]] * 2, "parts of further workloads"),
+        ({"part_steps": 20}, "split", [[gpulet(10, 4)]] * 3, "parts of other sizes"),
+        ({"parts_apart": True}, "split", [[gpulet(5, 4)] * 2], "parts of a workload on one GPU"),
+        ({"max_batch": 3}, "spatial", [[gpulet(10, 4)]], "larger batches"),
+        ({"allowed_shares": [5]}, "spatial", [[gpulet(10, 4)]], "other shares"),
+    ],
+)
+def test_what_a_scope_excludes_is_said(make_row, scope, plan_class, gpus, words):
+    row = make_row(plan_class=PlanClass(plan_class), performance_model="gpulet")
+    assert outside(SPLIT | scope, row, Reach.of(plan(*gpus))) == words

@@ -78,12 +78,16 @@ def test_cost_gap_takes_the_largest_certified_bound(make_row: MakeRow, instance:
     row = feasible(make_row, value=24.48)  # 8 GPUs
     bounds = [bounded(make_row, 10.0), bounded(make_row, 16.0), bounded(make_row, 24.0, certified=False)]
     # 16.00 means 6 GPUs at 18.36
-    assert gaps([row], bounds, instance) == {"00ff": Gap(gap=pytest.approx(0.25), own_gap=None)}
+    found = gaps([row], bounds, instance)["00ff"]
+    assert (found.gap, found.own_gap, found.bound) == (pytest.approx(0.25), None, None)
+    assert found.best is not None
+    assert found.best.value == pytest.approx(18.36)
 
 
 def test_own_gap_needs_no_certificate(make_row: MakeRow, instance: Instance) -> None:
     row = feasible(make_row, value=24.48, bound=16.0, bound_certified=False, bound_scope=SCOPE)
-    assert gaps([row], [row], instance) == {"00ff": Gap(gap=None, own_gap=pytest.approx(0.25))}
+    assert gaps([row], [row], instance) == {"00ff": Gap(own_gap=pytest.approx(0.25), bound=pytest.approx(18.36))}
+    assert gaps([row], [row], None)["00ff"].bound == 16.0
 
 
 @pytest.mark.parametrize(("objective", "throughput_of"), [("throughput", "capacity"), ("scale", None)])
@@ -98,7 +102,8 @@ def test_maximised_gap_takes_the_smallest_bound_as_it_is(
 @pytest.mark.parametrize("values", [{"feasible": False}, {"plan": None, "feasible": None}, {"value": None}])
 def test_only_feasible_plans_have_gaps(make_row: MakeRow, instance: Instance, values: dict[str, object]) -> None:
     row = feasible(make_row, **{"value": 24.48, "bound": 16.0, **values})
-    assert gaps([row], [bounded(make_row, 16.0)], instance) == {"00ff": Gap()}
+    found = gaps([row], [bounded(make_row, 16.0)], instance)["00ff"]
+    assert (found.gap, found.own_gap) == (None, None)
 
 
 @pytest.mark.parametrize(

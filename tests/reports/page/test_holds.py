@@ -73,7 +73,7 @@ def test_only_a_plan_that_is_known_to_hold_is_green(
     page = next(text for name, text in files.items() if name.startswith("instances/"))
     shown = {"yes": "yes", "unchecked": ""}.get(words, "no")
     assert f'<dd class="holds" data-holds="{shown}">{words}</dd>' in page
-    assert (">optimal, on paper<" in page) == fails
+    assert (">optimal (spatial), on paper<" in page) == fails
     assert f'<td class="number holds" data-holds="{shown}"' in files["index.html"]
     assert f'"holds":["{words.replace("2 s", "30 s")}"]' in files["runs.html"]
 

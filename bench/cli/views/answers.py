@@ -1,0 +1,79 @@
+"""Sentences below a table of runs: better plans than an optimum of a class, and how many GPUs an instance needs."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from bench.cli.terminal import one_line
+from bench.formatting import beaten_by
+from bench.ledger.better_plans import ledger_better_plans
+from bench.ledger.bound_scope import claim_in_words, scope_in_words
+from bench.ledger.gap import CertifiedBound, Gap
+from bench.ledger.row import JsonObject, Row
+from bench.ledger.store import Ledger
+from instances import InputError
+from instances.costs import whole_gpus
+
+
+def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
+    """Return a line for every proven optimum that a plan outside its class beats; equal optima share a line."""
+    better = ledger_better_plans([row for row in rows if gaps[row.key].refuted is None], ledger)
+    schedulers: dict[tuple[str, str, str], dict[str, None]] = {}
+    for row in rows:
+        if row.key in better:
+            words = f"{claim_in_words(row)}; {beaten_by(better[row.key])}"
+            schedulers.setdefault((row.instance_hash, row.instance, words), {})[row.scheduler] = None
+    return [one_line(f"{name}, {', '.join(who)}: {words}") for (_, name, words), who in schedulers.items()]
+
+
+def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
+    """Return a sentence on the best plan among ``rows`` for every instance of ``cost`` that has a feasible one."""
+    best: dict[str, Row] = {}
+    for row in rows:
+        if row.objective == "cost" and row.feasible and row.value is not None and row.truth is None:
+            leader = best.setdefault(row.instance_hash, row)
+            if row.value < (leader.value or 0.0):
+                best[row.instance_hash] = row
+    told = []
+    for fingerprint, row in best.items():
+        try:
+            instance = ledger.instance(fingerprint)
+        except InputError:  # the catalogue has changed since the run
+            continue
+        prices = [pool.type.price_per_hour for pool in instance.gpus]
+        bound = gaps[row.key].best
+        if row.gpus_used and len(prices) == 1 and prices[0] > 0.0:
+            told.append(one_line(f"{row.instance}: {_on_one_type(row.gpus_used, bound, prices[0])}"))
+        elif row.gpus_used:
+            told.append(one_line(f"{row.instance}: {_on_several(row.plan or ledger.row(row.key).plan, row, bound)}"))
+    return told
+
+
+def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:
+    """Return the number of GPUs of a plan, the least number that is not excluded, and the largest that is."""
+    if gpus == 1:
+        return "1 GPU; no plan takes fewer"
+    if bound is None:
+        return f"{gpus} GPUs; {_are(gpus - 1)} not excluded"
+    least = min(gpus, max(1, whole_gpus(bound.value, price)))
+    open_ = [f"{_are(least)} not excluded"] * (least < gpus)
+    proven = [f"{_are(least - 1)} proven too few {_in_class(bound)}"] * (least > 1)
+    return f"{gpus} GPUs; {', '.join(open_ + proven)}"
+
+
+def _on_several(plan: JsonObject | None, row: Row, bound: CertifiedBound | None) -> str:
+    """Return the GPUs of a plan by type, their price, and the price below which no plan exists."""
+    used = Counter(gpu["type"] for gpu in (plan or {"gpus": []})["gpus"] if gpu["gpulets"])
+    gpus = " + ".join(f"{number} {name}" for name, number in used.items())
+    # Rounded down to cents, so that no more is claimed than is proven.
+    cents = 0 if bound is None else math.floor(100.0 * bound.value + 1e-6)
+    proven = f"below ${cents / 100:,.2f}/h is proven impossible {_in_class(bound)}" if bound and cents > 0 else ""
+    return f"{gpus} at ${row.value:,.2f}/h; {proven or 'less is not excluded'}"
+
+
+def _are(number: int) -> str:
+    return f"{number} {'is' if number == 1 else 'are'}"
+
+
+def _in_class(bound: CertifiedBound) -> str:
+    return f"in the class {scope_in_words(bound.scope)}"

@@ -87,8 +87,8 @@ def run(
     Returns
     -------
     pandas.DataFrame
-        One row per run: the main columns of ``docs/columns.md`` and ``plan``, a ``Plan`` or ``None``. ``bench.table``
-        returns all columns of a ledger.
+        One row per run: the main columns of ``docs/columns.md``; ``claim``, the status with the class of plans of an
+        optimum; and ``plan``, a ``Plan`` or ``None``. ``bench.table`` returns all columns of a ledger.
 
     Raises
     ------

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pandas import DataFrame, Series
 
+from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.export_table import COLUMNS, Exported, Values, table
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
@@ -32,10 +33,10 @@ MAIN = (
     "reason",
     "key",
 )
-"""Columns of the table that ``bench.run`` returns, besides ``plan``."""
+"""Columns of the table that ``bench.run`` returns, besides ``claim`` and ``plan``."""
 
 
-SHOWN = ("instance", "scheduler", "seed", "status", "value", "value_unit", "gpus_used", "gap", "decision_s", "feasible")
+SHOWN = ("instance", "scheduler", "seed", "claim", "value", "value_unit", "gpus_used", "gap", "decision_s", "feasible")
 """Columns of a printed table; ``table.columns`` names all."""
 
 
@@ -63,12 +64,16 @@ def all_columns(ledger: Ledger) -> DataFrame:
 
 
 def main_columns(rows: Sequence[Row], ledger: Ledger) -> RunTable:
-    """Return ``rows`` of a ledger with the columns ``MAIN`` and ``plan``, a ``Plan`` or ``None``."""
+    """Return ``rows`` of a ledger with the columns ``MAIN``, ``claim`` and ``plan``.
+
+    ``claim`` is the status in words, such as ``optimal (spatial)``, and ``plan`` a ``Plan`` or ``None``.
+    """
     gaps = ledger_gaps(rows, ledger)
     chosen = [column for name in MAIN for column in COLUMNS if column.name == name]
     found = _frame([{column.name: column.of(row, gaps[row.key]) for column in chosen} for row in rows], chosen)
     plans = [None if row.plan is None else plan_from_json(row.plan) for row in rows]
-    return RunTable(found.assign(plan=Series(plans, dtype=object)))
+    claims = Series([claim_in_words(row) for row in rows], dtype="string")
+    return RunTable(found.assign(claim=claims, plan=Series(plans, dtype=object)))
 
 
 def _frame(lines: Sequence[Values], chosen: Sequence[Exported]) -> DataFrame:

@@ -299,8 +299,8 @@ EXACT_GAP = Figure(
     paper="ours",
     shows="No paper bounds its plans; this figure is new.",
     look_for="Solid lines (plans) fall to the zero line and dotted lines (bounds) rise to it: zero is the best "
-    "certified bound in the ledger. Where the two lines of a method meet, its plan is proven optimal. The distance of "
-    "a heuristic to zero is the most that better scheduling could save.",
+    "certified bound in the ledger. Where the two lines of a method meet, its plan is proven optimal in its class. The "
+    "distance of a heuristic to zero is the most that better scheduling could save.",
     cost="16 runs: at most the time limit for each of the 8 exact ones (use --time-limit 300 for the long view)",
     needs=(_LARGE,),
     draws=_draw_gaps,

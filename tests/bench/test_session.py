@@ -32,7 +32,7 @@ def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["igniter", "colgen"]
-    assert "optimal" in lines[2]
+    assert "optimal (spatial)" in lines[2]
     assert list(tmp_path.iterdir()) == [script]  # without a ledger nothing is kept
 
 
@@ -69,7 +69,7 @@ def test_a_ledger_gives_the_rows_that_it_has(runs: tuple[pandas.DataFrame, Path]
         again = bench.run(["igniter-3", "smoke-cost"], ["igniter", "ffd+"], seeds=[0, 1], ledger=opened)
         pandas.testing.assert_frame_equal(first.drop(columns="plan"), again.drop(columns="plan"))
         assert len(bench.table(opened)) == 8
-    assert set(first.columns) - {"plan"} <= set(bench.table(ledger).columns)
+    assert set(first.columns) - {"claim", "plan"} <= set(bench.table(ledger).columns)
 
 
 def test_the_table_prints_its_main_columns(runs: tuple[pandas.DataFrame, Path]) -> None:

@@ -116,21 +116,24 @@ def whole_items(views: Sequence[View]) -> Items:
     workload = np.arange(len(views[0].rate_rps), dtype=np.int64)
     if views[0].instance.objective is Objective.GOODPUT:
         return Items(workload, views[0].rate_rps.copy(), np.zeros_like(workload))
-    parts = np.array([_parts(views, w) for w in workload.tolist()], dtype=np.int64)
+    parts = np.ones_like(workload)
+    whole = np.zeros(len(workload), dtype=bool)
+    for view in views:
+        whole[_rows(view, workload, view.rate_rps, np.zeros_like(workload)).pair] = True
+    for w in np.flatnonzero(~whole).tolist():
+        parts[w] = _parts(views, w)
     rate_rps = np.repeat(views[0].rate_rps / parts, parts)
     return Items(np.repeat(workload, parts), rate_rps, np.zeros(len(rate_rps), dtype=np.int64))
 
 
 def _parts(views: Sequence[View], workload: int) -> int:
-    """Return the number of equal parts in which a workload must be served."""
+    """Return the number of equal parts in which a workload must be served that cannot be served whole."""
     rate = float(views[0].rate_rps[workload])
 
     def servable(count: float) -> bool:
         asked = np.array([workload]), np.array([rate / count]), np.zeros(1, dtype=np.int64)
         return any(len(_rows(view, *asked).batch) for view in views)
 
-    if servable(1):
-        return 1
     if not servable(HOPELESS_PARTS):
         asked = views[0].instance.workloads[workload]
         kinds = " or ".join(view.gpu.name for view in views)

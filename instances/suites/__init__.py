@@ -7,7 +7,7 @@ from functools import partial
 from instances import generate
 from instances.errors import unknown_name
 from instances.instance import Instance, ScenarioSet
-from instances.suites import gpulet, igniter, inss, mediator
+from instances.suites import gpulet, igniter, inss, mediator, mixes
 from instances.suites.hold import hold
 from instances.suites.parvagpu import parvagpu
 
@@ -109,6 +109,13 @@ SUITES: Mapping[str, Suite] = {
             "three random mixes of each of 5 to 160 workloads, for exact methods",
             generate.exact_scaling,
         ),
+        Suite(
+            "hetero",
+            "ten mixes on two to four GPU types, bounded and unbounded, of every objective with SLOs: docs/suites.md",
+            mixes.hetero,
+        ),
+        Suite("large", "mixes of 1,000, 3,000 and 10,000 workloads on one to three GPU types, cost", mixes.large),
+        Suite("hard", "nine mixes that no exact method closes in twenty seconds, of every objective", mixes.hard),
         Suite("hold", "five instances of other suites under the rule attainment: plans that hold", hold),
         Suite(
             "smoke",

@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.api import Run
+from bench.judging.judge import judge
+from heuristics.baselines.local_search import LocalSearch
 from instances import GpuPool, InputError, Instance, Objective, Partition, SloRule, Workload
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.one_gpu import Resident, fit_gpu
 from instances.performance import performance_model_names
 from instances.pool_mix import REFERENCES, RateLaw, SloLaw, models_of, parse_pool, pool_mix
+from instances.suites import suite
 from instances.view import View
 
 RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
@@ -182,3 +186,25 @@ def test_what_cannot_be_drawn_is_named(options: dict[str, object], message: str)
         pool_mix(**{"size": 3, "seed": 0} | options)  # type: ignore[arg-type]
 
     assert message in str(caught.value)
+
+
+MIXES = [instance for name in ("hetero", "large", "hard") for instance in suite(name).build()]
+
+
+def test_suites_have_two_to_four_types_every_objective_and_every_performance_model() -> None:
+    hetero = suite("hetero").build()
+
+    assert {len(instance.gpus) for instance in hetero} == {2, 3, 4}
+    assert {instance.performance_model for instance in hetero} == set(performance_model_names())
+    for name in ("hetero", "hard"):
+        found = {instance.objective for instance in suite(name).build()}
+        assert found == {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE}
+    assert all(count in {pool.count is None for i in hetero for pool in i.gpus} for count in (True, False))
+
+
+@pytest.mark.parametrize("instance", {one.name: one for one in MIXES}.values(), ids=lambda one: one.name)
+def test_a_greedy_plan_fits_on_the_pools_of_the_suites(instance: Instance) -> None:
+    plan = LocalSearch(rounds=0).schedule(instance, Run()).plan
+
+    assert plan is not None
+    assert judge(plan, instance).feasible

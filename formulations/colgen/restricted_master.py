@@ -124,6 +124,13 @@ class LinearMaster:
         for low, high in [*zip(least, most, strict=True), *((-np.inf, count) for count in pool_count)]:
             self._solver.addRow(float(low), float(high), 0, np.array([], dtype=np.int32), np.array([]))
 
+    @staticmethod
+    def _count_work(solver: Any) -> None:
+        """Count the simplex iterations of the last solve as work."""
+        entries = solver.getNumRow() + solver.getNumCol()
+        iterations = max(0, int(solver.getInfo().simplex_iteration_count))
+        spend(RELAXATION_NODES + iterations * entries / ENTRIES_PER_NODE)
+
     def add_column(self, cost: float, amounts: Floats, pool: int | None = None) -> None:
         """Add a column: its cost, its amount in each coverage row, and the pool of its GPU."""
         rows = np.flatnonzero(amounts)
@@ -131,6 +138,35 @@ class LinearMaster:
         if pool is not None:
             index, value = np.append(index, np.int32(self._coverage_rows + pool)), np.append(value, 1.0)
         self._solver.addCol(float(cost), 0.0, np.inf, len(index), index, value)
+
+    def whole(
+        self, first: int, limit_s: float, threads: int, seed: int, tolerance: float = 1e-6
+    ) -> tuple[Floats | None, float]:
+        """Solve with integer amounts of all columns from ``first`` on, within about ``limit_s``.
+
+        The search ends once the relative gap is at most ``tolerance``.
+
+        Returns
+        -------
+        amounts : array or None
+            Amount of every column, or ``None`` if no solution was found.
+        bound : float
+            Lower bound on the value, within the solver's tolerances.
+        """
+        solver = new_highs(threads, random_seed=seed, mip_rel_gap=tolerance, **whole_limits(limit_s))
+        solver.passModel(self._solver.getModel())
+        columns = np.arange(first, solver.getNumCol(), dtype=np.int32)
+        solver.changeColsIntegrality(len(columns), columns, np.full(len(columns), highspy.HighsVarType.kInteger))
+        solver.run()
+        self._count_work(solver)
+        info = solver.getInfo()
+        found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        return (np.array(solver.getSolution().col_value) if found else None), float(info.mip_dual_bound)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return int(self._solver.getNumCol())
 
     def relax(self) -> Relaxation:
         """Solve the linear program, warm-started from the last basis."""
@@ -168,13 +204,6 @@ class RestrictedMaster(LinearMaster):
                 index = np.array([group], dtype=np.int32)
                 self._solver.addCol(float(cost), 0.0, np.inf, 1, index, -np.ones(1))
             self._first += len(cover.surplus_cost)
-
-    @staticmethod
-    def _count_work(solver: Any) -> None:
-        """Count the simplex iterations of the last solve as work."""
-        entries = solver.getNumRow() + solver.getNumCol()
-        iterations = max(0, int(solver.getInfo().simplex_iteration_count))
-        spend(RELAXATION_NODES + iterations * entries / ENTRIES_PER_NODE)
 
     def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
         """Add a pattern, or lower the cost of a known one; return whether it was new or became much cheaper.

@@ -1,23 +1,36 @@
 """The scheduler ``colgen``: certified bounds and near-optimal plans by column generation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.bounds import most_served
-from formulations.colgen.clock import clocked
+from formulations.colgen.clock import alone, clocked, now
 from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.spatial.scale import largest_scale
 from formulations.colgen.split.by_share import solve_split_by_share
 from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
 from formulations.colgen.split.solution import SplitSolution
-from formulations.colgen.temporal.generation import bound_on_turns, turns_obstacle
-from instances import Instance, Objective, PlanClass
+from formulations.colgen.temporal.solution import solve_in_turns, turns_obstacle
+from instances import Instance, Objective, Plan, PlanClass
 from instances.least_shares import premises_hold
 from instances.suites import suite
 from instances.tables import gpu_tables
 
 PREMISE = "a demand falls as the share grows, or interference shortens a latency: no bound would hold"
+
+NARROWER_TIME_FRACTION = 0.3
+"""Fraction of the remaining time for a narrower class of plans, whose plan is then a start."""
+
+
+class SearchedClass(StrEnum):
+    """Class of the plans that are searched; ``auto`` is ``spatial``, and then the widest that the rule allows."""
+
+    SPATIAL = PlanClass.SPATIAL.value
+    SPLIT = PlanClass.SPLIT.value
+    SPATIO_TEMPORAL = PlanClass.SPATIO_TEMPORAL.value
+    AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +43,7 @@ class ColGen:
     Attributes
     ----------
     plan_class
-        Class of the plans that are searched and bounded. For ``spatio-temporal`` only a bound is computed.
+        Class of the plans that are searched and bounded.
     integer_fraction
         Fraction of the remaining time that one solve of the restricted master over integers may take.
     """
@@ -40,7 +53,7 @@ class ColGen:
 
     work_unit: ClassVar[str] = "pricing nodes"
 
-    plan_class: PlanClass = PlanClass.SPATIAL
+    plan_class: SearchedClass = SearchedClass.SPATIAL
     integer_fraction: float = 0.5
 
     def __post_init__(self) -> None:
@@ -59,23 +72,21 @@ class ColGen:
             return self._solved(instance, terms)
 
     def _solved(self, instance: Instance, run: Run) -> Outcome:
-        by_share = instance.slo_rule.by_share
-        if by_share and self.plan_class is PlanClass.SPATIO_TEMPORAL:
-            asked = f"{self.plan_class} plans under {instance.objective}"
-            return Outcome(Status.UNKNOWN, reason=f"no bound is known for {asked} and {instance.slo_rule}")
         for pool in instance.gpus:
             if not premises_hold(gpu_tables(pool.type, instance.performance_model)):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {PREMISE}")
-        if self.plan_class is PlanClass.SPLIT:
-            obstacle = split_obstacle(instance)
-            if obstacle:
-                return Outcome(Status.UNKNOWN, reason=obstacle)
-            if by_share:
-                return solve_split_by_share(instance, run, self.integer_fraction)
-            return SplitSolution(SPLIT_GENERATIONS[instance.objective](instance, run), self.integer_fraction).solve()
-        if self.plan_class is PlanClass.SPATIO_TEMPORAL:
-            obstacle = turns_obstacle(instance)
-            return Outcome(Status.UNKNOWN, reason=obstacle) if obstacle else bound_on_turns(instance, run)
+        match self.plan_class:
+            case SearchedClass.SPATIAL:
+                return self._spatial(instance, run)
+            case SearchedClass.SPLIT:
+                return self._split(instance, run)
+            case SearchedClass.SPATIO_TEMPORAL:
+                return self._in_turns(instance, run)
+            case SearchedClass.AUTO:
+                return self._widest(instance, run)
+
+    def _spatial(self, instance: Instance, run: Run) -> Outcome:
+        """Solve for plans with one slot per gpulet, each workload on one GPU."""
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.integer_fraction)
         try:
@@ -85,3 +96,60 @@ class ColGen:
             bound = Bound(most_served(instance), True, PlanClass.SPATIAL) if served else None
             return Outcome(Status.UNKNOWN, bound=bound, reason=str(late))
         return Solution(generation, self.integer_fraction).solve()
+
+    def _split(self, instance: Instance, run: Run) -> Outcome:
+        """Solve for plans with one slot per gpulet; workloads may be split."""
+        generation = SPLIT_GENERATIONS.get(instance.objective)
+        obstacle = split_obstacle(instance) if generation else turns_obstacle(instance, PlanClass.SPLIT)
+        if obstacle:
+            return Outcome(Status.UNKNOWN, reason=obstacle)
+        if generation is None:
+            return solve_in_turns(instance, run, PlanClass.SPLIT, self._spatial(instance, _part_of(run)).plan)
+        if instance.slo_rule.by_share:
+            return solve_split_by_share(instance, run, self.integer_fraction)
+        known = SplitSolution(generation(instance, run), self.integer_fraction).solve()
+        if known.status is not Status.FEASIBLE or run.remaining_s <= 0.0 or turns_obstacle(instance):
+            return known
+        return _better(instance, known, solve_in_turns(instance, run, PlanClass.SPLIT, known.plan))
+
+    def _in_turns(self, instance: Instance, run: Run) -> Outcome:
+        """Solve for plans whose slots take turns; the first plan is one without turns."""
+        obstacle = turns_obstacle(instance)
+        if obstacle:
+            return Outcome(Status.UNKNOWN, reason=obstacle)
+        solve = self._split if instance.objective in SPLIT_GENERATIONS else self._spatial
+        return solve_in_turns(instance, run, PlanClass.SPATIO_TEMPORAL, solve(instance, _part_of(run)).plan)
+
+    def _widest(self, instance: Instance, run: Run) -> Outcome:
+        """Solve for spatial plans, then for the widest class that the rule allows; all bounds are in the statistics."""
+        spatial = self._spatial(instance, replace(run, deadline=now() + run.remaining_s / 2.0))
+        if not turns_obstacle(instance):
+            solve = self._in_turns
+        elif not split_obstacle(instance):
+            solve = self._split
+        else:
+            return spatial
+        start = run.start if spatial.plan is None else spatial.plan
+        widest = solve(instance, replace(run, start=start))
+        proven = {} if spatial.bound is None else {"spatial_bound": spatial.bound.value}
+        proven["spatial_optimal"] = float(spatial.status is Status.OPTIMAL)
+        return replace(widest, statistics={**widest.statistics, **proven})
+
+
+def _better(instance: Instance, first: Outcome, second: Outcome) -> Outcome:
+    """Return the second result, which starts from the first one's plan, with the better of both bounds."""
+    bounds = [outcome.bound for outcome in (first, second) if outcome.bound is not None]
+    least = instance.objective.minimised
+    bound = sorted(bounds, key=lambda bound: bound.value, reverse=least)[0] if bounds else None
+    return replace(second, bound=bound, statistics={**first.statistics, **second.statistics})
+
+
+def _part_of(run: Run) -> Run:
+    """Return a run for a narrower class: part of the time, its plans are reported, its bounds are not."""
+
+    def pass_on(plan: Plan | None, bound: Bound | None) -> None:
+        if plan is not None:
+            run.report(plan=plan)
+
+    deadline = now() + NARROWER_TIME_FRACTION * run.remaining_s
+    return replace(alone(run, deadline), start=run.start, listener=pass_on)

@@ -162,10 +162,12 @@ def _turns_line(instance: str) -> tuple[str | Query, ...]:
         lambda runs: value(runs.row(once)),
         lambda runs: value(runs.row(twice)),
         lambda runs: f"{value(runs.row(best))}{_after(runs.row(best))}",
+        lambda runs: value(runs.row(exact)),
         lambda runs: f"{bound(runs.row(exact))}{_after(runs.row(exact))}",
         lambda runs: gap(runs.row(once), runs.row(exact)),
         lambda runs: gap(runs.row(twice), runs.row(exact)),
         lambda runs: gap(runs.row(best), runs.row(exact)),
+        lambda runs: gap(runs.row(exact), runs.row(exact)),
     )
 
 
@@ -175,10 +177,12 @@ PLANS_IN_TURNS = QueryTable(
         "elastic-partitioning",
         "second pass",
         "ideal",
+        "colgen",
         "certified bound",
         "gap",
         "second pass",
         "gap of ideal",
+        "gap of colgen",
     ),
     [_turns_line(instance) for instance in TURNS],
 )

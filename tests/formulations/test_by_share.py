@@ -8,7 +8,7 @@ import pytest
 
 from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
-from formulations.colgen.scheduler import ColGen
+from formulations.colgen.scheduler import ColGen, SearchedClass
 from formulations.configurations import SCALE_STEP
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
@@ -87,7 +87,7 @@ def compare_split(instance: Instance) -> None:
     find = least_cost if instance.objective is Objective.COST else most_goodput
     best = find(instance, range(len(instance.workloads)))
 
-    outcome = ColGen(plan_class=PlanClass.SPLIT).schedule(instance, Run())
+    outcome = ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run())
 
     if best is None:
         assert outcome.status is Status.INFEASIBLE

@@ -1,21 +1,20 @@
-"""Column generation for plans that take turns: certified bounds on ``cost``, ``goodput`` and ``scale``, no plan."""
+"""ContentColumn generation over relaxed contents of GPUs: certified bounds on plans whose slots may take turns."""
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Run
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
 from formulations.colgen.column_generation import Smoothing
 from formulations.colgen.restricted_master import LinearMaster, Relaxation
-from formulations.colgen.temporal.gpulet_positions import MARGIN
-from formulations.colgen.temporal.pricer import TemporalPricer
-from formulations.colgen.temporal.turns import SLOTS
-from formulations.problem import TOO_FEW
-from instances import Instance, Objective, Plan, PlanClass, SloRule
+from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
+from formulations.colgen.temporal.pricer import RelaxedGpu, TemporalPriced, TemporalPricer
+from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Floats
+from instances.costs import next_cost
 from instances.view import View
 
 GOOD_ENOUGH = 1e-4
@@ -24,6 +23,9 @@ GOOD_ENOUGH = 1e-4
 SMOOTHING_WEIGHT, LEAST_SMOOTHING = 0.5, 0.1
 """Weight of the stability centre's duals, and the weight below which the master's own duals are used."""
 
+AGREEMENT = 2e-6
+"""Relative difference below which a value and its bound count as equal; relaxed times are shorter by ``MARGIN``."""
+
 FAR_ABOVE = 1e4
 """Cost of leaving a workload unserved, in GPUs."""
 
@@ -31,15 +33,38 @@ ANOTHER_ROUND = 1e-3
 """Relative decrease of the fraction that counts above which another round follows."""
 
 
+class ContentColumn(NamedTuple):
+    """Content of a GPU as the master sees it.
+
+    Attributes
+    ----------
+    pool
+        Index of the GPU type.
+    served
+        Fraction of each workload's rate that it serves, shape (workloads,).
+    throughput_rps
+        Requests per second that its slots complete when busy all the time.
+    least
+        Least fraction of each workload's rate that it must get, shape (workloads,); ``None`` for 0.
+    """
+
+    pool: int
+    served: Floats
+    throughput_rps: float
+    least: Floats | None = None
+
+
 class TemporalGeneration:
-    """Column generation over contents, and the best bound so far; one subclass per objective.
+    """ContentColumn generation over contents, and the best bound so far; one subclass per objective.
 
     Parameters
     ----------
     instance
-        Instance with workloads; its rule is not ``p99``.
+        Instance with workloads; its rule is analytic.
     run
         Limits of the run.
+    slots
+        Largest number of slots of a gpulet: 1, or 3.
 
     Attributes
     ----------
@@ -48,25 +73,27 @@ class TemporalGeneration:
     iterations
         Number of solutions of the restricted master so far.
     columns
-        Pool, and served fraction of each workload, of every known content of a GPU.
+        Every known content of a GPU.
     stability_centre
         Solution of the master with the duals of the best bound.
     """
 
-    def __init__(self, instance: Instance, run: Run) -> None:
-        self.instance, self.run = instance, run
+    def __init__(self, instance: Instance, run: Run, slots: int = SLOTS) -> None:
+        self.instance, self.run, self.slots = instance, run, slots
         self.rate_rps = np.array([workload.rate_rps for workload in instance.workloads])
         self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
         self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
-        self.pricers = [TemporalPricer(View.of(instance, pool.type)) for pool in instance.gpus]
+        self.pricers = [TemporalPricer(View.of(instance, pool.type), slots) for pool in instance.gpus]
         self.bound = -math.inf if self.minimised else math.inf
         self.iterations = 0
-        self.columns: list[tuple[int, Floats]] = []
+        self.columns: list[ContentColumn] = []
         self.stability_centre: Relaxation | None = None
 
     # Parts that depend on the objective ------------------------------------------------------------------------
 
     minimised: ClassVar[bool] = False
+    throughput: ClassVar[float] = 0.0
+    """Worth of a unit of throughput."""
 
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
@@ -76,8 +103,8 @@ class TemporalGeneration:
         """Return the worth of each workload served in full, at the duals of their rows."""
         raise NotImplementedError
 
-    def cost_of(self, pool: int, served: Floats) -> float:
-        """Return the cost of a content in the minimised master; ``served`` are fractions of the workloads' rates."""
+    def cost_of(self, column: ContentColumn) -> float:
+        """Return the cost of a content in the minimised master."""
         raise NotImplementedError
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
@@ -87,6 +114,24 @@ class TemporalGeneration:
     def most_served(self) -> float:
         """Return the fraction of a workload's rate beyond which service does not count."""
         return 1.0
+
+    def worth_at(self, dual: Floats, most: float | None = None) -> Worth:
+        """Return the worth of what a GPU serves at the duals, at most ``most`` of each workload."""
+        goodput = self.instance.objective is Objective.GOODPUT
+        return Worth(
+            np.maximum(self.worth(dual), 0.0) / self.rate_rps,
+            (self.most_served() if most is None else most) * self.rate_rps,
+            self.rate_rps * (GOODPUT_STEP if goodput else 0.0),
+            self.throughput,
+        )
+
+    def reaches(self, value: float) -> bool:
+        """Return whether a plan of this value is proven optimal by the bound."""
+        return value >= self.bound * (1.0 - AGREEMENT)
+
+    def tighten(self, bound: float, known: float, tolerance: float) -> None:
+        """Lower the bound to ``bound``, which holds for all plans better than the value ``known``."""
+        self.bound = min(self.bound, max(bound * (1.0 + tolerance), known))
 
     # Parts that all objectives share ---------------------------------------------------------------------------
 
@@ -108,17 +153,16 @@ class TemporalGeneration:
         master = self.restricted_master()
         if not self.columns:
             self.columns = self.initial_columns(most)
-        for t, served in self.columns:
-            master.add_column(self.cost_of(t, np.minimum(served, most)), np.minimum(served, most), t)
+        for column in self.columns:
+            self.add_to(master, column, most)
         # At first the duals of the best bound so far are priced again.
         smoothing = Smoothing(SMOOTHING_WEIGHT, LEAST_SMOOTHING, 1.0, self.stability_centre)
         best: float | None = None
         while self.run.remaining_s > 0.0:
             relaxation = master.relax()
             duals = smoothing.smoothed(relaxation)
-            dual = duals.workload_dual
-            worth = np.maximum(self.worth(dual), 0.0) / self.rate_rps
-            priced = [p.price(worth, most * self.rate_rps, closely, self.run.deadline) for p in self.pricers]
+            dual = duals.workload_dual[: len(self.rate_rps)]
+            priced = self.priced(dual, most, closely)
             self.iterations += 1
             bound = self.dual_bound(dual, np.array([each.bound for each in priced]))
             if best is None or self._better(bound, best):
@@ -129,8 +173,8 @@ class TemporalGeneration:
             value = relaxation.value if self.minimised else -relaxation.value
             if abs(value - best) <= GOOD_ENOUGH * abs(best):
                 return
-            fractions = [(t, rps / self.rate_rps) for t, each in enumerate(priced) for rps in each.served_rps]
-            gains = [self._add(master, relaxation, t, served) for t, served in fractions]
+            columns = [self._column(t, gpu) for t, each in enumerate(priced) for gpu in each.gpus]
+            gains = [self._add(master, relaxation, column) for column in columns]
             if any(gains) or smoothing.weight == 1.0:
                 smoothing.restore()
             elif smoothing.weight == 0.0:
@@ -138,26 +182,56 @@ class TemporalGeneration:
             else:
                 smoothing.weaken()
 
+    def priced(self, dual: Floats, most: float, closely: bool) -> list[TemporalPriced]:
+        """Solve the pricing problem of every GPU type."""
+        worth = self.worth_at(dual, most)
+        terms = (worth.per_rps, worth.most_rps, closely, self.run.deadline, worth.throughput)
+        return [pricer.price(*terms) for pricer in self.pricers]
+
+    def _column(self, pool: int, gpu: RelaxedGpu) -> ContentColumn:
+        return ContentColumn(pool, gpu.served_rps / self.rate_rps, gpu.throughput_rps)
+
+    def add_to(self, master: LinearMaster, column: ContentColumn, most: float = math.inf) -> None:
+        """Add a content that serves at most ``most`` of each workload's rate to a master."""
+        capped = column._replace(served=np.minimum(column.served, most))
+        amounts = capped.served
+        if self.waits_for_batch:
+            least = np.zeros(len(self.rate_rps)) if column.least is None else column.least
+            amounts = np.concatenate([amounts, least])
+        master.add_column(self.cost_of(capped), amounts, column.pool)
+
+    def _rows(self, least: Floats, most: Floats) -> LinearMaster:
+        """Return a master with a row per workload, and one for the least rates of its slots where these matter."""
+        if self.waits_for_batch:
+            least = np.concatenate([least, np.full(len(least), -np.inf)])
+            most = np.concatenate([most, np.full(len(most), 1.0 + MARGIN)])
+        return LinearMaster(least, most, self.count, self.run.threads)
+
+    @property
+    def waits_for_batch(self) -> bool:
+        """Whether low rates violate an SLO, and the rates that arrive are given."""
+        return self.instance.slo_rule is SloRule.ASSEMBLY and self.instance.objective is not Objective.SCALE
+
     def unservable(self) -> list[int]:
         """Return the workloads that no GPU type serves at any rate, ascending positions."""
         every = range(len(self.rate_rps))
         served = [pricer.alone(w, self.rate_rps) > 0.0 for pricer in self.pricers for w in every]
         return np.flatnonzero(~np.array(served, dtype=bool).reshape(-1, len(every)).any(axis=0)).tolist()
 
-    def initial_columns(self, most: float) -> list[tuple[int, Floats]]:
+    def initial_columns(self, most: float) -> list[ContentColumn]:
         """Return the contents that serve a single workload, at most ``most`` of its rate."""
-        columns: list[tuple[int, Floats]] = []
+        columns: list[ContentColumn] = []
         for t, pricer in enumerate(self.pricers):
             rates = [pricer.alone(w, most * self.rate_rps) for w in range(len(self.rate_rps))]
-            columns += [(t, alone) for alone in np.diag(np.array(rates) / self.rate_rps)]
+            columns += [ContentColumn(t, alone, 0.0) for alone in np.diag(np.array(rates) / self.rate_rps)]
         return columns
 
-    def _add(self, master: LinearMaster, relaxation: Relaxation, pool: int, served: Floats) -> bool:
+    def _add(self, master: LinearMaster, relaxation: Relaxation, column: ContentColumn) -> bool:
         """Add a content; return whether it gains at the master's own duals."""
-        cost, pool_dual = self.cost_of(pool, served), float(relaxation.pool_dual[pool])
-        master.add_column(cost, served, pool)
-        self.columns.append((pool, served))
-        gain = float(relaxation.workload_dual @ served) + pool_dual - cost
+        cost, pool_dual = self.cost_of(column), float(relaxation.pool_dual[column.pool])
+        self.add_to(master, column)
+        self.columns.append(column)
+        gain = float(relaxation.workload_dual[: len(self.rate_rps)] @ column.served) + pool_dual - cost
         return gain > GOOD_ENOUGH * (abs(cost) + abs(pool_dual))
 
     def _better(self, bound: float, than: float) -> bool:
@@ -172,7 +246,7 @@ class TemporalCostGeneration(TemporalGeneration):
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
         served = np.ones(len(self.rate_rps))
-        master = LinearMaster(served, np.full_like(served, np.inf), self.count, self.run.threads)
+        master = self._rows(served, np.full_like(served, np.inf))
         for row in np.eye(len(served)):
             master.add_column(FAR_ABOVE * float(self.price.max()), row)
         return master
@@ -181,13 +255,21 @@ class TemporalCostGeneration(TemporalGeneration):
         """Return the worth of each workload served in full."""
         return dual
 
-    def cost_of(self, pool: int, served: Floats) -> float:
+    def cost_of(self, column: ContentColumn) -> float:
         """Return the cost of a content."""
-        return float(self.price[pool])
+        return float(self.price[column.pool])
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
         """Return the bound from the duals and the best worth."""
         return cost_bound(dual, np.ones(len(dual)), best_worth, self.price, self.count)
+
+    def tighten(self, bound: float, known: float, tolerance: float) -> None:
+        """Raise the bound to ``bound``, which holds for all plans cheaper than ``known``."""
+        self.bound = max(self.bound, min(bound * (1.0 - tolerance), known))
+
+    def reaches(self, value: float) -> bool:
+        """Return whether a plan of this value is proven optimal by the bound, in whole GPUs."""
+        return value <= next_cost(self.bound, self.instance) * (1.0 + 1e-9)
 
 
 class TemporalGoodputGeneration(TemporalGeneration):
@@ -196,15 +278,18 @@ class TemporalGoodputGeneration(TemporalGeneration):
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
         served = np.ones(len(self.rate_rps))
-        return LinearMaster(np.full_like(served, -np.inf), served, self.count, self.run.threads)
+        master = self._rows(np.full_like(served, -np.inf), served)
+        for rate_rps, row in zip(self.rate_rps, np.eye(len(served)), strict=True):
+            master.add_column(float(rate_rps), -row)
+        return master
 
     def worth(self, dual: Floats) -> Floats:
         """Return the worth of each workload served in full."""
         return self.rate_rps + np.minimum(dual, 0.0)
 
-    def cost_of(self, pool: int, served: Floats) -> float:
+    def cost_of(self, column: ContentColumn) -> float:
         """Return the cost of a content."""
-        return -float(self.rate_rps @ served)
+        return -float(self.rate_rps @ column.served)
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
         """Return the bound from the duals and the best worth."""
@@ -217,7 +302,7 @@ class TemporalScaleGeneration(TemporalGeneration):
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
         served = np.zeros(len(self.rate_rps))
-        master = LinearMaster(served, np.full_like(served, np.inf), self.count, self.run.threads)
+        master = self._rows(served, np.full_like(served, np.inf))
         master.add_column(-1.0, np.full_like(served, -1.0))
         return master
 
@@ -225,7 +310,7 @@ class TemporalScaleGeneration(TemporalGeneration):
         """Return the worth of each workload served in full."""
         return dual
 
-    def cost_of(self, pool: int, served: Floats) -> float:
+    def cost_of(self, column: ContentColumn) -> float:
         """Return the cost of a content."""
         return 0.0
 
@@ -245,63 +330,39 @@ class TemporalScaleGeneration(TemporalGeneration):
         return self.bound
 
 
+class TemporalCapacityGeneration(TemporalGeneration):
+    """Bounds on ``capacity``: every workload is served, and the slots complete the most requests."""
+
+    throughput = 1.0
+
+    def restricted_master(self) -> LinearMaster:
+        """Return the restricted master without contents."""
+        served = np.ones(len(self.rate_rps))
+        master = self._rows(served, np.full_like(served, np.inf))
+        for row in np.eye(len(served)):
+            master.add_column(FAR_ABOVE * float(self.rate_rps.max()), row)
+        return master
+
+    def worth(self, dual: Floats) -> Floats:
+        """Return the worth of each workload served in full, beyond that of its throughput."""
+        return dual
+
+    def cost_of(self, column: ContentColumn) -> float:
+        """Return the cost of a content."""
+        return -column.throughput_rps
+
+    def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
+        """Return the bound from the duals and the best worth."""
+        return value_bound(-np.maximum(dual, 0.0), np.full(len(dual), 1.0 - MARGIN), best_worth, self.count)
+
+    def most_served(self) -> float:
+        """Return infinity: a workload's slots may complete more requests than arrive."""
+        return math.inf
+
+
 TEMPORAL_GENERATIONS: dict[Objective, type[TemporalGeneration]] = {
     Objective.COST: TemporalCostGeneration,
     Objective.GOODPUT: TemporalGoodputGeneration,
     Objective.SCALE: TemporalScaleGeneration,
+    Objective.CAPACITY: TemporalCapacityGeneration,
 }
-
-
-BOUND_ONLY = "colgen computes only a bound on plans that take turns; colgen@NAME passes on the plan of NAME"
-
-
-def turns_obstacle(instance: Instance) -> str:
-    """Return the reason why no bound on plans that take turns is available; empty if one is."""
-    if instance.objective not in TEMPORAL_GENERATIONS:
-        return f"{instance.objective} has no bound on plans that take turns"
-    if instance.slo_rule is SloRule.P99:
-        return "p99 has no bound on plans that take turns: the rate that a gpulet can serve is known by simulation only"
-    if instance.objective is not Objective.COST and any(pool.count is None for pool in instance.gpus):
-        return f"{instance.objective} needs a number of GPUs for every type of the pool"
-    return ""
-
-
-def bound_on_turns(instance: Instance, run: Run) -> Outcome:
-    """Bound the value of plans with up to three slots per gpulet and any number of gpulets per workload.
-
-    A given start plan is returned as the plan.
-
-    Parameters
-    ----------
-    instance
-        Instance for which ``turns_obstacle`` returns no reason.
-    run
-        Limits of the run.
-    """
-    if not instance.workloads:
-        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIO_TEMPORAL))
-    generation = TEMPORAL_GENERATIONS[instance.objective](instance, run)
-    unservable = generation.unservable() if instance.objective is Objective.COST else []
-    if unservable:
-        asked = instance.workloads[unservable[0]]
-        return Outcome(Status.INFEASIBLE, reason=f"{asked.id}: no GPU of the pool serves {asked.model} at any rate")
-    generation.solve(lambda: run.report(bound=_bound(generation)))
-    statistics = {"iterations": float(generation.iterations), "contents": float(len(generation.columns))}
-    if instance.objective is Objective.COST and generation.bound > _whole_pool(instance) * (1.0 + 1e-9):
-        return Outcome(Status.INFEASIBLE, statistics=statistics, reason=TOO_FEW)
-    bound = _bound(generation)
-    if run.start is None:
-        return Outcome(Status.UNKNOWN, None, bound, statistics, BOUND_ONLY)
-    return Outcome(Status.FEASIBLE, run.start, bound, statistics)
-
-
-def _bound(generation: TemporalGeneration) -> Bound | None:
-    value = generation.bound
-    return Bound(value, True, PlanClass.SPATIO_TEMPORAL, slots_per_gpulet=SLOTS) if math.isfinite(value) else None
-
-
-def _whole_pool(instance: Instance) -> float:
-    """Return the price of all GPUs of the pool; infinite if some type has no limit."""
-    return math.fsum(
-        pool.type.price_per_hour * (math.inf if pool.count is None else pool.count) for pool in instance.gpus
-    )

@@ -15,6 +15,9 @@ from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
+SLOTS = 3
+"""Largest number of slots of a gpulet."""
+
 MARGIN = 1e-8
 """Fraction of every time that is forgiven: more than the judge's tolerance on a rate."""
 
@@ -34,6 +37,8 @@ class TypeDemand(NamedTuple):
         Fraction of the SLO that a batch may take if its workload has the gpulet alone, shape (max batch + 1,).
     loading_overlaps
         Whether such a gpulet loads the next batch while it executes one.
+    waits_for_batch
+        Whether the first request of such a gpulet's batch waits for the others, so that low rates violate the SLO.
     """
 
     model: Ints
@@ -41,6 +46,7 @@ class TypeDemand(NamedTuple):
     latency_buffer: float
     longest_part: Floats
     loading_overlaps: bool
+    waits_for_batch: bool
 
 
 class GpuletPosition(NamedTuple):
@@ -66,13 +72,35 @@ class GpuletPosition(NamedTuple):
     power_w: float
 
 
+class Worth(NamedTuple):
+    """Worth of what a GPU serves.
+
+    Attributes
+    ----------
+    per_rps
+        Worth of a unit of rate of each workload, shape (workloads,).
+    most_rps
+        Largest rate of each workload that counts, shape (workloads,).
+    step_rps
+        Step of which planned rates are multiples, shape (workloads,); 0 permits any rate.
+    throughput
+        Worth of a request that a slot completes when busy all the time, whatever its workload. If it is above 0, any
+        rate must count.
+    """
+
+    per_rps: Floats
+    most_rps: Floats
+    step_rps: Floats
+    throughput: float
+
+
 class FirstLook(NamedTuple):
     """First estimate of a gpulet.
 
     Attributes
     ----------
-    worth, workload, rate_rps
-        Largest worth of a single workload in it, that workload and its rate; -1 without one.
+    worth, workload, rate_rps, throughput_rps
+        Largest worth of a single workload in it, that workload, its rate and its throughput; -1 without one.
     limit
         Upper bound on the worth of turns.
     """
@@ -80,16 +108,26 @@ class FirstLook(NamedTuple):
     worth: float
     workload: int
     rate_rps: float
+    throughput_rps: float
     limit: float
 
 
 @njit(cache=True)
 def batch_times_ms(
-    tables: Tables, asked: TypeDemand, position: GpuletPosition, model: int, times_ms: Floats, periods_ms: Floats
+    tables: Tables,
+    asked: TypeDemand,
+    position: GpuletPosition,
+    model: int,
+    times_ms: Floats,
+    periods_ms: Floats,
+    steady_ms: Floats,
 ) -> None:
-    """Write the least ``t_inf`` and period of every batch of a model at a position, latency buffer included."""
+    """Write the least times of every batch of a model at a position.
+
+    These are ``t_inf`` and the period, latency buffer included, and the time per batch of a slot that is always busy.
+    """
     for b in range(1, len(times_ms)):
-        times_ms[b] = periods_ms[b] = np.inf
+        times_ms[b] = periods_ms[b] = steady_ms[b] = np.inf
         if (
             b <= tables.max_batch[model]
             and tables.l2_pct[model, b, position.units] <= position.l2_ceiling_pct
@@ -103,23 +141,30 @@ def batch_times_ms(
             factor = asked.latency_buffer * (1.0 - MARGIN)
             times_ms[b] = factor * (t_gpu + tables.transfer_ms[model, b])
             periods_ms[b] = factor * (t_gpu + after_ms)
+            steady_ms[b] = (1.0 - MARGIN) * (t_gpu + tables.exposed_ms[model, b])
 
 
 @njit(cache=True)
-def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) -> tuple[Floats, Floats]:
-    """Return times and periods of every batch of every model with a workload, shape (models, max batch + 1)."""
-    times_ms, periods_ms = np.full(tables.active_ms.shape[:2], np.inf), np.full(tables.active_ms.shape[:2], np.inf)
+def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
+    """Return the times of ``batch_times_ms`` for every model with a workload, shape (models, max batch + 1) each."""
+    shape = tables.active_ms.shape[:2]
+    times_ms, periods_ms, steady_ms = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
     done = np.zeros(len(times_ms), dtype=np.bool_)
     for model in asked.model:
         if not done[model]:
-            batch_times_ms(tables, asked, position, model, times_ms[model], periods_ms[model])
+            batch_times_ms(tables, asked, position, model, times_ms[model], periods_ms[model], steady_ms[model])
             done[model] = True
-    return times_ms, periods_ms
+    return times_ms, periods_ms, steady_ms
 
 
 @njit(cache=True)
 def first_look(
-    tables: Tables, asked: TypeDemand, position: GpuletPosition, worth: Floats, most_rps: Floats
+    tables: Tables,
+    asked: TypeDemand,
+    position: GpuletPosition,
+    worth: Floats,
+    most_rps: Floats,
+    throughput: float,
 ) -> FirstLook:
     """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
 
@@ -133,30 +178,33 @@ def first_look(
         Tables of the GPU type, demands of its workloads, and the position.
     worth, most_rps
         Worth of a unit of rate of each workload, and the largest rate that counts.
+    throughput
+        Worth of a unit of throughput, whatever the workload. If it is above 0, any rate must count.
     """
-    times_ms, periods_ms = all_times_ms(tables, asked, position)
-    best, best_workload, best_rps = 0.0, -1, 0.0
+    times_ms, periods_ms, steady_ms = all_times_ms(tables, asked, position)
+    best, best_workload, best_rps, best_throughput = 0.0, -1, 0.0, 0.0
     full_rps = np.zeros(len(worth))
     for w in range(len(worth)):
-        if worth[w] <= 0.0:
+        if worth[w] + throughput <= 0.0:
             continue
         m = asked.model[w]
         for b in range(1, tables.max_batch[m] + 1):
             time_ms = times_ms[m, b]
             if time_ms <= asked.longest_part[b] * asked.slo_ms[w]:
-                rate = min(most_rps[w], 1000.0 * b / periods_ms[m, b])
-                if rate * worth[w] > best:
-                    best, best_workload, best_rps = rate * worth[w], w, rate
+                rate, steady = min(most_rps[w], 1000.0 * b / periods_ms[m, b]), 1000.0 * b / steady_ms[m, b]
+                value = rate * worth[w] + steady * throughput
+                if value > best:
+                    best, best_workload, best_rps, best_throughput = value, w, rate, steady
             if 2.0 * time_ms <= asked.slo_ms[w]:
                 full_rps[w] = max(full_rps[w], 1000.0 * b / time_ms)
     limit, left = 0.0, 1.0
-    for w in np.argsort(-full_rps * np.maximum(worth, 0.0)):
-        if left <= 0.0 or full_rps[w] * worth[w] <= 0.0:
+    for w in np.argsort(-full_rps * np.maximum(worth + throughput, 0.0)):
+        if left <= 0.0 or full_rps[w] * (worth[w] + throughput) <= 0.0:
             break
         part = min(left, most_rps[w] / full_rps[w])
-        limit += part * full_rps[w] * worth[w]
+        limit += part * full_rps[w] * (worth[w] + throughput)
         left -= part
-    return FirstLook(best, best_workload, best_rps, limit * (1.0 + MARGIN))
+    return FirstLook(best, best_workload, best_rps, best_throughput, limit * (1.0 + MARGIN))
 
 
 PAIR_NEIGHBOURS = 36
@@ -234,7 +282,7 @@ def adjacency(tables: Tables, asked: TypeDemand) -> Adjacency:
 
 def _servable(tables: Tables, asked: TypeDemand, units: int) -> NDArray[np.bool_]:
     """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
-    times_ms, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
+    times_ms, _, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
     able = np.zeros(times_ms.shape, dtype=np.bool_)
     for model, slo_ms in zip(asked.model, asked.slo_ms, strict=True):
         able[model] |= times_ms[model] <= asked.longest_part * slo_ms

@@ -8,12 +8,34 @@ import numpy as np
 from numba import njit
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.temporal.gpulet_positions import GpuletPosition, TypeDemand, adjacency, first_look
-from formulations.colgen.temporal.turns import SLOTS, most_in_turns
+from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, adjacency, first_look
+from formulations.colgen.temporal.turns import most_in_turns
 from instances import SloRule
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxedGpu:
+    """Content of a GPU in the relaxation.
+
+    Attributes
+    ----------
+    worth
+        Its worth.
+    served_rps
+        Rate at which it serves each workload, shape (workloads,).
+    throughput_rps
+        Requests per second that its slots complete when busy all the time.
+    gpulets
+        Share units of each gpulet, and the workloads of its slots.
+    """
+
+    worth: float
+    served_rps: Floats
+    throughput_rps: float
+    gpulets: list[tuple[int, list[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +46,24 @@ class TemporalPriced:
     ----------
     bound
         Upper bound on the worth of every content.
-    served_rps
-        Contents of high worth: the rate at which each serves each workload, shape (workloads,) each.
+    gpus
+        Contents of high worth.
     """
 
     bound: float
-    served_rps: list[Floats]
+    gpus: list[RelaxedGpu]
 
 
 def asked_of(view: View) -> TypeDemand:
     """Return the demands of the instance of ``view``."""
     batch = np.arange(view.tables.active_ms.shape[1], dtype=np.float64)
     longest_part = np.full(len(batch), 0.5)
-    if view.instance.slo_rule is SloRule.ASSEMBLY:
+    assembly = view.instance.slo_rule is SloRule.ASSEMBLY
+    if assembly:
         # The conditions SLO - 1000 (b - 1) / r >= t and 1000 b / r >= t have a common rate r up to this t.
         longest_part = batch / np.maximum(2.0 * batch - 1.0, 1.0)
     overlaps = view.instance.slo_rule is SloRule.HALF_SLO
-    return TypeDemand(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps)
+    return TypeDemand(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps, assembly)
 
 
 @njit(cache=True)
@@ -55,15 +78,17 @@ def _look_everywhere(
     positions: Floats,
     worth: Floats,
     most_rps: Floats,
+    throughput: float,
     value: Floats,
     limit: Floats,
     workload: Ints,
     rate_rps: Floats,
+    steady_rps: Floats,
 ) -> None:
     """Write the first estimate of every gpulet position."""
     for p in range(len(positions)):
-        value[p], workload[p, 0], rate_rps[p, 0], limit[p] = first_look(
-            tables, asked, _position(positions[p]), worth, most_rps
+        value[p], workload[p, 0], rate_rps[p, 0], steady_rps[p], limit[p] = first_look(
+            tables, asked, _position(positions[p]), worth, most_rps, throughput
         )
 
 
@@ -97,14 +122,16 @@ class TemporalPricer:
     Parameters
     ----------
     view
-        The instance as seen from the GPU type; its rule is not ``p99``.
+        The instance as seen from the GPU type; its rule is analytic.
+    slots
+        Largest number of slots of a gpulet: 1, or 3.
     """
 
-    def __init__(self, view: View) -> None:
-        self.tables = view.tables
+    def __init__(self, view: View, slots: int = SLOTS) -> None:
+        self.view, self.tables, self.slots = view, view.tables, slots
         self.asked = asked_of(view)
         self.adjacency = adjacency(self.tables, self.asked)
-        self._rows = np.array(self.adjacency.positions, dtype=np.float64).reshape(-1, len(GpuletPosition._fields))
+        self.rows = np.array(self.adjacency.positions, dtype=np.float64).reshape(-1, len(GpuletPosition._fields))
         self._together = (self.adjacency.beside >= 0) & (self.adjacency.beside.T >= 0)
 
     def alone(self, workload: int, most_rps: Floats) -> float:
@@ -112,11 +139,16 @@ class TemporalPricer:
         worth = np.zeros(len(most_rps))
         worth[workload] = 1.0
         positions = (self.adjacency.positions[p] for p in self.adjacency.alone)
-        looks = (first_look(self.tables, self.asked, position, worth, most_rps) for position in positions)
+        looks = (first_look(self.tables, self.asked, position, worth, most_rps, 0.0) for position in positions)
         return max((float(look.worth) for look in looks), default=0.0)
 
     def price(
-        self, worth: Floats, most_rps: Floats, closely: bool = True, deadline: float = math.inf
+        self,
+        worth: Floats,
+        most_rps: Floats,
+        closely: bool = True,
+        deadline: float = math.inf,
+        throughput: float = 0.0,
     ) -> TemporalPriced:
         """Bound the worth of a GPU.
 
@@ -134,31 +166,23 @@ class TemporalPricer:
             ``False`` to keep the quick limits.
         deadline
             Value of ``clock.now()`` at which to stop.
+        throughput
+            Worth of a unit of throughput, whatever the workload. If it is above 0, any rate must count.
         """
-        positions = len(self._rows)
-        value, limit = np.zeros(positions), np.zeros(positions)
-        workload, rate_rps = np.full((positions, SLOTS), -1, dtype=np.int64), np.zeros((positions, SLOTS))
-        problem = (self.tables, self.asked)
-        spend(POSITION_NODES * len(self._rows))
-        _look_everywhere(*problem, self._rows, worth, most_rps, value, limit, workload, rate_rps)
-        unsure = limit > value
-        alone, value = value, np.maximum(value, limit)
+        looks = self.look(worth, most_rps, throughput)
         while True:
-            fullest = list(self._fullest(value))
-            bound, parts = max(fullest, key=lambda each: each[0], default=(0.0, []))
-            looked_at = [p for p in set(parts) if unsure[p]]
+            fullest = list(self._fullest(looks.value))
+            bound, parts = max(fullest, key=lambda gpu: gpu[0], default=(0.0, []))
+            looked_at = [p for p in set(parts) if looks.unsure[p]]
             if not (closely and looked_at) or now() >= deadline:
                 break
-            spend(TURNS_NODES * len(looked_at))
             for p in looked_at:
-                position = self.adjacency.positions[p]
-                turns = most_in_turns(*problem, position, worth, most_rps, alone[p], workload[p], rate_rps[p])
-                value[p], unsure[p] = min(limit[p], turns), False
-                if turns > limit[p]:
-                    rate_rps[p] *= limit[p] / turns
-        return TemporalPriced(
-            float(bound), [self._served(parts, workload, rate_rps, len(worth)) for _, parts in fullest]
-        )
+                looks.settle(p)
+        return TemporalPriced(float(bound), [self._relaxed(worth, parts, looks) for worth, parts in fullest])
+
+    def look(self, worth: Floats, most_rps: Floats, throughput: float = 0.0) -> "Looks":
+        """Return the first estimates of all positions; see ``price`` for the parameters."""
+        return Looks(self, worth, most_rps, throughput)
 
     def _fullest(self, value: Floats) -> Iterator[tuple[float, list[int]]]:
         """Yield the best GPU with one gpulet, with two, and with each larger number: worth and positions."""
@@ -170,14 +194,80 @@ class TemporalPricer:
             beside = np.where(self._together, value[neighbours.beside], -math.inf)
             i, j = divmod(int(np.argmax(beside + beside.T)), len(beside))
             yield float(beside[i, j] + beside[j, i]), [int(neighbours.beside[i, j]), int(neighbours.beside[j, i])]
-        units = self._rows[neighbours.alone, 0].astype(np.int64)
+        units = self.rows[neighbours.alone, 0].astype(np.int64)
         for crowd, most in zip(neighbours.crowd, neighbours.most_in_crowd, strict=True):
             chosen = np.zeros(len(units), dtype=np.int64)
             worth = _fill(units, value[crowd], self.tables.share_units, int(most), chosen)
             yield worth, np.repeat(crowd, chosen).tolist()
 
-    def _served(self, parts: list[int], workload: Ints, rate_rps: Floats, workloads: int) -> Floats:
-        served = np.zeros(workloads)
-        who = workload[parts].ravel()
-        np.add.at(served, who[who >= 0], rate_rps[parts].ravel()[who >= 0])
-        return served
+    def _relaxed(self, worth: float, parts: list[int], looks: "Looks") -> RelaxedGpu:
+        workload, rate_rps = looks.workload[parts], looks.rate_rps[parts]
+        served = np.zeros(len(looks.worth))
+        np.add.at(served, workload[workload >= 0], rate_rps[workload >= 0])
+        gpulets = [(int(self.rows[p, 0]), who[who >= 0].tolist()) for p, who in zip(parts, workload, strict=True)]
+        return RelaxedGpu(worth, served, float(looks.steady_rps[parts].sum()), gpulets)
+
+
+class Looks:
+    """Upper bounds on the worth of the gpulets at all positions of a pricer.
+
+    Attributes
+    ----------
+    worth
+        Worth of a unit of rate of each workload, shape (workloads,).
+    value
+        The bounds, shape (positions,).
+    unsure
+        Positions whose bound is a quick limit on turns.
+    workload, rate_rps
+        Slots that attain the bounds: workload (-1: none) and rate, shape (positions, 3); for a quick limit, the best
+        single slot.
+    steady_rps
+        Throughput of these slots, shape (positions,).
+    """
+
+    def __init__(self, pricer: TemporalPricer, worth: Floats, most_rps: Floats, throughput: float) -> None:
+        positions = len(pricer.rows)
+        self.worth, self._pricer, self._most_rps, self._throughput = worth, pricer, most_rps, throughput
+        self._alone, self._limit, self.steady_rps = np.zeros(positions), np.zeros(positions), np.zeros(positions)
+        self.workload = np.full((positions, SLOTS), -1, dtype=np.int64)
+        self.rate_rps = np.zeros((positions, SLOTS))
+        spend(POSITION_NODES * positions)
+        _look_everywhere(
+            pricer.tables,
+            pricer.asked,
+            pricer.rows,
+            worth,
+            most_rps,
+            throughput,
+            self._alone,
+            self._limit,
+            self.workload,
+            self.rate_rps,
+            self.steady_rps,
+        )
+        if pricer.slots == 1:
+            self._limit[:] = 0.0
+        self.unsure = self._limit > self._alone
+        self.value = np.maximum(self._alone, self._limit)
+
+    def settle(self, position: int) -> None:
+        """Replace a quick limit on turns by an exact bound."""
+        if not self.unsure[position]:
+            return
+        spend(TURNS_NODES)
+        pricer, alone, limit = self._pricer, self._alone[position], self._limit[position]
+        turns = most_in_turns(
+            pricer.tables,
+            pricer.asked,
+            pricer.adjacency.positions[position],
+            self.worth + self._throughput,
+            self._most_rps,
+            alone,
+            self.workload[position],
+            self.rate_rps[position],
+        )
+        self.value[position], self.unsure[position] = min(limit, turns), False
+        if turns > alone:
+            self.rate_rps[position] *= min(1.0, limit / turns)
+            self.steady_rps[position] = self.rate_rps[position].sum()

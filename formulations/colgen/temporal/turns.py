@@ -9,12 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from formulations.colgen.temporal.gpulet_positions import GpuletPosition, TypeDemand, all_times_ms
+from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, all_times_ms
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
-
-SLOTS = 3
-"""Largest number of slots of a gpulet."""
 
 CYCLE_STEP = 0.01
 """Width of a range of duty cycles, as a fraction of its lower end."""
@@ -225,7 +222,7 @@ def most_in_turns(
     float
         The bound, at least ``enough``.
     """
-    times_ms, _ = all_times_ms(tables, asked, position)
+    times_ms, _, _ = all_times_ms(tables, asked, position)
     for b in range(times_ms.shape[1] - 2, 0, -1):  # a larger batch with less time dominates a smaller one
         times_ms[:, b] = np.minimum(times_ms[:, b], times_ms[:, b + 1])
     shortest_ms, longest_ms = np.inf, 0.0

@@ -4,8 +4,9 @@ import pytest
 
 from bench.api import Run, Status
 from formulations.colgen import ColGen
+from formulations.colgen.scheduler import SearchedClass
 from formulations.colgen.spatial import boxes
-from instances import Objective, PlanClass
+from instances import Objective
 from instances.generate import generate
 
 
@@ -26,5 +27,5 @@ def test_a_time_that_is_over_is_no_error_and_proves_nothing(objective, monkeypat
 def test_seeds_of_split_plans_may_come_too_late(monkeypatch):
     monkeypatch.setattr(boxes, "LATE_S", 0.0)
     instance = generate("igniter-mix", 8, 1, Objective.COST)
-    outcome = ColGen(plan_class=PlanClass.SPLIT).schedule(instance, Run(deadline=time.monotonic() - 1.0))
+    outcome = ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run(deadline=time.monotonic() - 1.0))
     assert outcome.status is Status.UNKNOWN

@@ -14,6 +14,7 @@ from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.scheduler import SearchedClass
 from formulations.colgen.split.pricer import SplitPricer
 from formulations.colgen.split.slots import SplitMarket, market, part_served
 from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
@@ -82,7 +83,7 @@ def solve(instance: Instance, limit_s: float = 30.0, plan_class: PlanClass = Pla
             heard.append(bound.value)
 
     run = Run(deadline=time.monotonic() + limit_s, listener=listen)
-    outcome = ColGen(plan_class=plan_class).schedule(instance, run)
+    outcome = ColGen(plan_class=SearchedClass(plan_class)).schedule(instance, run)
     if heard and planned:
         room = 1e-6 * max(planned)
         if instance.objective.minimised:
@@ -335,7 +336,7 @@ def test_a_split_plan_handed_over_is_where_it_starts(twelve: tuple[Instance, Out
     heard: list[Plan] = []
     start = Run(deadline=time.monotonic(), start=best.plan, listener=lambda p, _: heard.append(p) if p else None)
 
-    ColGen(plan_class=PlanClass.SPLIT).schedule(instance, start)
+    ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, start)
 
     assert min(plan.gpus_used for plan in heard) == 5
 
@@ -350,8 +351,8 @@ def test_early_stop_leaves_valid_bounds(limit_s: float) -> None:
 
 
 @pytest.mark.parametrize("objective", [Objective.CAPACITY, Objective.SCALE])
-def test_objectives_without_a_split_bound_are_declined(objective: Objective) -> None:
-    outcome = solve(generate("igniter-mix", 3, 0, objective, gpus=2))
+def test_throughput_without_an_end_needs_a_number_of_gpus(objective: Objective) -> None:
+    outcome = solve(replace(generate("igniter-mix", 3, 0, objective, gpus=2), gpus=(GpuPool(V100),)))
 
     assert outcome.status is Status.UNKNOWN
     assert objective.value in outcome.reason

@@ -1,0 +1,215 @@
+"""Closing of the gap by enumeration of contents, then an integer choice of them.
+
+The bound of column generation mixes GPUs in fractions, which on a few GPUs is far from any plan.
+"""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from formulations.colgen.bounds import SAFETY
+from formulations.colgen.clock import spend
+from formulations.colgen.temporal.enumeration import Listed, combine, list_gpulets, nothing_listed, offer
+from formulations.colgen.temporal.every_content import contents_worth
+from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
+from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
+from formulations.colgen.temporal.plans import Content
+from formulations.colgen.temporal.search import PlanSearch
+from instances import Objective
+from instances.arrays import Floats
+from instances.costs import cost_step
+
+STEPS = (0.004, 0.001, 0.00025)
+"""Grids of the rates, as fractions of the rates that the best known plan serves."""
+
+MOST_GPULETS, MOST_GPUS = 20_000, 20_000
+"""Largest numbers of undominated gpulets of one position, and of GPUs; with more the gap is left as it is."""
+
+LISTING_NODES = 2_000
+"""Work of listing the gpulets of a position: see ``formulations.colgen.clock``."""
+
+WHOLE_TIME_FRACTION = 0.4
+"""Fraction of the remaining time that one integer choice may take."""
+
+INTEGER_TOLERANCE = 1e-6
+"""Relative allowance for the tolerances of the integer solver."""
+
+
+def can_list(generation: TemporalGeneration) -> bool:
+    """Return whether all contents of the instance's GPUs can be listed on a grid."""
+    pricers, objective = generation.pricers, generation.instance.objective
+    return (
+        len(pricers) == 1
+        and pricers[0].tables.most_residents <= 2
+        and objective in (Objective.COST, Objective.GOODPUT, Objective.SCALE)
+    )
+
+
+def close(search: PlanSearch) -> None:
+    """Improve the bound and the plan until the plan is proven optimal, the contents are too many or the time is over.
+
+    On small GPUs every content is tried; else they are listed on finer and finer grids.
+    """
+    if _close_exactly(search) or not can_list(search.generation):
+        return
+    for fraction in STEPS:
+        improved = search.plan is not None
+        while improved and search.run.remaining_s > 0.0 and not search.proven():
+            before = search.value
+            if not _close_on(search, fraction):
+                return
+            improved = search.value != before
+
+
+def _close_exactly(search: PlanSearch) -> bool:
+    """Try every content that a better plan can have; return whether they were few enough."""
+    generation, run = search.generation, search.run
+    threshold = _threshold(search)
+    if threshold is None or threshold.excluded:
+        return threshold is not None
+    worth = generation.worth_at(threshold.dual)
+    listed: list[Content] = []
+    for pool, pricer in enumerate(generation.pricers):
+        found = contents_worth(pricer, worth, float(threshold.least[pool]))
+        if found is None or run.remaining_s <= 0.0:
+            return False
+        listed += [replace(content, pool=pool) for content in found]
+    for content in listed:
+        search.add(content)
+    _choose(search, [search.known[content][0] for content in listed], listed, 0.0)
+    return True
+
+
+def _close_on(search: PlanSearch, fraction: float) -> bool:
+    """Bound the plans better than the best known one on one grid; return whether the list was complete."""
+    generation = search.generation
+    threshold = _threshold(search)
+    if threshold is None or threshold.excluded:
+        return threshold is not None
+    worth = generation.worth_at(threshold.dual)
+    scale = search.value if search.instance.objective is Objective.SCALE else 1.0
+    grid = worth._replace(step_rps=fraction * scale * generation.rate_rps)
+    listed = _listed(search, grid, float(threshold.least[0]))
+    if listed is None:
+        return False
+    contents = [_content(listed, k) for k in range(int(listed.size[0]))]
+    for content in contents:
+        search.add(content)
+    served = listed.steps[: len(contents)] * grid.step_rps / generation.rate_rps
+    _choose(search, [ContentColumn(0, each, 0.0) for each in served], contents, fraction / 2.0)
+    search.round(search.run.remaining_s * WHOLE_TIME_FRACTION, fraction / 8.0)
+    search.polish(search.run.deadline)
+    return True
+
+
+def _choose(search: PlanSearch, columns: list[ContentColumn], contents: list[Content], tolerance: float) -> None:
+    """Choose an integer number of each content: a bound on all plans better than the best known one, and a plan."""
+    generation, known = search.generation, search.value
+    master = generation.restricted_master()
+    first = master.columns
+    for column in columns:
+        generation.add_to(master, column, generation.most_served())
+    limit_s = WHOLE_TIME_FRACTION * search.run.remaining_s
+    amounts, bound = master.whole(first, limit_s, search.run.threads, search.run.seed, tolerance)
+    if amounts is not None:
+        search.choose(contents, amounts[first:])
+    if math.isfinite(bound):
+        generation.tighten(bound if generation.minimised else -bound, known, INTEGER_TOLERANCE)
+
+
+class _Threshold(NamedTuple):
+    """Least worth of the GPUs of a plan better than the best known one, at the duals of the bound.
+
+    Attributes
+    ----------
+    dual
+        Duals of the coverage rows.
+    least
+        Least worth of a GPU of each type, shape (GPU types,).
+    excluded
+        Whether the bound excludes a better plan.
+    """
+
+    dual: Floats
+    least: Floats
+    excluded: bool
+
+
+def _threshold(search: PlanSearch) -> _Threshold | None:
+    """Return the least worths; ``None`` without a bound, or without a limit on the cost."""
+    generation, objective = search.generation, search.instance.objective
+    if generation.stability_centre is None:
+        return None
+    dual = generation.stability_centre.workload_dual[: len(generation.rate_rps)]
+    best = np.array([priced.bound for priced in generation.priced(dual, generation.most_served(), closely=True)])
+    allowance = SAFETY * np.abs(best)
+    if not generation.minimised:
+        target = search.value if search.plan is not None else 0.0
+        per_unit = math.fsum(np.maximum(dual, 0.0)) if objective is Objective.SCALE else 1.0
+        room = (generation.dual_bound(dual, best) - target) * per_unit
+        return _Threshold(dual, best - room - allowance, room < 0.0)
+    pool_price = math.fsum(generation.price * generation.count)
+    target = pool_price if search.plan is None else search.value - cost_step(search.instance)
+    factor, bound = _best_factor(generation, dual, best)
+    if not math.isfinite(target) or factor <= 0.0:
+        return None
+    surplus = np.maximum(0.0, factor * best - generation.price)
+    return _Threshold(dual, (generation.price + surplus - (target - bound)) / factor - allowance, bound > target)
+
+
+def _best_factor(generation: TemporalGeneration, dual: Floats, best: Floats) -> tuple[float, float]:
+    """Return the factor on the duals that gives the best bound on the cost, and the bound (``bounds.cost_bound``)."""
+    price, count, total = generation.price, generation.count, math.fsum(np.maximum(dual, 0.0))
+    found = (0.0, 0.0)
+    for factor in (price[best > 0.0] / best[best > 0.0]).tolist():
+        surplus = np.maximum(0.0, factor * best - price)
+        if np.any(np.isinf(count) & (surplus > SAFETY * price)):
+            continue
+        limited = np.isfinite(count)
+        bound = factor * total - math.fsum(count[limited] * surplus[limited])
+        found = max(found, (factor, bound), key=lambda each: each[1])
+    return found
+
+
+def _listed(search: PlanSearch, grid: Worth, least: float) -> Listed | None:
+    """List the GPUs worth at least ``least``; ``None`` if they are too many or the time is over."""
+    pricer, run = search.generation.pricers[0], search.run
+    neighbours, turns = pricer.adjacency, search.generation.slots > 1
+    looks = pricer.look(grid.per_rps, grid.most_rps)
+    workloads = len(grid.per_rps)
+    found, own, other = nothing_listed(MOST_GPUS, workloads), *(nothing_listed(MOST_GPULETS, workloads) for _ in "12")
+
+    def list_at(place: int, at_least: float, into: Listed) -> bool:
+        spend(LISTING_NODES)
+        position = neighbours.positions[place]
+        return bool(list_gpulets(pricer.tables, pricer.asked, position, grid, at_least, turns, into))
+
+    for p in neighbours.alone.tolist():
+        if not list_at(p, least, own) or run.remaining_s <= 0.0:
+            return None
+        for k in range(int(own.size[0])):
+            if not offer(found, own.steps[k], own.worth[k], own.units[k], own.slots[k]):
+                return None
+    beside = neighbours.beside
+    for i, j in zip(*np.nonzero((beside >= 0) & (beside.T >= 0)), strict=True):
+        p, q = int(beside[i, j]), int(beside[j, i])
+        if i > j or looks.value[p] + looks.value[q] < least:
+            continue
+        looks.settle(p)
+        looks.settle(q)
+        if looks.value[p] + looks.value[q] < least:
+            continue
+        lists = list_at(p, least - looks.value[q], own) and list_at(q, least - looks.value[p], other)
+        if not lists or not combine(grid, own, other, least, found) or run.remaining_s <= 0.0:
+            return None
+    return found
+
+
+def _content(listed: Listed, number: int) -> Content:
+    gpulets = []
+    for units, slots in zip(listed.units[number].tolist(), listed.slots[number].tolist(), strict=True):
+        if units > 0:
+            gpulets.append((units, tuple(sorted((slots[s][0], slots[s][1]) for s in range(SLOTS) if slots[s][0] >= 0))))
+    return Content(0, tuple(sorted(gpulets)))

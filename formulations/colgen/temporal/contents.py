@@ -1,0 +1,291 @@
+"""Contents of a GPU whose slots may take turns: what each slot serves with its true neighbours, and improvement.
+
+A gpulet has up to three slots. A single slot follows the instance's rule. Several slots take turns in the shortest
+cycle, the sum of their batch times: at a longer one each serves less.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
+from instances.arrays import Floats, Ints
+from instances.interference import gpu_time_beside_ms
+from instances.tables import Tables
+
+CUSHION = 1e-9
+"""Fraction by which every time is taken too long, so that rounding violates no SLO."""
+
+LEAST_GAIN = 1e-9
+"""Relative gain below which a content is not changed."""
+
+SWEEPS = 12
+"""Largest number of passes over the slots of a content."""
+
+
+class GpuContents(NamedTuple):
+    """Gpulets of one GPU; gpulets without share units, and slots of workload -1, are unused.
+
+    Attributes
+    ----------
+    units
+        Share of each gpulet, shape (gpulets,).
+    workload, batch
+        Slots of each gpulet, used ones first, shape (gpulets, 3).
+    rate_rps, least_rps
+        The largest and the least rate that each slot can serve.
+    throughput_rps
+        The requests that each slot completes when busy all the time.
+    cycle_ms
+        Cycle of each gpulet with several slots; 0 for the others.
+    """
+
+    units: Ints
+    workload: Ints
+    batch: Ints
+    rate_rps: Floats
+    least_rps: Floats
+    throughput_rps: Floats
+    cycle_ms: Floats
+
+
+def no_contents(gpulets: int) -> GpuContents:
+    """Return an empty GPU of at most ``gpulets`` gpulets."""
+    return GpuContents(
+        np.zeros(gpulets, dtype=np.int64),
+        np.full((gpulets, SLOTS), -1, dtype=np.int64),
+        np.zeros((gpulets, SLOTS), dtype=np.int64),
+        np.zeros((gpulets, SLOTS)),
+        np.zeros((gpulets, SLOTS)),
+        np.zeros((gpulets, SLOTS)),
+        np.zeros(gpulets),
+    )
+
+
+@njit(cache=True)
+def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
+    """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
+    gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0
+    for g in range(len(contents.units)):
+        if contents.units[g] == 0:
+            continue
+        units += contents.units[g]
+        for s in range(SLOTS):
+            if contents.workload[g, s] >= 0:
+                m, b, u = asked.model[contents.workload[g, s]], contents.batch[g, s], contents.units[g]
+                demands[gpulets, 0] = max(demands[gpulets, 0], tables.l2_pct[m, b, u])
+                demands[gpulets, 1] = max(demands[gpulets, 1], tables.dram_pct[m, b, u])
+                demands[gpulets, 2] = max(demands[gpulets, 2], tables.power_w[m, b, u])
+                memory += tables.memory_mib[m, b]
+        gpulets += 1
+    if units > tables.share_units or gpulets > tables.most_residents or memory > tables.memory_limit_mib:
+        return False
+    factor = asked.latency_buffer * (1.0 + CUSHION)
+    own = -1
+    for g in range(len(contents.units)):
+        if contents.units[g] == 0:
+            continue
+        own += 1
+        slots, total_ms, longest_ms = 0, 0.0, np.inf
+        for s in range(SLOTS):
+            w, b = contents.workload[g, s], contents.batch[g, s]
+            if w < 0:
+                continue
+            m = asked.model[w]
+            t_gpu = gpu_time_beside_ms(tables, m, b, contents.units[g], demands[:gpulets], own)
+            time_ms = factor * (t_gpu + tables.transfer_ms[m, b])
+            slots += 1
+            total_ms += time_ms
+            longest_ms = min(longest_ms, asked.slo_ms[w] - time_ms)
+            after_ms = tables.exposed_ms[m, b] if asked.loading_overlaps else tables.transfer_ms[m, b]
+            contents.rate_rps[g, s] = 1000.0 * b / (factor * (t_gpu + after_ms))
+            contents.throughput_rps[g, s] = 1000.0 * b / (t_gpu + tables.exposed_ms[m, b])
+            contents.least_rps[g, s] = 0.0
+            if slots == 1:
+                alone = time_ms <= asked.longest_part[b] * asked.slo_ms[w]
+                if asked.waits_for_batch and b > 1 and time_ms < asked.slo_ms[w]:
+                    contents.least_rps[g, s] = 1000.0 * (b - 1) / (asked.slo_ms[w] - time_ms) * (1.0 + CUSHION)
+                    alone = alone and contents.least_rps[g, s] <= contents.rate_rps[g, s]
+        if slots == 0:
+            return False
+        contents.cycle_ms[g] = 0.0
+        if slots == 1:
+            if not alone:
+                return False
+            continue
+        if not total_ms <= longest_ms:
+            return False
+        contents.cycle_ms[g] = total_ms
+        for s in range(SLOTS):
+            if contents.workload[g, s] >= 0:
+                contents.least_rps[g, s] = 0.0
+                contents.throughput_rps[g, s] = 1000.0 * contents.batch[g, s] / total_ms
+                contents.rate_rps[g, s] = contents.throughput_rps[g, s] * (1.0 - CUSHION)
+    return True
+
+
+@njit(cache=True)
+def worth_of(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents) -> float:
+    """Return the worth of what a GPU serves; -inf if it is infeasible. Rates are written."""
+    if not serve(tables, asked, contents):
+        return -np.inf
+    total, served_rps = 0.0, np.zeros(len(worth.per_rps))
+    for g in range(len(contents.units)):
+        for s in range(SLOTS):
+            w = contents.workload[g, s]
+            if contents.units[g] > 0 and w >= 0:
+                served_rps[w] += stepped(worth, w, contents.rate_rps[g, s])
+                total += worth.throughput * contents.throughput_rps[g, s]
+    for g in range(len(contents.units)):
+        for s in range(SLOTS):
+            w = contents.workload[g, s]
+            if contents.units[g] > 0 and w >= 0:
+                total += worth.per_rps[w] * min(served_rps[w], worth.most_rps[w])
+                served_rps[w] = 0.0
+    return total
+
+
+@njit(cache=True)
+def stepped(worth: Worth, workload: int, rate_rps: float) -> float:
+    """Return the largest rate that may be planned for a slot that can serve ``rate_rps``."""
+    step = worth.step_rps[workload]
+    return np.floor(rate_rps / step + 1e-9) * step if step > 0.0 else rate_rps
+
+
+@njit(cache=True)
+def improve(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, most_slots: int) -> float:
+    """Change workloads, batches and shares as long as that adds worth; return the worth.
+
+    Parameters
+    ----------
+    tables, asked, worth
+        The GPU type, the demands of its workloads, and the worth of what it serves.
+    contents
+        Start, changed in place; infeasible slots are removed first.
+    most_slots
+        Largest number of slots of a gpulet, at most 3.
+    """
+    _settle(tables, asked, contents)
+    best = worth_of(tables, asked, worth, contents)
+    for _ in range(SWEEPS):
+        before = best
+        for g in range(len(contents.units)):
+            best = _improve_share(tables, asked, worth, contents, g, best)
+            if contents.units[g] == 0 and not _open(tables, contents, g):
+                break
+            for s in range(most_slots):
+                best = _improve_slot(tables, asked, worth, contents, g, s, best)
+                if contents.workload[g, s] < 0:
+                    break
+            if contents.workload[g, 0] < 0:
+                contents.units[g] = 0
+        if not best > before + LEAST_GAIN * abs(before):
+            break
+    _close_gaps(contents)
+    return worth_of(tables, asked, worth, contents)
+
+
+@njit(cache=True)
+def _settle(tables: Tables, asked: TypeDemand, contents: GpuContents) -> None:
+    """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
+    g = len(contents.units) - 1
+    while g >= 0 and not serve(tables, asked, contents):
+        s = SLOTS - 1
+        while s >= 0 and contents.workload[g, s] < 0:
+            s -= 1
+        if s < 0:
+            contents.units[g] = 0
+            g -= 1
+        elif contents.batch[g, s] > 1:
+            contents.batch[g, s] -= 1
+        else:
+            contents.workload[g, s] = -1
+            if s == 0:
+                contents.units[g] = 0
+                g -= 1
+
+
+@njit(cache=True)
+def _open(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
+    """Give an unused gpulet the largest permitted share that is free; return whether there is one."""
+    free = tables.share_units - contents.units.sum()
+    fits = np.searchsorted(tables.permitted, free, side="right")
+    if fits == 0:
+        return False
+    contents.units[gpulet] = tables.permitted[fits - 1]
+    contents.workload[gpulet] = -1
+    return True
+
+
+@njit(cache=True)
+def _improve_slot(
+    tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
+) -> float:
+    """Try every workload and batch for a slot, and its removal if another slot follows."""
+    own_workload, own_batch = contents.workload[gpulet, slot], contents.batch[gpulet, slot]
+    best_workload, best_batch = own_workload, own_batch
+    for w in range(len(worth.per_rps)):
+        if worth.per_rps[w] <= 0.0 and worth.throughput <= 0.0:
+            continue
+        contents.workload[gpulet, slot] = w
+        for b in range(1, tables.max_batch[asked.model[w]] + 1):
+            contents.batch[gpulet, slot] = b
+            value = worth_of(tables, asked, worth, contents)
+            if value > best + LEAST_GAIN * abs(best) or (best == -np.inf and value > best):
+                best, best_workload, best_batch = value, w, b
+    contents.workload[gpulet, slot], contents.batch[gpulet, slot] = best_workload, best_batch
+    if best_workload >= 0 and slot + 1 < SLOTS and contents.workload[gpulet, slot + 1] >= 0:
+        kept_workload, kept_batch = contents.workload[gpulet].copy(), contents.batch[gpulet].copy()
+        for later in range(slot, SLOTS - 1):
+            contents.workload[gpulet, later] = contents.workload[gpulet, later + 1]
+            contents.batch[gpulet, later] = contents.batch[gpulet, later + 1]
+        contents.workload[gpulet, SLOTS - 1] = -1
+        value = worth_of(tables, asked, worth, contents)
+        if value > best + LEAST_GAIN * abs(best):
+            return value
+        contents.workload[gpulet], contents.batch[gpulet] = kept_workload, kept_batch
+    return best
+
+
+@njit(cache=True)
+def _improve_share(
+    tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, taker: int, best: float
+) -> float:
+    """Move a step of share to a gpulet from another one, or from the free units."""
+    units = contents.units
+    if units[taker] == 0:
+        return best
+    for giver in range(-1, len(units)):
+        if giver == taker or (giver >= 0 and units[giver] == 0):
+            continue
+        grown, shrunk = tables.next_share[units[taker]], 0
+        if giver >= 0:
+            place = np.searchsorted(tables.permitted, units[giver])
+            shrunk = tables.permitted[place - 1] if place > 0 else 0
+        if grown > tables.share_units or (giver >= 0 and shrunk == 0):
+            continue
+        before, before_giver = units[taker], units[giver]
+        units[taker] = grown
+        if giver >= 0:
+            units[giver] = shrunk
+        value = worth_of(tables, asked, worth, contents)
+        if value > best + LEAST_GAIN * abs(best):
+            best = value
+        else:
+            units[taker] = before
+            if giver >= 0:
+                units[giver] = before_giver
+    return best
+
+
+@njit(cache=True)
+def _close_gaps(contents: GpuContents) -> None:
+    """Move the used gpulets to the front."""
+    at = 0
+    for g in range(len(contents.units)):
+        if contents.units[g] > 0:
+            if at < g:
+                contents.units[at], contents.units[g] = contents.units[g], 0
+                contents.workload[at], contents.batch[at] = contents.workload[g], contents.batch[g]
+            at += 1

@@ -1,0 +1,211 @@
+"""Enumeration of the contents that a better plan can have, on GPUs with at most two gpulets.
+
+Let a plan be better than the best known one. At the duals of the bound, each of its GPUs is then worth at least the
+largest worth of a GPU less the gap of the bound. The enumeration lists what such GPUs serve. Its times are those of the
+relaxation (``gpulet_positions``), rates are rounded up to a grid, and dominated contents are left out. So an integer
+choice of the listed contents bounds every plan.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, Worth, all_times_ms
+from instances.arrays import Floats, Ints
+from instances.tables import Tables
+
+
+class Listed(NamedTuple):
+    """Gpulets of one position, or GPUs of one or two gpulets: what they serve at most, and their slots.
+
+    Attributes
+    ----------
+    size
+        Number of entries, shape (1,).
+    steps
+        Rate of each workload in steps of the grid, shape (most, workloads).
+    worth
+        Worth of the rates before rounding, shape (most,).
+    units
+        Share of each gpulet, 0 for none, shape (most, 2).
+    slots
+        (Workload, batch) of the slots of both gpulets, -1 for none, shape (most, 2, 3, 2).
+    """
+
+    size: Ints
+    steps: Ints
+    worth: Floats
+    units: Ints
+    slots: Ints
+
+
+def nothing_listed(most: int, workloads: int) -> Listed:
+    """Return an empty list with room for ``most`` entries."""
+    return Listed(
+        np.zeros(1, dtype=np.int64),
+        np.zeros((most, workloads), dtype=np.int64),
+        np.zeros(most),
+        np.zeros((most, 2), dtype=np.int64),
+        np.full((most, 2, SLOTS, 2), -1, dtype=np.int64),
+    )
+
+
+@njit(cache=True)
+def offer(listed: Listed, steps: Ints, worth: float, units: Ints, slots: Ints) -> bool:
+    """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` without room."""
+    kept = 0
+    for k in range(listed.size[0]):
+        covers, covered = True, True
+        for w in range(len(steps)):
+            covers = covers and listed.steps[k, w] >= steps[w]
+            covered = covered and listed.steps[k, w] <= steps[w]
+        if covers:
+            return True  # nothing was removed so far: an older one would dominate this one and the removed ones
+        if not covered:
+            if kept < k:
+                listed.steps[kept], listed.worth[kept] = listed.steps[k], listed.worth[k]
+                listed.units[kept], listed.slots[kept] = listed.units[k], listed.slots[k]
+            kept += 1
+    if kept == len(listed.worth):
+        return False
+    listed.steps[kept], listed.worth[kept], listed.units[kept], listed.slots[kept] = steps, worth, units, slots
+    listed.size[0] = kept + 1
+    return True
+
+
+@njit(cache=True)
+def list_gpulets(
+    tables: Tables,
+    asked: TypeDemand,
+    position: GpuletPosition,
+    grid: Worth,
+    least: float,
+    turns: bool,
+    listed: Listed,
+) -> bool:
+    """List the undominated gpulets at a position that are worth at least ``least``.
+
+    Parameters
+    ----------
+    tables, asked, position
+        The GPU type, the demands of its workloads, and the position.
+    grid
+        Worth of the rates; they are rounded up to its steps.
+    least
+        Least worth of a listed gpulet.
+    turns
+        Whether slots may take turns.
+    listed
+        Overwritten with the gpulets.
+
+    Returns
+    -------
+    bool
+        Whether there was room for all.
+    """
+    times_ms, periods_ms, _ = all_times_ms(tables, asked, position)
+    workloads = len(grid.per_rps)
+    listed.size[0] = 0
+    steps, slots = np.zeros(workloads, dtype=np.int64), np.full((2, SLOTS, 2), -1, dtype=np.int64)
+    units = np.array([position.units, 0])
+    for w in range(workloads):
+        m, best, best_batch = asked.model[w], 0.0, 0
+        for b in range(1, tables.max_batch[m] + 1):
+            if times_ms[m, b] <= asked.longest_part[b] * asked.slo_ms[w] and 1000.0 * b / periods_ms[m, b] > best:
+                best, best_batch = 1000.0 * b / periods_ms[m, b], b
+        rate = min(best, grid.most_rps[w])
+        if best_batch > 0 and rate * grid.per_rps[w] >= least:
+            steps[:] = 0
+            steps[w], slots[0, 0, 0], slots[0, 0, 1] = _up(grid, w, rate), w, best_batch
+            if not offer(listed, steps, rate * grid.per_rps[w], units, slots):
+                return False
+    for w1 in range(workloads if turns else 0):
+        for w2 in range(w1, workloads):
+            for w3 in range(w2, workloads + 1):
+                if w1 == w2 and w2 == w3:
+                    continue
+                if not _list_turns(tables, asked, times_ms, grid, least, listed, units, w1, w2, w3):
+                    return False
+    return True
+
+
+@njit(cache=True)
+def _up(grid: Worth, workload: int, rate_rps: float) -> int:
+    """Return a rate in grid steps, rounded up."""
+    return int(np.ceil(rate_rps / grid.step_rps[workload] - 1e-9))
+
+
+@njit(cache=True)
+def _list_turns(
+    tables: Tables,
+    asked: TypeDemand,
+    times_ms: Floats,
+    grid: Worth,
+    least: float,
+    listed: Listed,
+    units: Ints,
+    w1: int,
+    w2: int,
+    w3: int,
+) -> bool:
+    """List the gpulets of two workloads, or of three if ``w3`` is one."""
+    m1, m2, pair = asked.model[w1], asked.model[w2], w3 == len(grid.per_rps)
+    m3 = 0 if pair else asked.model[w3]
+    steps, slots = np.zeros(len(grid.per_rps), dtype=np.int64), np.full((2, SLOTS, 2), -1, dtype=np.int64)
+    for b1 in range(1, tables.max_batch[m1] + 1):
+        t1 = times_ms[m1, b1]
+        if 2.0 * t1 > asked.slo_ms[w1]:
+            continue
+        for b2 in range(b1 if w1 == w2 else 1, tables.max_batch[m2] + 1):
+            t2 = times_ms[m2, b2]
+            if t1 + t2 + max(t1 - asked.slo_ms[w1], t2 - asked.slo_ms[w2]) > 0.0:
+                continue
+            for b3 in range(b2 if w2 == w3 else 1, 2 if pair else tables.max_batch[m3] + 1):
+                t3 = 0.0 if pair else times_ms[m3, b3]
+                cycle_ms = t1 + t2 + t3
+                if cycle_ms + max(t1 - asked.slo_ms[w1], t2 - asked.slo_ms[w2]) > 0.0:
+                    continue
+                if not pair and cycle_ms + t3 > asked.slo_ms[w3]:
+                    continue
+                per_ms = 1000.0 / cycle_ms
+                worth = _counted(grid, w1, b1 * per_ms) + _counted(grid, w2, b2 * per_ms)
+                if not pair:
+                    worth += _counted(grid, w3, b3 * per_ms)
+                if worth < least:
+                    continue
+                steps[:] = 0
+                rate1 = (b1 + (b2 if w2 == w1 else 0)) * per_ms
+                rate2 = (b2 + (b1 if w2 == w1 else 0) + (b3 if w3 == w2 else 0)) * per_ms
+                steps[w1] = _up(grid, w1, min(rate1, grid.most_rps[w1]))
+                steps[w2] = _up(grid, w2, min(rate2, grid.most_rps[w2]))
+                if not pair:
+                    rate3 = rate2 if w3 == w2 else b3 * per_ms
+                    steps[w3] = _up(grid, w3, min(rate3, grid.most_rps[w3]))
+                slots[0, 0, 0], slots[0, 0, 1], slots[0, 1, 0], slots[0, 1, 1] = w1, b1, w2, b2
+                slots[0, 2, 0], slots[0, 2, 1] = (-1, -1) if pair else (w3, b3)
+                if not offer(listed, steps, worth, units, slots):
+                    return False
+    return True
+
+
+@njit(cache=True)
+def _counted(grid: Worth, workload: int, rate_rps: float) -> float:
+    return grid.per_rps[workload] * min(rate_rps, grid.most_rps[workload])
+
+
+@njit(cache=True)
+def combine(grid: Worth, first: Listed, second: Listed, least: float, found: Listed) -> bool:
+    """Add the undominated GPUs of two gpulets that are worth at least ``least``; return whether there was room."""
+    most = np.ceil(grid.most_rps / grid.step_rps - 1e-9).astype(np.int64)
+    for i in range(first.size[0]):
+        for j in range(second.size[0]):
+            worth = first.worth[i] + second.worth[j]
+            if worth < least:
+                continue
+            steps = np.minimum(first.steps[i] + second.steps[j], most)
+            units, slots = first.units[i].copy(), first.slots[i].copy()
+            units[1], slots[1] = second.units[j, 0], second.slots[j, 0]
+            if not offer(found, steps, worth, units, slots):
+                return False
+    return True

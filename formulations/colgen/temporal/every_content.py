@@ -1,0 +1,211 @@
+"""Every content of a GPU that is worth at least some amount, with its true rates; for small GPUs and few workloads."""
+
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from formulations.colgen.temporal.contents import GpuContents, no_contents, stepped, worth_of
+from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
+from formulations.colgen.temporal.plans import Content
+from formulations.colgen.temporal.pricer import TemporalPricer
+from instances.arrays import Floats, Ints
+from instances.tables import Tables
+
+MOST_GPULETS_TRIED, MOST_TRIED, MOST_FOUND = 20_000, 1_000_000, 20_000
+"""Largest numbers of gpulets to choose from, of contents tried, and of undominated contents."""
+
+
+class Choice(NamedTuple):
+    """Gpulets to choose from, by rising share.
+
+    Attributes
+    ----------
+    units, workload, batch
+        Share and slots of each, as in ``GpuContents``, shapes (gpulets,) and (gpulets, 3).
+    worth
+        Worth of each alone on a GPU, shape (gpulets,).
+    most_worth
+        Largest worth of gpulets that together take at most a number of units, shape (units + 1,).
+    """
+
+    units: Ints
+    workload: Ints
+    batch: Ints
+    worth: Floats
+    most_worth: Floats
+
+
+class FoundContents(NamedTuple):
+    """Undominated contents.
+
+    Attributes
+    ----------
+    size
+        Number of contents, shape (1,).
+    gpulet
+        Numbers of their gpulets in ``Choice``, -1 for none, shape (most, gpulets).
+    served_rps
+        Rate of each workload, its least rate negated, and last the throughput, shape (most, 2 workloads + 1).
+    """
+
+    size: Ints
+    gpulet: Ints
+    served_rps: Floats
+
+
+def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[Content] | None:
+    """Return the undominated contents worth at least ``least`` on a pricer's GPU type; ``None`` if they are too many.
+
+    Parameters
+    ----------
+    pricer
+        Pricer of the GPU type, with its tables, demands and number of slots.
+    worth
+        Worth of what a GPU serves.
+    least
+        Least worth of a content in the result.
+    """
+    tables, asked = pricer.tables, pricer.asked
+    choice = _choice(pricer, worth)
+    if choice is None:
+        return None
+    most = min(tables.most_residents, int(tables.share_units // tables.permitted[0]))
+    found = FoundContents(
+        np.zeros(1, dtype=np.int64),
+        np.full((MOST_FOUND, most), -1, dtype=np.int64),
+        np.zeros((MOST_FOUND, 2 * len(worth.per_rps) + 1)),
+    )
+    if not _search(tables, asked, worth, choice, least, no_contents(most), found):
+        return None
+    return [_content(choice, row) for row in found.gpulet[: int(found.size[0])].tolist()]
+
+
+def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
+    """Return the gpulets that are feasible alone; ``None`` if they are too many."""
+    tables = pricer.tables
+    batches = [
+        (w, b)
+        for w, m in enumerate(pricer.asked.model.tolist())
+        if worth.per_rps[w] + worth.throughput > 0.0
+        for b in range(1, int(tables.max_batch[m]) + 1)
+    ]
+    rows: list[tuple[int, tuple[tuple[int, int], ...], float]] = []
+    for units in tables.permitted.tolist():
+        for slots in range(1, pricer.slots + 1):
+            if len(tables.permitted) * len(batches) ** slots > 6 * MOST_GPULETS_TRIED:
+                return None
+            for chosen in combinations_with_replacement(batches, slots):
+                alone = Content(0, ((units, chosen),)).contents()
+                value = worth_of(tables, pricer.asked, worth, alone)
+                if value > 0.0:
+                    rows.append((units, chosen, value))
+    if not rows or len(rows) > MOST_GPULETS_TRIED:
+        return None
+    workload, batch = (np.full((len(rows), SLOTS), fill, dtype=np.int64) for fill in (-1, 0))
+    most_worth = np.zeros(tables.share_units + 1)
+    for k, (_, chosen, _) in enumerate(rows):
+        for s, (w, b) in enumerate(chosen):
+            workload[k, s], batch[k, s] = w, b
+    for total in range(1, tables.share_units + 1):
+        best = max((value + most_worth[total - units] for units, _, value in rows if units <= total), default=0.0)
+        most_worth[total] = max(most_worth[total - 1], best)
+    units_of, worth_alone = np.array([units for units, _, _ in rows]), np.array([value for _, _, value in rows])
+    return Choice(units_of, workload, batch, worth_alone, most_worth)
+
+
+@njit(cache=True)
+def _search(
+    tables: Tables,
+    asked: TypeDemand,
+    worth: Worth,
+    choice: Choice,
+    least: float,
+    contents: GpuContents,
+    found: FoundContents,
+) -> bool:
+    """Try all combinations of gpulets by rising number, depth first; return whether all were tried and kept.
+
+    Gpulets that are added only lengthen the times of the others, so a content that is infeasible stays so.
+    """
+    most, gpulets = len(contents.units), len(choice.units)
+    number = np.full(most, -1, dtype=np.int64)
+    depth, left, tried = 0, tables.share_units, 0
+    served = np.zeros(2 * len(worth.per_rps) + 1)
+    while depth >= 0:
+        if number[depth] >= 0:
+            left += contents.units[depth]
+            contents.units[depth] = 0
+        first = number[depth - 1] if depth > 0 else 0
+        k = max(number[depth] + 1, first)
+        deeper = False
+        while k < gpulets and choice.units[k] <= left:
+            tried += 1
+            if tried > MOST_TRIED:
+                return False
+            contents.units[depth] = choice.units[k]
+            contents.workload[depth], contents.batch[depth] = choice.workload[k], choice.batch[k]
+            value = worth_of(tables, asked, worth, contents)
+            if value + choice.most_worth[left - choice.units[k]] >= least:
+                number[depth] = k
+                if value >= least and not _keep(worth, contents, number, depth + 1, served, found):
+                    return False
+                left -= choice.units[k]
+                deeper = True
+                break
+            contents.units[depth] = 0
+            k += 1
+        if deeper and depth + 1 < most:
+            depth += 1
+            number[depth] = -1
+        elif not deeper:
+            number[depth] = -1
+            depth -= 1
+    return True
+
+
+@njit(cache=True)
+def _keep(
+    worth: Worth, contents: GpuContents, number: Ints, gpulets: int, served: Floats, found: FoundContents
+) -> bool:
+    """Add a content unless another one serves as much, and remove those that serve less; ``False`` without room."""
+    served[:] = 0.0
+    workloads = len(worth.per_rps)
+    for g in range(gpulets):
+        for s in range(SLOTS):
+            w = contents.workload[g, s]
+            if w >= 0:
+                served[w] += stepped(worth, w, contents.rate_rps[g, s])
+                served[workloads + w] -= contents.least_rps[g, s]
+                served[-1] += worth.throughput * contents.throughput_rps[g, s]
+    served[:workloads] = np.minimum(served[:workloads], worth.most_rps)
+    kept = 0
+    for k in range(found.size[0]):
+        covers, covered = True, True
+        for w in range(len(served)):
+            covers = covers and found.served_rps[k, w] >= served[w]
+            covered = covered and found.served_rps[k, w] <= served[w]
+        if covers:
+            return True
+        if not covered:
+            if kept < k:
+                found.served_rps[kept], found.gpulet[kept] = found.served_rps[k], found.gpulet[k]
+            kept += 1
+    found.size[0] = kept
+    if kept == len(found.gpulet):
+        return False
+    found.served_rps[kept] = served
+    found.gpulet[kept] = -1
+    found.gpulet[kept, :gpulets] = number[:gpulets]
+    found.size[0] = kept + 1
+    return True
+
+
+def _content(choice: Choice, numbers: list[int]) -> Content:
+    gpulets = []
+    for k in numbers:
+        if k >= 0:
+            slots = [(int(w), int(b)) for w, b in zip(choice.workload[k], choice.batch[k], strict=True) if w >= 0]
+            gpulets.append((int(choice.units[k]), tuple(sorted(slots))))
+    return Content(0, tuple(sorted(gpulets)))

@@ -1,0 +1,182 @@
+"""Plans of contents whose slots may take turns: planned rates, and the plan of a choice of contents."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from formulations.colgen.temporal.contents import GpuContents, no_contents
+from formulations.colgen.temporal.gpulet_positions import SLOTS
+from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, Slot
+from instances.view import View
+
+ROUNDING = 1e-10
+"""Part of a rate that may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Content of one GPU.
+
+    Attributes
+    ----------
+    pool
+        Index of the GPU type in the instance's pool.
+    gpulets
+        Share units of each gpulet, and (workload position, batch) of its slots.
+    """
+
+    pool: int
+    gpulets: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+
+    @staticmethod
+    def of(pool: int, contents: GpuContents) -> "Content":
+        """Return the used gpulets and slots of a buffer."""
+        gpulets = [
+            (
+                int(contents.units[g]),
+                tuple(
+                    sorted(
+                        (int(contents.workload[g, s]), int(contents.batch[g, s]))
+                        for s in range(SLOTS)
+                        if contents.workload[g, s] >= 0
+                    )
+                ),
+            )
+            for g in range(len(contents.units))
+            if contents.units[g] > 0
+        ]
+        return Content(pool, tuple(sorted(gpulets)))
+
+    def contents(self, gpulets: int = 0) -> GpuContents:
+        """Return this content in a buffer of at least ``gpulets`` gpulets."""
+        buffer = no_contents(max(gpulets, len(self.gpulets)))
+        for g, (units, slots) in enumerate(self.gpulets):
+            buffer.units[g] = units
+            for s, (w, b) in enumerate(slots):
+                buffer.workload[g, s], buffer.batch[g, s] = w, b
+        return buffer
+
+
+@dataclass(slots=True)
+class _PlannedSlot:
+    """Slot of a plan: its place, the least and largest rate that it can serve, and its planned rate."""
+
+    gpu: int
+    gpulet: int
+    workload: int
+    batch: int
+    least_rps: float
+    most_rps: float
+    rate_rps: float = 0.0
+
+
+def plan_of_contents(
+    instance: Instance, views: Sequence[View], chosen: Iterable[tuple[Content, GpuContents]]
+) -> Plan | None:
+    """Return the plan of these GPUs, or ``None`` if they leave a workload unserved that must be served.
+
+    Parameters
+    ----------
+    instance, views
+        The instance, and as seen from each GPU type.
+    chosen
+        Each GPU's content, and its buffer with rates and cycles written.
+    """
+    gpus = list(chosen)
+    slots: dict[int, list[_PlannedSlot]] = defaultdict(list)
+    for at, (content, contents) in enumerate(gpus):
+        for g, (_, own) in enumerate(content.gpulets):
+            for s, (w, b) in enumerate(own):
+                least_rps, most_rps = float(contents.least_rps[g, s]), float(contents.rate_rps[g, s])
+                slots[w].append(_PlannedSlot(at, g, w, b, least_rps, most_rps))
+    for w, asked in enumerate(instance.workloads):
+        if not _plan_rates(instance.objective, asked.rate_rps, slots[w]):
+            return None
+    placed = []
+    for at, (content, contents) in enumerate(gpus):
+        gpulets = []
+        for g, (units, own) in enumerate(content.gpulets):
+            here = [
+                slot for w in sorted({w for w, _ in own}) for slot in slots[w] if (slot.gpu, slot.gpulet) == (at, g)
+            ]
+            kept = tuple(Slot(instance.workloads[s.workload].id, s.batch, s.rate_rps) for s in here if s.rate_rps > 0.0)
+            cycle_ms = float(contents.cycle_ms[g]) if len(own) > 1 else None
+            if kept:
+                gpulets.append(Gpulet(units, kept, cycle_ms))
+        if gpulets:
+            placed.append(PlacedGpu(views[content.pool].gpu.name, tuple(gpulets)))
+    return Plan(instance.name, tuple(placed))
+
+
+def _plan_rates(objective: Objective, asked_rps: float, slots: list[_PlannedSlot]) -> bool:
+    """Plan the rate of every slot of a workload; return whether the objective permits them.
+
+    Under ``cost`` and ``capacity`` the rates add up to the workload's, under ``goodput`` to at most that. Slots whose
+    least rates exceed it are dropped, but not under ``capacity``, where they count.
+    """
+    if objective is Objective.SCALE:
+        for slot in slots:
+            slot.rate_rps = slot.most_rps
+        return True
+    step = GOODPUT_STEP * asked_rps if objective is Objective.GOODPUT else 0.0
+    least, most = _in_steps(slots, step)
+    kept = [k for k in range(len(slots)) if most[k] > 0.0 and least[k] <= most[k]]
+    if objective is not Objective.CAPACITY:
+        while kept and math.fsum(least[k] for k in kept) > asked_rps * (1.0 + ROUNDING):
+            kept.remove(max(kept, key=lambda k: least[k]))
+    elif len(kept) < len(slots) or math.fsum(least) > asked_rps * (1.0 + ROUNDING):
+        return False
+    left = asked_rps - math.fsum(least[k] for k in kept)
+    room = math.fsum(most[k] - least[k] for k in kept)
+    if room < left - ROUNDING * asked_rps and objective is not Objective.GOODPUT:
+        return False
+    for k in sorted(kept, key=lambda k: most[k] - least[k]):
+        # In proportion, so that under ``capacity`` no slot is left without a rate.
+        part = most[k] - least[k] if room <= max(left, 0.0) else (most[k] - least[k]) * left / room
+        if step:
+            part = min(most[k] - least[k], step * math.ceil(part / step - 1e-9), step * math.floor(left / step + 1e-9))
+        slots[k].rate_rps = least[k] + max(0.0, part)
+        left, room = left - part, room - (most[k] - least[k])
+    return True
+
+
+def _in_steps(slots: list[_PlannedSlot], step: float) -> tuple[list[float], list[float]]:
+    """Return the least and largest rates of slots as multiples of ``step``, or unchanged if it is 0."""
+    if not step:
+        return [slot.least_rps for slot in slots], [slot.most_rps for slot in slots]
+    least = [step * math.ceil(slot.least_rps / step - 1e-9) for slot in slots]
+    return least, [step * math.floor(slot.most_rps / step + 1e-9) for slot in slots]
+
+
+def start_contents(instance: Instance, plan: Plan) -> list[Content] | None:
+    """Return the contents of a plan's GPUs; ``None`` if one has more slots in turns than are considered."""
+    pools = {pool.type.name: t for t, pool in enumerate(instance.gpus)}
+    where = instance.workload_index
+    found = []
+    for gpu in plan.gpus:
+        if gpu.type not in pools or any(len(gpulet.slots) > SLOTS for gpulet in gpu.gpulets):
+            return None
+        if any(slot.workload not in where for gpulet in gpu.gpulets for slot in gpulet.slots):
+            return None
+        gpulets = [
+            (gpulet.share_units, tuple(sorted((where[slot.workload], slot.batch) for slot in gpulet.slots)))
+            for gpulet in gpu.gpulets
+        ]
+        found.append(Content(pools[gpu.type], tuple(sorted(gpulets))))
+    return found
+
+
+def value_of(instance: Instance, plan: Plan, throughput_rps: float) -> float:
+    """Return the value of a plan under the instance's objective; ``throughput_rps`` is that of all its slots."""
+    if instance.objective is Objective.COST:
+        price = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
+        return math.fsum(price[gpu.type] for gpu in plan.gpus if gpu.gpulets)
+    if instance.objective is Objective.CAPACITY:
+        return throughput_rps
+    served: dict[str, list[float]] = defaultdict(list)
+    for _, _, slot in plan.slots():
+        served[slot.workload].append(slot.rate_rps)
+    if instance.objective is Objective.GOODPUT:
+        return math.fsum(math.fsum(rates) for rates in served.values())
+    return min((math.fsum(served[w.id]) / w.rate_rps for w in instance.workloads), default=0.0)

@@ -1,0 +1,240 @@
+"""Search for plans whose slots may take turns: true contents by improvement, and the best integer choice of them."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from formulations.colgen.clock import now, spend
+from formulations.colgen.restricted_master import LinearMaster
+from formulations.colgen.temporal.contents import GpuContents, improve, no_contents, serve, stepped
+from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
+from formulations.colgen.temporal.gpulet_positions import Worth
+from formulations.colgen.temporal.plans import Content, plan_of_contents, start_contents, value_of
+from instances import Objective, Plan
+from instances.arrays import Floats
+
+MOST_GPULETS = 12
+"""Largest number of gpulets of a content that is improved."""
+
+IMPROVED = 0.8
+"""Fraction of the best relaxed worth from which on a relaxed content is a start of the improvement."""
+
+DISTURBANCE = (0.6, 1.6)
+"""Range of the random factors on duals."""
+
+WANTED = 0.003
+"""Relative gain in scale for which a GPU is exchanged."""
+
+PATIENCE = 12
+"""Rounds of disturbed duals without a better plan after which the search ends."""
+
+WHOLE_TIME_FRACTION = 0.3
+"""Fraction of the remaining time that one integer solution may take."""
+
+ENOUGH = 0.999999
+"""Amount from which on an integer column counts."""
+
+IMPROVEMENT_NODES = 100
+"""Work of an improvement for each workload and gpulet: see ``formulations.colgen.clock``."""
+
+
+class PlanSearch:
+    """Known contents with their true rates, and the best plan of them.
+
+    Parameters
+    ----------
+    generation
+        ContentColumn generation that bounds the value; its pricers propose contents.
+
+    Attributes
+    ----------
+    known
+        What the master sees of each content, and its buffer with rates and cycles.
+    plan, value
+        The best plan and its value; ``None`` and the worst value without one.
+    """
+
+    def __init__(self, generation: TemporalGeneration) -> None:
+        self.generation, self.instance, self.run = generation, generation.instance, generation.run
+        self.known: dict[Content, tuple[ContentColumn, GpuContents]] = {}
+        self.plan: Plan | None = None
+        self.value = math.inf if generation.minimised else -math.inf
+        self._chosen: tuple[Content, ...] = ()
+        self._dual: Floats | None = None
+        self._random = np.random.default_rng(self.run.seed)
+
+    # GpuContents ---------------------------------------------------------------------------------------------------
+
+    def add(self, content: Content) -> bool:
+        """Add a content; return whether it is new and feasible."""
+        if content in self.known:
+            return False
+        pricer, contents = self.generation.pricers[content.pool], content.contents()
+        if not serve(pricer.tables, pricer.asked, contents):
+            return False
+        rate_rps = self.generation.rate_rps
+        worth = self.generation.worth_at(np.zeros(len(rate_rps)))
+        served, least, throughput = np.zeros(len(rate_rps)), np.zeros(len(rate_rps)), 0.0
+        for g, (_, slots) in enumerate(content.gpulets):
+            for s, (w, _) in enumerate(slots):
+                served[w] += stepped(worth, w, contents.rate_rps[g, s]) / rate_rps[w]
+                least[w] += contents.least_rps[g, s] / rate_rps[w]
+                throughput += float(contents.throughput_rps[g, s])
+        self.known[content] = (ContentColumn(content.pool, served, throughput, least), contents)
+        return True
+
+    def add_plan(self, plan: Plan, feasible: bool) -> None:
+        """Add the contents of a plan, the plan that they make, and the plan itself if it is known to be feasible."""
+        found = start_contents(self.instance, plan)
+        if found is not None:
+            for content in found:
+                self.add(content)
+            kept = [content for content in found if content in self.known]
+            self._accept(kept)
+            if feasible and len(kept) == len(found):
+                throughput = math.fsum(self.known[content][0].throughput_rps for content in kept)
+                self.offer(plan, value_of(self.instance, plan, throughput), tuple(kept))
+
+    def _improved(self, pool: int, start: GpuContents, worth: Worth) -> Content | None:
+        pricer = self.generation.pricers[pool]
+        spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(start.units))
+        value = improve(pricer.tables, pricer.asked, worth, start, self.generation.slots)
+        return Content.of(pool, start) if math.isfinite(value) and start.units.any() else None
+
+    def _room(self, pool: int) -> int:
+        tables = self.generation.pricers[pool].tables
+        return min(MOST_GPULETS, tables.most_residents, int(tables.share_units // tables.permitted[0]))
+
+    def _starts(self, dual: Floats) -> Iterable[tuple[int, GpuContents]]:
+        """Yield the relaxed contents of high worth as starts of the improvement."""
+        most = self.generation.most_served()
+        for pool, priced in enumerate(self.generation.priced(dual, most, closely=True)):
+            least = IMPROVED * max((gpu.worth for gpu in priced.gpus), default=0.0)
+            for gpu in priced.gpus:
+                if gpu.worth >= least and len(gpu.gpulets) <= self._room(pool):
+                    start = no_contents(self._room(pool))
+                    for g, (units, workloads) in enumerate(gpu.gpulets):
+                        start.units[g] = units
+                        start.workload[g, : len(workloads)] = workloads
+                        start.batch[g, : len(workloads)] = 1
+                    yield pool, start
+
+    def propose(self, dual: Floats, near: Iterable[Content]) -> int:
+        """Improve relaxed contents and the contents in ``near`` at the duals; return how many new ones were found."""
+        worth, found = self.generation.worth_at(dual), 0
+        starts = [*self._starts(dual), *((c.pool, c.contents(self._room(c.pool))) for c in near)]
+        for pool, start in starts:
+            if self.run.remaining_s <= 0.0:
+                break
+            content = self._improved(pool, start, worth)
+            found += content is not None and self.add(content)
+        return found
+
+    # Plans ------------------------------------------------------------------------------------------------------
+
+    def solve(self, deadline: float) -> None:
+        """Search until no disturbance of the duals helps, the plan reaches the bound, or the deadline."""
+        idle = 0
+        while now() < deadline and idle <= PATIENCE and not self.proven():
+            before = self.value
+            dual, contents = self._relaxed(deadline)
+            used = [content for content, weight in contents if weight > 1e-9]
+            self.round(WHOLE_TIME_FRACTION * (deadline - now()))
+            idle = 0 if self.value != before else idle + 1
+            for _ in range(2):
+                factor = self._random.uniform(*DISTURBANCE, len(dual))
+                self.propose(dual * factor, [*used, *self._chosen])
+        self.round(WHOLE_TIME_FRACTION * (deadline - now()))
+        self.polish(deadline)
+
+    def polish(self, deadline: float, chosen: Sequence[Content] = ()) -> None:
+        """Exchange one GPU at a time for what the others leave unserved, from a choice or the best plan."""
+        generation, scales, dual = self.generation, self.instance.objective is Objective.SCALE, self._dual
+        current, idle = list(chosen or self._chosen), 0
+        if dual is None or not current or self.instance.objective not in (Objective.SCALE, Objective.GOODPUT):
+            return
+        served = {content: self.known[content][0].served for content in current}
+        value = self._served_value(served[content] for content in current)
+        while idle < PATIENCE and now() < deadline and not self.proven():
+            idle += 1
+            worth = generation.worth_at(dual * self._random.uniform(*DISTURBANCE, len(dual)))
+            for place, content in enumerate(current):
+                others = current[:place] + current[place + 1 :]
+                fixed = np.sum([np.zeros(len(dual)), *(served[other] for other in others)], axis=0)
+                wanted = value * (1.0 + WANTED) if scales else 1.0
+                left = worth._replace(most_rps=np.maximum(0.0, wanted - fixed) * generation.rate_rps)
+                found = self._improved(content.pool, content.contents(self._room(content.pool)), left)
+                if found is None or not (self.add(found) or found in self.known):
+                    continue
+                better = self._served_value([fixed, self.known[found][0].served])
+                if better > value:
+                    value, idle, current[place] = better, 0, found
+                    served[found] = self.known[found][0].served
+                    break
+        self._accept(current)
+
+    def _served_value(self, served: Iterable[Floats]) -> float:
+        """Return the value of GPUs that serve these fractions together, under ``scale`` or ``goodput``."""
+        total = np.sum(list(served), axis=0)
+        if self.instance.objective is Objective.SCALE:
+            return float(total.min())
+        return float(np.minimum(total, 1.0) @ self.generation.rate_rps)
+
+    def _master(self) -> tuple[LinearMaster, int]:
+        master = self.generation.restricted_master()
+        first, most = master.columns, self.generation.most_served()
+        for column, _ in self.known.values():
+            self.generation.add_to(master, column, most)
+        return master, first
+
+    def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Content, float]]]:
+        """Add contents until none gains at the duals of the true contents' master."""
+        while True:
+            master, first = self._master()
+            relaxation = master.relax()
+            contents = list(zip(self.known, relaxation.weight[first:].tolist(), strict=True))
+            used = [content for content, weight in contents if weight > 1e-9]
+            self._dual = dual = relaxation.workload_dual[: len(self.generation.rate_rps)]
+            if now() >= deadline or not self.propose(dual, used):
+                return dual, contents
+
+    def round(self, limit_s: float, tolerance: float = 1e-6) -> None:
+        """Choose an integer number of each known content, up to a relative gap of ``tolerance``."""
+        if limit_s <= 0.0 or self.proven():
+            return
+        master, first = self._master()
+        amounts, _ = master.whole(first, limit_s, self.run.threads, self.run.seed, tolerance)
+        if amounts is not None:
+            self.choose(list(self.known), amounts[first:])
+
+    def choose(self, contents: list[Content], amounts: Floats) -> None:
+        """Offer the plan with these amounts of the contents, unless one of them is infeasible."""
+        chosen = [
+            content
+            for content, amount in zip(contents, amounts.tolist(), strict=True)
+            for _ in range(int(amount + 1.0 - ENOUGH))
+        ]
+        if chosen and all(content in self.known for content in chosen):
+            self._accept(chosen)
+            self.polish(self.run.deadline, chosen)
+
+    def _accept(self, chosen: list[Content]) -> None:
+        plan = plan_of_contents(
+            self.instance,
+            [pricer.view for pricer in self.generation.pricers],
+            [(content, self.known[content][1]) for content in chosen],
+        )
+        if plan is not None:
+            throughput = math.fsum(self.known[content][0].throughput_rps for content in chosen)
+            self.offer(plan, value_of(self.instance, plan, throughput), tuple(chosen))
+
+    def offer(self, plan: Plan, value: float, chosen: tuple[Content, ...] = ()) -> None:
+        """Make a plan the best one if it is better."""
+        if (value < self.value) if self.generation.minimised else (value > self.value):
+            self.plan, self.value, self._chosen = plan, value, chosen
+            self.run.report(plan=plan)
+
+    def proven(self) -> bool:
+        """Return whether the bound proves the plan optimal."""
+        return self.plan is not None and self.generation.reaches(self.value)

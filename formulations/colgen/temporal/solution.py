@@ -1,0 +1,103 @@
+"""One run for plans whose slots may take turns: a narrower class first, then bound and plans."""
+
+import math
+
+from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen.clock import alone, now, work_done
+from formulations.colgen.temporal.closing import can_list, close
+from formulations.colgen.temporal.generation import TEMPORAL_GENERATIONS, TemporalGeneration
+from formulations.colgen.temporal.gpulet_positions import SLOTS
+from formulations.colgen.temporal.search import PlanSearch
+from formulations.problem import TOO_FEW
+from instances import Instance, Objective, Plan, PlanClass, SloRule
+
+BOUND_TIME_FRACTION = 0.6
+"""Fraction of the time for the bound of column generation."""
+
+PLAN_TIME_FRACTION = 0.3
+"""Fraction of the time left that the search for plans takes if the gap can then be closed by enumeration."""
+
+
+def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_TEMPORAL) -> str:
+    """Return the reason why ``solve_in_turns`` does not apply; empty if it does."""
+    asked, rule = f"no bound on {plan_class} plans is known", instance.slo_rule
+    if instance.objective not in TEMPORAL_GENERATIONS:
+        return f"{asked} for {instance.objective}"
+    if rule.by_share:
+        return f"{asked} for {instance.objective} under {rule}"
+    if rule is SloRule.P99:
+        return f"{asked} under p99: the rate that a gpulet can serve is known by simulation only"
+    if instance.objective is not Objective.COST and any(pool.count is None for pool in instance.gpus):
+        return f"{instance.objective} needs a number of GPUs for every type of the pool"
+    return ""
+
+
+def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: Plan | None = None) -> Outcome:
+    """Solve for plans with up to three slots per gpulet and any number of gpulets per workload.
+
+    Parameters
+    ----------
+    instance
+        Instance for which ``turns_obstacle`` returns no reason.
+    run
+        Limits of the run.
+    plan_class
+        ``spatio-temporal``, or ``split`` for one slot per gpulet.
+    known
+        Plan of a narrower class, besides the run's start plan.
+    """
+    slots = 1 if plan_class is PlanClass.SPLIT else SLOTS
+    if not instance.workloads:
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class))
+    generation = TEMPORAL_GENERATIONS[instance.objective](instance, run, slots)
+    unservable = [] if instance.objective is Objective.GOODPUT else generation.unservable()
+    if unservable:
+        asked = instance.workloads[unservable[0]]
+        return Outcome(Status.INFEASIBLE, reason=f"{asked.id}: no GPU of the pool serves {asked.model} at any rate")
+    search = PlanSearch(generation)
+    for plan in (run.start, known):
+        if plan is not None:
+            search.add_plan(plan, feasible=plan is known)
+    generation.run = alone(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
+    generation.solve(lambda: run.report(bound=_bound(generation, plan_class)))
+    generation.run = run
+    if _impossible(generation):
+        return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
+    search.solve(now() + (PLAN_TIME_FRACTION if can_list(generation) else 0.8) * run.remaining_s)
+    if not search.proven() and run.remaining_s > 0.0:
+        close(search)
+        run.report(bound=_bound(generation, plan_class))
+        if _impossible(generation):
+            return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
+    plan = search.plan or run.start or known
+    status = Status.UNKNOWN if plan is None else Status.OPTIMAL if search.proven() else Status.FEASIBLE
+    return Outcome(status, plan, _bound(generation, plan_class), _statistics(search))
+
+
+def _statistics(search: PlanSearch) -> dict[str, float]:
+    generation = search.generation
+    return {
+        "iterations": float(generation.iterations),
+        "relaxed_contents": float(len(generation.columns)),
+        "contents": float(len(search.known)),
+        "work": work_done(),
+    }
+
+
+def _bound(generation: TemporalGeneration, plan_class: PlanClass) -> Bound | None:
+    value = generation.bound
+    return Bound(value, True, plan_class, slots_per_gpulet=generation.slots) if math.isfinite(value) else None
+
+
+def _impossible(generation: TemporalGeneration) -> bool:
+    """Return whether the bound proves that no plan exists."""
+    if generation.minimised:
+        return generation.bound > _whole_pool(generation.instance) * (1.0 + 1e-9)
+    return generation.bound < 0.0
+
+
+def _whole_pool(instance: Instance) -> float:
+    """Return the price of all GPUs of the pool; infinite if some type has no limit."""
+    return math.fsum(
+        pool.type.price_per_hour * (math.inf if pool.count is None else pool.count) for pool in instance.gpus
+    )

@@ -11,7 +11,8 @@ from formulations.colgen.interference_boxes import one_growth
 from formulations.colgen.restricted_master import Pattern, Priced
 from formulations.colgen.spatial.boxes import Takes, reachable_takes
 from formulations.colgen.spatial.choices import Choices, all_choices
-from formulations.colgen.spatial.search import Buffers, Found, search_box
+from formulations.colgen.spatial.relaxation import Buffers
+from formulations.colgen.spatial.search import Found, search_box
 from formulations.configurations import Rates
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
@@ -106,11 +107,7 @@ class Pricer:
         self.takes = reachable_takes(growth, self.choices, deadline)
         boxes, choices = self.takes.units.shape
         self.most_residents = int(self.takes.box[:, 0].max()) if boxes else 0
-        self._buffers = Buffers(
-            np.zeros(choices),
-            np.zeros(choices, dtype=np.bool_),
-            np.empty((len(workloads) + 1, self.most_residents + 1, self.tables.share_units + 1)),
-        )
+        self._buffers = Buffers.of(len(workloads), choices, self.most_residents, self.tables.share_units)
         self._multipliers = np.zeros((boxes, 2))
         self._heat = np.zeros(boxes)
 

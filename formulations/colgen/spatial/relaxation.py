@@ -1,11 +1,58 @@
 """Relaxation of the pricing problem in one box: multipliers for the ceilings, dynamic programming for the rest."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import MARGIN, step_multipliers
 from instances.arrays import Floats, Ints
+
+
+class Buffers(NamedTuple):
+    """Buffers of the pricing of a box, allocated once: the worth of every choice, and the contenders.
+
+    Contenders are the choices that count, in increasing order, grouped by workload.
+
+    Attributes
+    ----------
+    worth
+        Profit minus multiplier charges of each choice, shape (choices,).
+    choice
+        The contenders, shape (choices,).
+    group
+        Number of each contender's group, shape (choices,).
+    first
+        Position of each group's first contender, shape (workloads + 1,).
+    units, value, usable
+        Share and worth of each contender, and true; see ``completion_table``.
+    table
+        Completion table over the groups, shape (workloads + 1, residents + 1, share units + 1).
+    """
+
+    worth: Floats
+    choice: Ints
+    group: Ints
+    first: Ints
+    units: NDArray[np.int16]
+    value: Floats
+    usable: NDArray[np.bool_]
+    table: Floats
+
+    @classmethod
+    def of(cls, workloads: int, choices: int, residents: int, share_units: int) -> "Buffers":
+        """Allocate the buffers."""
+        return cls(
+            np.zeros(choices),
+            np.zeros(choices, dtype=np.int64),
+            np.zeros(choices, dtype=np.int64),
+            np.zeros(workloads + 1, dtype=np.int64),
+            np.zeros(choices, dtype=np.int16),
+            np.zeros(choices),
+            np.ones(choices, dtype=np.bool_),
+            np.empty((workloads + 1, residents + 1, share_units + 1)),
+        )
 
 
 @njit(cache=True)
@@ -73,8 +120,94 @@ def best_of_table(
 
 
 @njit(cache=True)
+def _by_units(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints:
+    """Return the choices with a profit that fit on the GPU, by increasing share."""
+    place = np.zeros(capacity + 2, dtype=np.int64)
+    for k in range(len(profit)):
+        if profit[k] > 0.0 and units[k] <= capacity:
+            place[units[k] + 1] += 1
+    place = np.cumsum(place)
+    listed = np.empty(place[-1], dtype=np.int64)
+    for k in range(len(profit)):
+        if profit[k] > 0.0 and units[k] <= capacity:
+            listed[place[units[k]]] = k
+            place[units[k]] += 1
+    return listed
+
+
+@njit(cache=True)
+def undominated(
+    workload: Ints, units: NDArray[np.int16], worth: Floats, by_units: Ints, residents: int, kept: Ints
+) -> int:
+    """Write choices that some best solution consists of, in increasing order; return their number.
+
+    A choice is dominated if ``residents`` other workloads have choices that are worth as much and take no larger share:
+    one of these is not in the solution and replaces it. So at most ``residents`` choices of each share are kept.
+
+    Parameters
+    ----------
+    workload, units, worth
+        Workload, share and worth of each choice.
+    by_units
+        The choices that count, by increasing share.
+    residents
+        Number of residents.
+    kept
+        Output, at least as long as ``by_units``.
+    """
+    best = np.empty(residents, dtype=np.int64)  # choices of different workloads so far, by decreasing worth
+    size, stored, begin = 0, 0, 0
+    while begin < len(by_units):
+        share, at = units[by_units[begin]], begin
+        while at < len(by_units) and units[by_units[at]] == share:
+            k = by_units[at]
+            at += 1
+            if size == residents and worth[k] <= worth[best[size - 1]]:
+                continue
+            place = 0
+            while place < size and workload[best[place]] != workload[k]:
+                place += 1
+            if place < size and worth[k] <= worth[best[place]]:
+                continue
+            if place == size:
+                size = min(size + 1, residents)
+                place = size - 1
+            while place > 0 and worth[best[place - 1]] < worth[k]:
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = k
+        for j in range(size):
+            if units[best[j]] == share:
+                kept[stored] = best[j]
+                stored += 1
+        begin = at
+    kept[:stored].sort()
+    return stored
+
+
+@njit(cache=True)
+def complete(
+    workload: Ints, units: NDArray[np.int16], residents: int, capacity: int, count: int, buffers: Buffers
+) -> int:
+    """Group the first ``count`` contenders by workload and fill their table; return the number of groups."""
+    groups = 0
+    for j in range(count):
+        k = buffers.choice[j]
+        if j == 0 or workload[k] != workload[buffers.choice[j - 1]]:
+            buffers.first[groups] = j
+            groups += 1
+        buffers.group[j] = groups - 1
+        buffers.units[j], buffers.value[j] = units[k], buffers.worth[k]
+    buffers.first[groups] = count
+    completion_table(
+        buffers.first[: groups + 1], buffers.units, buffers.value, buffers.usable, residents, capacity, buffers.table
+    )
+    return groups
+
+
+@njit(cache=True)
 def relax_box(
-    first: Ints,
+    workload: Ints,
     box: Floats,
     capacity: int,
     units: NDArray[np.int16],
@@ -84,70 +217,89 @@ def relax_box(
     threshold: float,
     multipliers: Floats,
     rounds: int,
-    worth: Floats,
-    usable: NDArray[np.bool_],
-    table: Floats,
-    chosen: Ints,
-) -> tuple[float, float, float]:
+    buffers: Buffers,
+) -> tuple[float, float, float, int]:
     """Bound the sum of profits in a box; stop at or below ``threshold``, or after ``rounds`` steps.
 
     Choices without profit are left out: the pattern without them is worth at least as much.
 
     Parameters
     ----------
-    first, capacity
-        See ``completion_table``.
+    workload, profit
+        Workload and profit of each choice.
     box
         A row of ``Takes.box``.
+    capacity
+        Share units of the GPU.
     units, l2, power
         Rows of ``Takes``.
-    profit
-        Profit of each choice.
     threshold
         Value at which the bound is good enough.
     multipliers
         Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
     rounds
         Largest number of steps.
-    worth, usable, table, chosen
-        Output: profits minus multiplier charges, the choices that count, the table, and the choices of the last relaxed
-        solution.
+    buffers
+        Output. If the bound is above the threshold, the contenders are the choices that a solution above it may hold.
 
     Returns
     -------
     bound, l2_cap, power_cap : float
         The bound (-inf for an empty box), and the finite ceilings that it was computed with.
+    contenders : int
+        Number of contenders.
     """
     residents = int(box[0])
+    worth, table = buffers.worth, buffers.table
+    by_units = _by_units(units, profit, capacity)
     l2_most, power_most = 0.0, 0.0
-    for k in range(len(profit)):
-        usable[k] = profit[k] > 0.0 and units[k] <= capacity
-        if usable[k]:
-            l2_most, power_most = max(l2_most, l2[k]), max(power_most, power[k])
+    for k in by_units:
+        l2_most, power_most = max(l2_most, l2[k]), max(power_most, power[k])
     # A ceiling above the sum of the largest demands does not bind.
     l2_cap = min(box[2], residents * l2_most) * (1.0 + MARGIN)
     power_cap = min(box[4], residents * power_most) * (1.0 + MARGIN)
     best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
+    chosen = np.empty(residents, dtype=np.int64)
     for step in range(rounds + 1):
         if step == rounds:
             multipliers[0], multipliers[1] = best_l2, best_power
-        for k in range(len(profit)):
-            if usable[k]:
-                worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
-        completion_table(first, units, worth, usable, residents, capacity, table)
+        for k in by_units:
+            worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
+        count = undominated(workload, units, worth, by_units, residents, buffers.choice)
+        groups = complete(workload, units, residents, capacity, count, buffers)
         top = table[0, residents, capacity]
         if top == -np.inf:
-            return -np.inf, l2_cap, power_cap
+            return -np.inf, l2_cap, power_cap, 0
         bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
         if bound < best:
             best, best_l2, best_power = bound, multipliers[0], multipliers[1]
         if best <= threshold or step == rounds:
             break
-        best_of_table(first, units, worth, usable, residents, capacity, table, chosen)
+        best_of_table(
+            buffers.first[: groups + 1],
+            buffers.units,
+            buffers.value,
+            buffers.usable,
+            residents,
+            capacity,
+            table,
+            chosen,
+        )
         l2_sum, power_sum = 0.0, 0.0
-        for j in range(residents):
-            l2_sum += l2[chosen[j]]
-            power_sum += power[chosen[j]]
+        for j in chosen:
+            l2_sum += l2[buffers.choice[j]]
+            power_sum += power[buffers.choice[j]]
         if not step_multipliers(multipliers, l2_sum - l2_cap, power_sum - power_cap, bound - threshold):
             break
-    return best, l2_cap, power_cap
+    if best <= threshold:
+        return best, l2_cap, power_cap, 0
+    offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
+    beside = table[0, residents - 1].copy()
+    count = 0
+    by_units.sort()
+    for k in by_units:
+        if worth[k] + beside[capacity - units[k]] + offset > threshold:
+            buffers.choice[count] = k
+            count += 1
+    complete(workload, units, residents, capacity, count, buffers)
+    return best, l2_cap, power_cap, count

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import MARGIN, least_share_within
 from formulations.colgen.spatial.choices import Choices
-from formulations.colgen.spatial.relaxation import relax_box
+from formulations.colgen.spatial.relaxation import Buffers, relax_box
 from instances.arrays import Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
@@ -41,14 +41,6 @@ class Found(NamedTuple):
     choice: Ints
     batch: Ints
     value: Floats
-
-
-class Buffers(NamedTuple):
-    """Output buffers of a search, allocated once: see ``relax_box``."""
-
-    worth: Floats
-    usable: NDArray[np.bool_]
-    table: Floats
 
 
 @njit(cache=True)
@@ -275,28 +267,15 @@ def search_box(
         Number of nodes visited.
     """
     residents, capacity = int(box[0]), tables.share_units
-    worth, usable, table = buffers
-    chosen = np.full(residents, -1, dtype=np.int64)  # the choice tried at each depth
-    bound, l2_cap, power_cap = relax_box(
-        choices.first,
-        box,
-        capacity,
-        units,
-        l2,
-        power,
-        profit,
-        threshold,
-        multipliers,
-        rounds,
-        worth,
-        usable,
-        table,
-        chosen,
+    bound, l2_cap, power_cap, contenders = relax_box(
+        choices.workload, box, capacity, units, l2, power, profit, threshold, multipliers, rounds, buffers
     )
     if bound <= threshold:
         return threshold, 0
+    worth, group, table = buffers.worth, buffers.group, buffers.table
     offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
-    chosen[0] = -1
+    at = np.full(residents, -1, dtype=np.int64)  # the contender tried at each depth
+    chosen = np.empty(residents, dtype=np.int64)
     sum_worth = np.zeros(residents + 1)
     sum_l2 = np.zeros(residents + 1)
     sum_power = np.zeros(residents + 1)
@@ -307,17 +286,17 @@ def search_box(
     nodes = 0
     depth = 0
     while depth >= 0:
-        chosen[depth] += 1
-        k, need = chosen[depth], residents - depth
-        # The table does not increase with the workload, so no later choice completes to more than this.
-        if k >= len(profit) or (sum_worth[depth] + table[choices.workload[k], need, left[depth]] + offset <= threshold):
+        at[depth] += 1
+        j, need = at[depth], residents - depth
+        # The table does not increase with the group, so no later contender completes to more than this.
+        if j >= contenders or (sum_worth[depth] + table[group[j], need, left[depth]] + offset <= threshold):
             depth -= 1
             continue
+        k = buffers.choice[j]
         w, u = choices.workload[k], units[k]
         if (
-            not usable[k]
-            or u > left[depth]
-            or sum_worth[depth] + worth[k] + table[w + 1, need - 1, left[depth] - u] + offset <= threshold
+            u > left[depth]
+            or sum_worth[depth] + worth[k] + table[group[j] + 1, need - 1, left[depth] - u] + offset <= threshold
             or sum_l2[depth] + l2[k] > l2_cap
             or sum_power[depth] + power[k] > power_cap
         ):
@@ -330,17 +309,18 @@ def search_box(
         nodes += 1
         if nodes > node_limit:
             return max(undecided, bound), nodes
+        chosen[depth] = k
         if need > 1:
             depth += 1
-            chosen[depth] = choices.first[w + 1] - 1
+            at[depth] = buffers.first[group[j] + 1] - 1
             sum_worth[depth] = sum_worth[depth - 1] + worth[k]
             sum_l2[depth] = sum_l2[depth - 1] + l2[k]
             sum_power[depth] = sum_power[depth - 1] + power[k]
             left[depth] = left[depth - 1] - u
             continue
         value = 0.0
-        for j in range(residents):
-            value += profit[chosen[j]]
+        for d in range(residents):
+            value += profit[chosen[d]]
         if value <= threshold:
             continue
         decided = decide(tables, merged, choices, chosen, batch)
@@ -357,5 +337,5 @@ def search_box(
             if row + 1 >= last_row:
                 return max(undecided, bound), nodes
         if choices.covering:
-            chosen[depth] = choices.first[w + 1] - 1  # smaller parts of the last resident cover less
+            at[depth] = buffers.first[group[j] + 1] - 1  # smaller parts of the last resident cover less
     return undecided, nodes

@@ -31,6 +31,10 @@ STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
 
 
+NARROW_L2_PCT, NARROW_POWER_W = 0.25, 0.5
+"""Widths below which a box is not halved."""
+
+
 class Box(NamedTuple):
     """Number of residents and ranges of the totals."""
 
@@ -52,12 +56,15 @@ class Takes(NamedTuple):
         Least share; ``share_units + 1`` if the choice is infeasible in the box; shape (boxes, choices).
     l2, power
         Least demands, shape (boxes, choices).
+    narrow
+        Whether a box is too narrow to be halved, shape (boxes,).
     """
 
     box: Floats
     units: NDArray[np.int16]
     l2: Floats
     power: Floats
+    narrow: NDArray[np.bool_]
 
 
 @njit(cache=True)
@@ -178,4 +185,96 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
         np.array([row[0] for row in rows], dtype=np.int16).reshape(len(rows), count),
         np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), count),
         np.array([row[2] for row in rows], dtype=np.float64).reshape(len(rows), count),
+        np.zeros(len(rows), dtype=np.bool_),
     )
+
+
+class Boxes:
+    """The boxes of one GPU type, and what pricing keeps of each between its calls.
+
+    A box whose search takes long is halved: its least shares grow in the upper half, its ceiling falls in the lower.
+
+    Parameters
+    ----------
+    growth, choices, deadline
+        See ``reachable_takes``.
+
+    Attributes
+    ----------
+    count
+        Number of boxes; all arrays are longer.
+    takes
+        Least shares and demands.
+    multipliers
+        Multipliers of L2 and power of the last call, shape (boxes, 2).
+    bound, heat
+        Bound on the worth of a box in the current call, and its excess over the threshold in the last one.
+    cut
+        Whether the node limit cut the search of a box short.
+    """
+
+    def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf) -> None:
+        self._growth, self._choices = growth, choices
+        self.takes = reachable_takes(growth, choices, deadline)
+        self.count = len(self.takes.box)
+        self.multipliers = np.zeros((self.count, 2))
+        self.bound, self.heat = np.full(self.count, np.inf), np.zeros(self.count)
+        self.cut = np.zeros(self.count, dtype=np.bool_)
+
+    def halve(self, i: int) -> list[int]:
+        """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
+
+        A half that no GPU at least shares reaches is left out. A box that is too narrow stays, and is marked.
+        """
+        residents, *edges = self.takes.box[i].tolist()
+        parent, (_, l2, power) = Box(int(residents), *edges), self._row(i)
+        spread: list[tuple[float, Box, Box]] = []
+        l2_top = min(parent.l2_ceiling, parent.residents * float(l2[np.isfinite(l2)].max(initial=0.0)))
+        power_top = min(parent.power_ceiling, parent.residents * float(power[np.isfinite(power)].max(initial=0.0)))
+        if l2_top - parent.l2_floor > NARROW_L2_PCT:
+            at = (parent.l2_floor + l2_top) / 2.0
+            spread.append((0.0, parent._replace(l2_ceiling=at), parent._replace(l2_floor=at)))
+        if power_top - parent.power_floor > NARROW_POWER_W:
+            at = (parent.power_floor + power_top) / 2.0
+            spread.append((0.0, parent._replace(power_ceiling=at), parent._replace(power_floor=at)))
+        if not spread:
+            self.takes.narrow[i] = True
+            return [i]
+        rows = [self._least(upper) for _, _, upper in spread]
+        axis = int(np.argmax([row[0].sum() for row in rows]))
+        _, lower, upper = spread[axis]
+        halves = [(lower, self._least(lower)), (upper, rows[axis])]
+        kept = [(box, row) for box, row in halves if reachable(self._growth, self._choices, box, *row)]
+        places = [i, self.count][: len(kept)] or [i]
+        if not kept:
+            self.takes.units[i] = self._growth.tables.share_units + 1
+        if len(kept) == 2:
+            self._append(i)
+        for place, (box, row) in zip(places, kept, strict=False):
+            self.takes.box[place] = box
+            for whole, part in zip(self._row(place), row, strict=True):
+                whole[:] = part
+        return places
+
+    def _row(self, i: int) -> tuple[NDArray[np.int16], Floats, Floats]:
+        return self.takes.units[i], self.takes.l2[i], self.takes.power[i]
+
+    def _least(self, box: Box) -> tuple[NDArray[np.int16], Floats, Floats]:
+        count = len(self._choices.workload)
+        spend(count / 10)
+        row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
+        least_takes(self._growth.tables, self._choices, box, *row)
+        return row
+
+    def _append(self, i: int) -> None:
+        """Append a box with the multipliers and bounds of box ``i``."""
+        if self.count == len(self.bound):
+            self.takes = Takes(*(np.concatenate((part, np.zeros_like(part))) for part in self.takes))
+            self.multipliers = np.concatenate((self.multipliers, np.zeros_like(self.multipliers)))
+            self.bound, self.heat, self.cut = (
+                np.concatenate((part, np.zeros_like(part))) for part in (self.bound, self.heat, self.cut)
+            )
+        for kept in (self.multipliers, self.bound, self.heat):
+            kept[self.count] = kept[i]
+        self.count += 1
+

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import one_growth
 from formulations.colgen.restricted_master import Pattern, Priced
-from formulations.colgen.spatial.boxes import Takes, reachable_takes
+from formulations.colgen.spatial.boxes import Boxes, Takes
 from formulations.colgen.spatial.choices import Choices, all_choices
 from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
@@ -19,6 +20,9 @@ from instances.tables import Tables
 from instances.view import View
 
 MULTIPLIER_ROUNDS = 12
+
+HALVING_NODES = 1_000
+"""Nodes after which a box is halved instead: nearly all sets that a wide box admits are infeasible."""
 
 BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; one for parts, whose search takes longer."""
@@ -41,8 +45,12 @@ def _search_boxes(
     buffers: Buffers,
     found: Found,
     bounds: Floats,
+    cut: NDArray[np.bool_],
 ) -> int:
-    """Search boxes in ``order`` until ``found`` is full; write each box's bound and return the nodes visited."""
+    """Search boxes in ``order`` until ``found`` is full; return the nodes visited.
+
+    Each box's bound is written, and whether the node limit cut its search short.
+    """
     total_nodes = 0
     paid = profit + bonus
     for i in order:
@@ -59,11 +67,12 @@ def _search_boxes(
             threshold + bonuses,
             multipliers[i],
             rounds,
-            node_limit,
+            node_limit if takes.narrow[i] else min(node_limit, HALVING_NODES),
             pattern_limit,
             buffers,
             found,
         )
+        cut[i] = nodes > min(node_limit, HALVING_NODES) and not takes.narrow[i]
         bounds[i] = bound - bonuses if bound > threshold + bonuses else threshold
         total_nodes += nodes
         if found.stored[0] >= len(found.value):
@@ -104,12 +113,11 @@ class Pricer:
         self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline)
         growth = one_growth(view.tables)
         self.merged = growth.tables
-        self.takes = reachable_takes(growth, self.choices, deadline)
-        boxes, choices = self.takes.units.shape
-        self.most_residents = int(self.takes.box[:, 0].max()) if boxes else 0
-        self._buffers = Buffers.of(len(workloads), choices, self.most_residents, self.tables.share_units)
-        self._multipliers = np.zeros((boxes, 2))
-        self._heat = np.zeros(boxes)
+        self.boxes = Boxes(growth, self.choices, deadline)
+        self.most_residents = int(self.boxes.takes.box[:, 0].max(initial=0.0))
+        self._buffers = Buffers.of(
+            len(workloads), len(self.choices.workload), self.most_residents, self.tables.share_units
+        )
 
     def price(
         self,
@@ -152,35 +160,38 @@ class Pricer:
             np.zeros((stop_after, most), dtype=np.int64),
             np.zeros(stop_after),
         )
-        bounds = np.full(len(self.takes.box), np.inf)
+        boxes = self.boxes
+        boxes.bound[: boxes.count] = np.inf
         # Boxes with the largest excess over the threshold in the last call come first.
-        order = np.argsort(-self._heat, kind="stable")
+        order = np.argsort(-boxes.heat[: boxes.count], kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
         boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
-        for part in np.array_split(order, max(1, len(order) // boxes_per_call)):
-            if now() >= deadline or found.stored[0] >= stop_after:
-                break
+        while len(order) and now() < deadline and found.stored[0] < stop_after:
+            part, order = order[:boxes_per_call], order[boxes_per_call:]
             nodes += _search_boxes(
                 self.tables,
                 self.merged,
                 choices,
-                self.takes,
+                boxes.takes,
                 part,
                 profit,
                 threshold,
                 bonus,
-                self._multipliers,
+                boxes.multipliers,
                 MULTIPLIER_ROUNDS,
                 node_limit,
                 pattern_limit,
                 self._buffers,
                 found,
-                bounds,
+                boxes.bound,
+                boxes.cut,
             )
             spend(len(part) * cells / CELLS_PER_NODE)
+            halves = [half for i in part[boxes.cut[part]].tolist() for half in boxes.halve(i)]
+            order = np.concatenate((np.array(halves, dtype=np.int64), order))
         spend(nodes)
-        count = int(found.stored[0])
-        self._heat = np.where(np.isfinite(bounds), bounds - threshold, self._heat)
+        count, bounds = int(found.stored[0]), boxes.bound[: boxes.count]
+        boxes.heat[: boxes.count] = np.where(np.isfinite(bounds), bounds - threshold, boxes.heat[: boxes.count])
         best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))

@@ -83,15 +83,18 @@ def completion_table(
     table[workloads, 1 : residents + 1, :] = -np.inf
     for w in range(workloads - 1, -1, -1):
         for n in range(residents + 1):
+            row, rest = table[w, n], table[w + 1, n]
             for s in range(capacity + 1):
-                table[w, n, s] = table[w + 1, n, s]
+                row[s] = rest[s]
         for k in range(first[w], first[w + 1]):
             if not usable[k]:
                 continue
             u, value = units[k], worth[k]
             for n in range(1, residents + 1):
-                for s in range(u, capacity + 1):
-                    table[w, n, s] = max(table[w, n, s], value + table[w + 1, n - 1, s - u])
+                row, rest = table[w, n, u : capacity + 1], table[w + 1, n - 1]
+                for s in range(len(row)):
+                    added, before = value + rest[s], row[s]
+                    row[s] = added if added > before else before  # max() would not be vectorised
 
 
 @njit(cache=True)

@@ -9,7 +9,7 @@ The shares of a pattern depend on the totals C (L2) and P (power) of its GPU. Gi
 
 import math
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from formulations.colgen.clock import now, spend
 from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_within
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
-from instances.arrays import Floats
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
 SLOWDOWN_STEP = 0.017
@@ -30,6 +30,9 @@ GROWTH_STEP = 0.024
 STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
 
+
+SAMPLE = 64
+"""Choices by which the axis along which a box is halved is decided."""
 
 NARROW_L2_PCT, NARROW_POWER_W = 0.25, 0.5
 """Widths below which a box is not halved."""
@@ -69,12 +72,12 @@ class Takes(NamedTuple):
 
 @njit(cache=True)
 def least_takes(
-    tables: Tables, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
+    tables: Tables, choices: Choices, which: Ints, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> None:
-    """Write each choice's least share and demands in ``box``; each is the minimum over the batches."""
-    for k in range(len(choices.workload)):
+    """Write the least share and demands in ``box`` of the choices in ``which``; each is the minimum over batches."""
+    for j, k in enumerate(which):
         m = choices.model[k]
-        units[k], l2[k], power[k] = tables.share_units + 1, np.inf, np.inf
+        units[j], l2[j], power[j] = tables.share_units + 1, np.inf, np.inf
         for o in range(choices.option[k], choices.option[k + 1]):
             b = choices.batch[o]
             lower, factor = choices.lower_units[o], 1.0 + MARGIN
@@ -82,9 +85,9 @@ def least_takes(
                 tables, m, b, lower, choices.budget_ms, o, factor, box.residents, box.l2_floor, box.power_floor
             )
             if u <= tables.share_units:
-                units[k] = min(units[k], u)
-                l2[k] = min(l2[k], tables.l2_pct[m, b, u])
-                power[k] = min(power[k], tables.power_w[m, b, u])
+                units[j] = min(units[j], u)
+                l2[j] = min(l2[j], tables.l2_pct[m, b, u])
+                power[j] = min(power[j], tables.power_w[m, b, u])
 
 
 @njit(cache=True)
@@ -129,16 +132,16 @@ def reachable(
         least_units[w] = min(least_units[w], float(units[k]))
         least_l2[w], least_power[w] = min(least_l2[w], l2[k]), min(least_power[w], power[k])
     if (
-        np.sort(least_units)[:n].sum() > growth.tables.share_units
-        or np.sort(least_l2)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
-        or np.sort(least_power)[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
+        np.partition(least_units, n - 1)[:n].sum() > growth.tables.share_units
+        or np.partition(least_l2, n - 1)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
+        or np.partition(least_power, n - 1)[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
     ):
         return False
     most_l2, most_power = np.zeros(workloads), np.zeros(workloads)
     _most_demands(growth, choices, box, most_l2, most_power)
     return (
-        np.sort(most_l2)[-n:].sum() * (1.0 + MARGIN) >= box.l2_floor
-        and np.sort(most_power)[-n:].sum() * (1.0 + MARGIN) >= box.power_floor
+        np.partition(most_l2, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box.l2_floor
+        and np.partition(most_power, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box.power_floor
     )
 
 
@@ -174,7 +177,7 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
                 spend(count / 10)
                 box = Box(residents, *l2_range, *power_range)
                 row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
-                least_takes(tables, choices, box, *row)
+                least_takes(tables, choices, np.arange(count), box, *row)
                 if reachable(growth, choices, box, *row):
                     boxes.append(box)
                     rows.append(row)
@@ -220,6 +223,11 @@ class Boxes:
         self.multipliers = np.zeros((self.count, 2))
         self.bound, self.heat = np.full(self.count, np.inf), np.zeros(self.count)
         self.cut = np.zeros(self.count, dtype=np.bool_)
+        self._all = np.arange(len(choices.workload))
+        self._sample = self._all[:: max(1, len(self._all) // SAMPLE)]
+        # Largest demands of a choice.
+        models = np.unique(choices.model)
+        self._choices_most = growth.tables.l2_pct[models].max(), growth.tables.power_w[models].max()
 
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
@@ -227,54 +235,51 @@ class Boxes:
         A half that no GPU at least shares reaches is left out. A box that is too narrow stays, and is marked.
         """
         residents, *edges = self.takes.box[i].tolist()
-        parent, (_, l2, power) = Box(int(residents), *edges), self._row(i)
-        spread: list[tuple[float, Box, Box]] = []
-        l2_top = min(parent.l2_ceiling, parent.residents * float(l2[np.isfinite(l2)].max(initial=0.0)))
-        power_top = min(parent.power_ceiling, parent.residents * float(power[np.isfinite(power)].max(initial=0.0)))
-        if l2_top - parent.l2_floor > NARROW_L2_PCT:
-            at = (parent.l2_floor + l2_top) / 2.0
-            spread.append((0.0, parent._replace(l2_ceiling=at), parent._replace(l2_floor=at)))
-        if power_top - parent.power_floor > NARROW_POWER_W:
-            at = (parent.power_floor + power_top) / 2.0
-            spread.append((0.0, parent._replace(power_ceiling=at), parent._replace(power_floor=at)))
-        if not spread:
-            self.takes.narrow[i] = True
+        box, takes = Box(int(residents), *edges), self.takes
+        cuts: list[tuple[Box, Box]] = []
+        l2_top = min(box.l2_ceiling, box.residents * float(self._choices_most[0]))
+        if l2_top - box.l2_floor > NARROW_L2_PCT:
+            at = (box.l2_floor + l2_top) / 2.0
+            cuts.append((box._replace(l2_ceiling=at), box._replace(l2_floor=at)))
+        power_top = min(box.power_ceiling, box.residents * float(self._choices_most[1]))
+        if power_top - box.power_floor > NARROW_POWER_W:
+            at = (box.power_floor + power_top) / 2.0
+            cuts.append((box._replace(power_ceiling=at), box._replace(power_floor=at)))
+        if not cuts:
+            takes.narrow[i] = True
             return [i]
-        rows = [self._least(upper) for _, _, upper in spread]
-        axis = int(np.argmax([row[0].sum() for row in rows]))
-        _, lower, upper = spread[axis]
-        halves = [(lower, self._least(lower)), (upper, rows[axis])]
-        kept = [(box, row) for box, row in halves if reachable(self._growth, self._choices, box, *row)]
-        places = [i, self.count][: len(kept)] or [i]
+        lower, upper = max(cuts, key=lambda cut: self._least(cut[1], self._sample)[0].sum())
+        # The least demands follow from the floors, which the lower half keeps.
+        row = takes.units[i].copy(), takes.l2[i].copy(), takes.power[i].copy()
+        halves = [(lower, row), (upper, self._least(upper, self._all))]
+        kept = [half for half in halves if reachable(self._growth, self._choices, half[0], *half[1])]
         if not kept:
-            self.takes.units[i] = self._growth.tables.share_units + 1
-        if len(kept) == 2:
-            self._append(i)
-        for place, (box, row) in zip(places, kept, strict=False):
-            self.takes.box[place] = box
-            for whole, part in zip(self._row(place), row, strict=True):
-                whole[:] = part
+            takes.units[i] = self._growth.tables.share_units + 1
+            return [i]
+        places = [i] if len(kept) == 1 else [i, self._appended(i)]
+        for place, (half, least) in zip(places, kept, strict=True):
+            self.takes.box[place] = half
+            self.takes.units[place], self.takes.l2[place], self.takes.power[place] = least
         return places
 
-    def _row(self, i: int) -> tuple[NDArray[np.int16], Floats, Floats]:
-        return self.takes.units[i], self.takes.l2[i], self.takes.power[i]
-
-    def _least(self, box: Box) -> tuple[NDArray[np.int16], Floats, Floats]:
-        count = len(self._choices.workload)
-        spend(count / 10)
-        row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
-        least_takes(self._growth.tables, self._choices, box, *row)
+    def _least(self, box: Box, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
+        """Return the least shares and demands of some choices in a box."""
+        spend(len(which) / 10)
+        row = np.empty(len(which), dtype=np.int16), np.empty(len(which)), np.empty(len(which))
+        least_takes(self._growth.tables, self._choices, which, box, *row)
         return row
 
-    def _append(self, i: int) -> None:
-        """Append a box with the multipliers and bounds of box ``i``."""
+    def _appended(self, i: int) -> int:
+        """Append a box with the multipliers and bounds of box ``i``; return its number."""
         if self.count == len(self.bound):
-            self.takes = Takes(*(np.concatenate((part, np.zeros_like(part))) for part in self.takes))
-            self.multipliers = np.concatenate((self.multipliers, np.zeros_like(self.multipliers)))
-            self.bound, self.heat, self.cut = (
-                np.concatenate((part, np.zeros_like(part))) for part in (self.bound, self.heat, self.cut)
-            )
-        for kept in (self.multipliers, self.bound, self.heat):
-            kept[self.count] = kept[i]
+            self.takes = Takes(*(_doubled(part) for part in self.takes))
+            self.multipliers, self.bound, self.heat = map(_doubled, (self.multipliers, self.bound, self.heat))
+            self.cut = _doubled(self.cut)
+        for each in (self.multipliers, self.bound, self.heat):
+            each[self.count] = each[i]
         self.count += 1
+        return self.count - 1
 
+
+def _doubled(array: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate((array, np.zeros_like(array)))

@@ -33,6 +33,7 @@ class _SpatialGeneration(ColumnGeneration):
             Pricer(view, t, self.order, self.copy_of, rates, covering, run.deadline)
             for t, view in enumerate(self.views)
         ]
+        self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))
         self.initial_columns()
 
     def rates(self) -> list[Rates]:
@@ -73,7 +74,7 @@ class _SpatialGeneration(ColumnGeneration):
                 self.threshold(pricer.pool, relaxation, tolerance),
                 node_limit,
                 PATTERNS_PER_BOX,
-                max(PATTERNS_PER_CALL, len(self.copies)),
+                self.patterns_per_call,
                 self.run.deadline,
             )
             for pricer in self.pricers

@@ -21,7 +21,7 @@ from instances.view import View
 
 MULTIPLIER_ROUNDS = 12
 
-HALVING_NODES = 1_000
+HALVING_NODES = 300
 """Nodes after which a box is halved instead: nearly all sets that a wide box admits are infeasible."""
 
 BOXES_PER_CALL = 64

@@ -111,6 +111,7 @@ class ColumnGeneration:
         self.master = RestrictedMaster(self.asked, run.threads)
         self.relaxation: Relaxation | None = None
         self.smoothing = Smoothing(self.smoothing_weight)
+        self.tolerance, self.node_limit = self.first_tolerance, self.first_node_limit
         self.bound = self.trivial_bound
         self.tally = GenerationCounts()
 
@@ -184,17 +185,25 @@ class ColumnGeneration:
         return ""
 
     def solve(self, finished: Callable[[], bool]) -> None:
-        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough.
+        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough."""
+        self.generate(self._relax, finished)
 
-        Pricing uses smoothed duals. If it finds no pattern that gains at the master's own duals, the smoothing is
-        weakened.
+    def _relax(self) -> Relaxation:
+        self.relaxation = self.master.relax()
+        return self.relaxation
+
+    def generate(self, relax: Callable[[], Relaxation], finished: Callable[[], bool]) -> None:
+        """Add patterns that gain at the duals of ``relax()`` until none gains, the time is over, or ``finished()``.
+
+        Pricing uses smoothed duals. If it finds no pattern that gains at the duals of ``relax()``, the smoothing is
+        weakened. Then the tolerance and the node limit of pricing change; a later call goes on from these.
         """
-        tolerance, node_limit, smoothing = self.first_tolerance, self.first_node_limit, self.smoothing
+        smoothing = self.smoothing
         smoothing.restore()
         while self.run.remaining_s > 0.0:
-            self.relaxation = self.master.relax()
-            duals = smoothing.smoothed(self.relaxation)
-            priced = self.price_at(duals, tolerance, node_limit)
+            relaxation = relax()
+            duals = smoothing.smoothed(relaxation)
+            priced = self.price_at(duals, self.tolerance, self.node_limit)
             self.tally.iterations += 1
             self.tally.nodes += sum(p.nodes for p in priced)
             new = sum(self.add(p.patterns) for p in priced)
@@ -203,17 +212,18 @@ class ColumnGeneration:
                 self._improve_bound(duals, best_worth)
             if finished():
                 return
-            if new and (smoothing.weight == 0.0 or any(self._gains(p, self.relaxation) for p in priced)):
+            if new and (smoothing.weight == 0.0 or any(self._gains(p, relaxation) for p in priced)):
                 smoothing.restore()
                 continue
             if smoothing.weight > 0.0:
                 smoothing.weaken()
                 continue
-            cut_short = any(p.bound > self.threshold(t, duals, tolerance) * (1.0 + 1e-12) for t, p in enumerate(priced))
-            if cut_short and node_limit < self.last_node_limit:
-                node_limit *= 10
-            elif tolerance > self.last_tolerance:
-                tolerance /= 2.0
+            least = [self.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
+            cut_short = any(p.bound > worth for p, worth in zip(priced, least, strict=True))
+            if cut_short and self.node_limit < self.last_node_limit:
+                self.node_limit *= 10
+            elif self.tolerance > self.last_tolerance:
+                self.tolerance /= 2.0
             else:
                 return
 

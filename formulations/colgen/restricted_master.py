@@ -191,7 +191,7 @@ class RestrictedMaster(LinearMaster):
         self._pool_least = np.zeros(len(cover.pool_count))
         self.patterns: list[Pattern] = []
         self.costs: list[float] = []
-        self._amounts: list[Floats] = []
+        self.amounts: list[Floats] = []  # number of workloads of each class that a pattern covers
         self._known: dict[Pattern, int] = {}
         # An artificial column for each class that must be covered keeps every restricted master feasible.
         required = np.flatnonzero(cover.least > 0.0)
@@ -225,7 +225,7 @@ class RestrictedMaster(LinearMaster):
         self._known[pattern] = len(self.patterns)
         self.patterns.append(pattern)
         self.costs.append(cost)
-        self._amounts.append(amounts)
+        self.amounts.append(amounts)
         self.add_column(cost, amounts, pattern.pool)
         return True
 
@@ -315,7 +315,7 @@ class RestrictedMaster(LinearMaster):
             for column, count in start.items():
                 value[self._first + column] = count
             if self._cover.surplus_cost is not None:
-                covered = sum((count * self._amounts[column] for column, count in start.items()), start=0.0)
+                covered = sum((count * self.amounts[column] for column, count in start.items()), start=0.0)
                 value[self._artificial : self._first] = np.maximum(0.0, covered - self._cover.most)
             solver.setSolution(columns, index, value)
         solver.run()

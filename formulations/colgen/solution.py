@@ -205,6 +205,9 @@ class Solution:
         return Outcome(status, self.plan, self._bound(), statistics)
 
 
+DIVING_PART = 0.05
+"""Fraction of the open GPUs that one step of diving fixes."""
+
 SURE = 0.999
 """Weights at or above this count as integers."""
 
@@ -247,9 +250,9 @@ def dive(generation: ColumnGeneration) -> dict[int, int] | None:
                 counts = {c: round(w) for c, w in enumerate(weight.tolist()) if round(w) > 0}
                 return counts if master.complete() else None
             step_s = now() - began
-            at_once = max(
-                1, math.ceil(part.sum() * step_s / max(run.remaining_s / 2.0, step_s))
-            )  # 0 without a deadline
+            # The time term is 0 without a deadline.
+            in_time = math.ceil(part.sum() * step_s / max(run.remaining_s / 2.0, step_s))
+            at_once = max(1, math.ceil(part.sum() * DIVING_PART), in_time)
             for column in _apart(generation, part, at_once):
                 fixed[column] = fixed.get(column, 0.0) + 1.0
                 master.fix(column, fixed[column])

@@ -1,13 +1,16 @@
 """Column generation for ``cost`` and ``goodput``: patterns at least shares, priced exactly."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from bench.api import Bound, Run
+from formulations.colgen.aggregated_master import AggregatedMaster
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.column_generation import COVER_ROOM, ColumnGeneration
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
+from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.configurations import Rates, rates_at, rates_of
 from formulations.problem import bound_on_parts
@@ -21,6 +24,9 @@ PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 
 SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
+
+FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
+"""Classes per feature from which duals are first fitted to the features, and the patterns per call and gap for this."""
 
 
 class _SpatialGeneration(ColumnGeneration):
@@ -120,6 +126,7 @@ class CostGeneration(_SpatialGeneration):
     """
 
     trivial_bound = 0.0
+    _fitted = False
 
     def cover(self) -> Covering:
         """Return the rows of the master."""
@@ -184,6 +191,38 @@ class CostGeneration(_SpatialGeneration):
                 best_worth = np.array([each.bound for each in priced])
                 if np.isfinite(best_worth).all():
                     self._improve_bound(duals, best_worth)
+
+    def solve(self, finished: Callable[[], bool]) -> None:
+        """Add patterns; for many workloads first at duals that are a function of few features."""
+        if not self._fitted:
+            self._fitted = True
+            self._fit_duals(finished)
+        super().solve(finished)
+
+    def _fit_duals(self, finished: Callable[[], bool]) -> None:
+        """Find patterns and a stability centre by column generation on an aggregated master."""
+        if self.divisible:
+            return
+        fitted = np.hstack(
+            [features(p.choices, p.boxes.takes, self.class_of[p.workloads], len(self.copies)) for p in self.pricers]
+        )
+        if len(self.copies) < FEWEST_CLASSES * fitted.shape[1]:
+            return
+        self.relaxation = self.master.relax()
+        aggregated = AggregatedMaster(
+            self.master, fitted, self.copies, self.count, self.asked.artificial_cost, self.run.threads
+        )
+        value = math.inf
+
+        def relax() -> Relaxation:
+            nonlocal value
+            relaxation = aggregated.relax()
+            value = relaxation.value
+            return relaxation
+
+        self.patterns_per_call = FITTING_PATTERNS
+        self.generate(relax, lambda: finished() or self.bound >= value * (1.0 - FITTING_GAP))
+        self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))
 
     def first_duals(self, shares: list[Floats]) -> Floats:
         """Return the duals at which the first patterns are priced: what each class pays for its least share.

@@ -24,6 +24,9 @@ MULTIPLIER_ROUNDS = 12
 HALVING_NODES = 300
 """Nodes after which a box is halved instead: nearly all sets that a wide box admits are infeasible."""
 
+NODES_PER_HALVING = 20
+"""Node limit of a box per box that a pricing call may halve."""
+
 BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; one for parts, whose search takes longer."""
 
@@ -165,6 +168,7 @@ class Pricer:
         # Boxes with the largest excess over the threshold in the last call come first.
         order = np.argsort(-boxes.heat[: boxes.count], kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
+        most_halved = node_limit // NODES_PER_HALVING
         boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
         while len(order) and now() < deadline and found.stored[0] < stop_after:
             part, order = order[:boxes_per_call], order[boxes_per_call:]
@@ -187,7 +191,9 @@ class Pricer:
                 boxes.cut,
             )
             spend(len(part) * cells / CELLS_PER_NODE)
-            halves = [half for i in part[boxes.cut[part]].tolist() for half in boxes.halve(i)]
+            cut = part[boxes.cut[part]][: most_halved]
+            most_halved -= len(cut)
+            halves = [half for i in cut.tolist() for half in boxes.halve(i)]
             order = np.concatenate((np.array(halves, dtype=np.int64), order))
         spend(nodes)
         count, bounds = int(found.stored[0]), boxes.bound[: boxes.count]

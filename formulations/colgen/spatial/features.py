@@ -1,0 +1,53 @@
+"""Features of workloads that tell how hard they are to place: a piecewise linear function of the share, by model."""
+
+import numpy as np
+
+from formulations.colgen.spatial.boxes import Takes
+from formulations.colgen.spatial.choices import Choices
+from instances.arrays import Floats, Ints
+
+KNOTS = 6
+"""Points between which the duals of a model's workloads are linear in the mean share."""
+
+FEW_RESIDENTS, MANY_RESIDENTS = 2, 5
+"""Residents of the boxes over which shares and power are averaged."""
+
+
+def features(choices: Choices, takes: Takes, class_of: Ints, classes: int) -> Floats:
+    """Return features of the classes, shape (classes, features), from 0 to 1.
+
+    For each model they are a constant, the mean share of the workload over the boxes, cut into pieces at quantiles, and
+    its mean power. A dual that is linear in them with weights of at least 0 does not fall as the share grows, and may
+    grow or fall with the power.
+
+    Parameters
+    ----------
+    choices, takes
+        Choices with one choice per workload, and their least shares and demands.
+    class_of
+        Class of each choice.
+    classes
+        Number of classes.
+    """
+    boxes = np.flatnonzero((takes.box[:, 0] >= FEW_RESIDENTS) & (takes.box[:, 0] <= MANY_RESIDENTS))
+    units, power_w, counted = np.zeros(len(class_of)), np.zeros(len(class_of)), np.zeros(len(class_of))
+    for i in boxes:
+        fits = np.isfinite(takes.power[i])
+        units += takes.units[i]
+        power_w[fits] += takes.power[i, fits]
+        counted += fits
+    power_w /= np.maximum(counted, 1.0)
+    columns = []
+    for model in np.unique(choices.model):
+        own = np.flatnonzero(choices.model == model)
+        pieces = [np.ones(len(own))]
+        knots = np.unique(np.quantile(units[own], np.linspace(0.0, 1.0, KNOTS)))
+        pieces += [np.clip((units[own] - low) / (high - low), 0.0, 1.0) for low, high in zip(knots, knots[1:])]
+        least_w, range_w = power_w[own].min(), np.ptp(power_w[own])
+        if range_w > 0.0:
+            pieces += [(power_w[own] - least_w) / range_w, 1.0 - (power_w[own] - least_w) / range_w]
+        for piece in pieces:
+            column = np.zeros(classes)
+            column[class_of[own]] = piece
+            columns.append(column)
+    return np.array(columns).T

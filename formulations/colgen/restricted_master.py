@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, whole_limits
 from formulations.highs import new_highs, reset_threads
-from instances.arrays import Floats
+from instances.arrays import Floats, Ints
 
 MUCH = 1e-6
 """Relative decrease of a pattern's cost above which the relaxation is solved again."""
@@ -94,6 +94,8 @@ class Covering:
         Cost of leaving a workload uncovered; far above any real cost.
     surplus_cost
         Cost of covering a class once more than ``most``, shape (classes,); ``None`` forbids it.
+    exchanges
+        Pairs of a demanding and an easier class, shape (pairs, 2): a slot of the first one may cover the second one.
     """
 
     class_of: NDArray[np.int64]
@@ -102,6 +104,7 @@ class Covering:
     pool_count: Floats
     artificial_cost: float
     surplus_cost: Floats | None = None
+    exchanges: Ints | None = None
 
 
 class LinearMaster:
@@ -204,6 +207,12 @@ class RestrictedMaster(LinearMaster):
                 index = np.array([group], dtype=np.int32)
                 self._solver.addCol(float(cost), 0.0, np.inf, 1, index, -np.ones(1))
             self._first += len(cover.surplus_cost)
+        self._exchanges = np.arange(self._first, self._first, dtype=np.int32)
+        if cover.exchanges is not None:
+            for pair in cover.exchanges:
+                self._solver.addCol(0.0, 0.0, np.inf, 2, pair.astype(np.int32), np.array([-1.0, 1.0]))
+            self._exchanges = np.arange(self._first, self._first + len(cover.exchanges), dtype=np.int32)
+            self._first += len(cover.exchanges)
 
     def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
         """Add a pattern, or lower the cost of a known one; return whether it was new or became much cheaper.
@@ -266,6 +275,11 @@ class RestrictedMaster(LinearMaster):
         for pool, (least, count) in enumerate(zip(pool_least, pool_most, strict=True)):
             least_row = float(least) if least > 0.0 else -np.inf
             self._solver.changeRowBounds(len(self._cover.least) + pool, least_row, float(count))
+
+    def forbid_exchanges(self) -> None:
+        """Let every slot cover its own class alone: branching rules are about the patterns themselves."""
+        count, nothing = len(self._exchanges), np.zeros(len(self._exchanges))
+        self._solver.changeColsBounds(count, self._exchanges, nothing, nothing)
 
     def fix(self, column: int, count: float) -> None:
         """Demand at least ``count`` GPUs of a pattern (diving)."""

@@ -22,6 +22,9 @@ GOOD_ENOUGH = 1e-4
 ROUNDING_PART = 0.2
 """Fraction of the branching time up to which the restricted master is solved over integers again."""
 
+FIRST_ROUNDING_PART = 0.2
+"""Fraction of the remaining time up to which the restricted master of a cost is solved over integers before diving."""
+
 GENERATIONS: dict[Objective, type[ColumnGeneration]] = {
     Objective.COST: CostGeneration,
     Objective.GOODPUT: GoodputGeneration,
@@ -77,10 +80,11 @@ class Solution:
     def _to_whole_gpus(self) -> None:
         if self.generation.relaxation is None or self.proven():
             return
-        if not self.minimised:
-            self._round()  # diving prices at every step; for a throughput it takes longer than the restricted master
-        self._accept(dive(self.generation))
-        self._round()
+        # Diving prices at every step. For a throughput it takes longer than the restricted master.
+        self._round(FIRST_ROUNDING_PART * self.run.remaining_s if self.minimised else 1e6)
+        if not self.proven():
+            self._accept(dive(self.generation))
+            self._round()
 
     def _close(self) -> None:
         """Add every pattern that a better plan could use, and solve the restricted master over integers exactly."""
@@ -171,6 +175,7 @@ class Solution:
 
     def _accept(self, counts: dict[int, int] | None) -> None:
         """Make a solution of the master the incumbent if it is better."""
+        counts = None if counts is None else self.generation.own_slots(counts)
         realised = None if counts is None else self.generation.realise(counts)
         if realised is not None and realised[0] < self.value:
             self.value, self.plan = realised

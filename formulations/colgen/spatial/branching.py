@@ -95,6 +95,7 @@ class Tree:
 
     def __init__(self, generation: CostGeneration, enough: Callable[[float], bool]) -> None:
         self._generation, self._enough = generation, enough
+        generation.master.forbid_exchanges()
         count = generation.count
         self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy())]
         self.explored = 0

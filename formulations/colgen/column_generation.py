@@ -186,9 +186,11 @@ class ColumnGeneration:
 
     def solve(self, finished: Callable[[], bool]) -> None:
         """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough."""
-        self.generate(self._relax, finished)
+        self.tolerance, self.node_limit = self.first_tolerance, self.first_node_limit
+        self.generate(self.relaxed, finished)
 
-    def _relax(self) -> Relaxation:
+    def relaxed(self) -> Relaxation:
+        """Solve the relaxation of the master."""
         self.relaxation = self.master.relax()
         return self.relaxation
 
@@ -196,7 +198,7 @@ class ColumnGeneration:
         """Add patterns that gain at the duals of ``relax()`` until none gains, the time is over, or ``finished()``.
 
         Pricing uses smoothed duals. If it finds no pattern that gains at the duals of ``relax()``, the smoothing is
-        weakened. Then the tolerance and the node limit of pricing change; a later call goes on from these.
+        weakened. Then the node limit of pricing rises, or its tolerance falls; a later call goes on from these.
         """
         smoothing = self.smoothing
         smoothing.restore()

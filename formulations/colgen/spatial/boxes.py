@@ -213,7 +213,7 @@ class Boxes:
     bound, heat
         Bound on the worth of a box in the current call, and its excess over the threshold in the last one.
     cut
-        Whether the node limit cut the search of a box short.
+        Whether the search of a box took long without finding a pattern.
     """
 
     def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf) -> None:
@@ -225,9 +225,8 @@ class Boxes:
         self.cut = np.zeros(self.count, dtype=np.bool_)
         self._all = np.arange(len(choices.workload))
         self._sample = self._all[:: max(1, len(self._all) // SAMPLE)]
-        # Largest demands of a choice.
-        models = np.unique(choices.model)
-        self._choices_most = growth.tables.l2_pct[models].max(), growth.tables.power_w[models].max()
+        self._most_l2_pct = float(growth.tables.l2_pct[np.unique(choices.model)].max(initial=0.0))
+        self._most_power_w = float(growth.tables.power_w[np.unique(choices.model)].max(initial=0.0))
 
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
@@ -237,11 +236,11 @@ class Boxes:
         residents, *edges = self.takes.box[i].tolist()
         box, takes = Box(int(residents), *edges), self.takes
         cuts: list[tuple[Box, Box]] = []
-        l2_top = min(box.l2_ceiling, box.residents * float(self._choices_most[0]))
+        l2_top = min(box.l2_ceiling, box.residents * self._most_l2_pct)
         if l2_top - box.l2_floor > NARROW_L2_PCT:
             at = (box.l2_floor + l2_top) / 2.0
             cuts.append((box._replace(l2_ceiling=at), box._replace(l2_floor=at)))
-        power_top = min(box.power_ceiling, box.residents * float(self._choices_most[1]))
+        power_top = min(box.power_ceiling, box.residents * self._most_power_w)
         if power_top - box.power_floor > NARROW_POWER_W:
             at = (box.power_floor + power_top) / 2.0
             cuts.append((box._replace(power_ceiling=at), box._replace(power_floor=at)))

@@ -1,5 +1,7 @@
 """Features of workloads that tell how hard they are to place: a piecewise linear function of the share, by model."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from formulations.colgen.spatial.boxes import Takes
@@ -42,7 +44,7 @@ def features(choices: Choices, takes: Takes, class_of: Ints, classes: int) -> Fl
         own = np.flatnonzero(choices.model == model)
         pieces = [np.ones(len(own))]
         knots = np.unique(np.quantile(units[own], np.linspace(0.0, 1.0, KNOTS)))
-        pieces += [np.clip((units[own] - low) / (high - low), 0.0, 1.0) for low, high in zip(knots, knots[1:])]
+        pieces += [np.clip((units[own] - low) / (high - low), 0.0, 1.0) for low, high in pairwise(knots)]
         least_w, range_w = power_w[own].min(), np.ptp(power_w[own])
         if range_w > 0.0:
             pieces += [(power_w[own] - least_w) / range_w, 1.0 - (power_w[own] - least_w) / range_w]
@@ -50,4 +52,4 @@ def features(choices: Choices, takes: Takes, class_of: Ints, classes: int) -> Fl
             column = np.zeros(classes)
             column[class_of[own]] = piece
             columns.append(column)
-    return np.array(columns).T
+    return np.array(columns).reshape(len(columns), classes).T

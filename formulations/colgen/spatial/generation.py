@@ -230,15 +230,13 @@ class CostGeneration(_SpatialGeneration):
         if not self._fitted:
             self._fitted = True
             self._fit_duals(finished)
-        super().solve(finished)
+        self.generate(self.relaxed, finished)
 
     def _fit_duals(self, finished: Callable[[], bool]) -> None:
         """Find patterns and a stability centre by column generation on an aggregated master."""
         if self.divisible:
             return
-        fitted = np.hstack(
-            [features(p.choices, p.boxes.takes, self.class_of[p.workloads], len(self.copies)) for p in self.pricers]
-        )
+        fitted = np.hstack([self._features(pricer) for pricer in self.pricers])
         if len(self.copies) < FEWEST_CLASSES * fitted.shape[1]:
             return
         self.relaxation = self.master.relax()
@@ -256,6 +254,10 @@ class CostGeneration(_SpatialGeneration):
         self.patterns_per_call = FITTING_PATTERNS
         self.generate(relax, lambda: finished() or self.bound >= value * (1.0 - FITTING_GAP))
         self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))
+
+    def _features(self, pricer: Pricer) -> Floats:
+        class_of = self.class_of[pricer.workloads[pricer.choices.workload]]
+        return features(pricer.choices, pricer.boxes.takes, class_of, len(self.copies))
 
     def first_duals(self, shares: list[Floats]) -> Floats:
         """Return the duals at which the first patterns are priced: what each class pays for its least share.

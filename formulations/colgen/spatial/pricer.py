@@ -22,7 +22,7 @@ from instances.view import View
 MULTIPLIER_ROUNDS = 12
 
 HALVING_NODES = 300
-"""Nodes after which a box is halved instead: nearly all sets that a wide box admits are infeasible."""
+"""Nodes without a pattern after which a box is halved: nearly all sets that a wide box admits are infeasible."""
 
 NODES_PER_HALVING = 20
 """Node limit of a box per box that a pricing call may halve."""
@@ -52,13 +52,13 @@ def _search_boxes(
 ) -> int:
     """Search boxes in ``order`` until ``found`` is full; return the nodes visited.
 
-    Each box's bound is written, and whether the node limit cut its search short.
+    Each box's bound is written, and whether it is to be halved.
     """
     total_nodes = 0
     paid = profit + bonus
     for i in order:
         bonuses = takes.box[i, 0] * bonus
-        bound, nodes = search_box(
+        bound, nodes, cut[i] = search_box(
             tables,
             merged,
             choices,
@@ -70,12 +70,12 @@ def _search_boxes(
             threshold + bonuses,
             multipliers[i],
             rounds,
-            node_limit if takes.narrow[i] else min(node_limit, HALVING_NODES),
+            node_limit,
+            node_limit if takes.narrow[i] else HALVING_NODES,
             pattern_limit,
             buffers,
             found,
         )
-        cut[i] = nodes > min(node_limit, HALVING_NODES) and not takes.narrow[i]
         bounds[i] = bound - bonuses if bound > threshold + bonuses else threshold
         total_nodes += nodes
         if found.stored[0] >= len(found.value):
@@ -191,7 +191,7 @@ class Pricer:
                 boxes.cut,
             )
             spend(len(part) * cells / CELLS_PER_NODE)
-            cut = part[boxes.cut[part]][: most_halved]
+            cut = part[boxes.cut[part]][:most_halved]
             most_halved -= len(cut)
             halves = [half for i in cut.tolist() for half in boxes.halve(i)]
             order = np.concatenate((np.array(halves, dtype=np.int64), order))

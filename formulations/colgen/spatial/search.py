@@ -238,10 +238,11 @@ def search_box(
     multipliers: Floats,
     rounds: int,
     node_limit: int,
+    patience: int,
     pattern_limit: int,
     buffers: Buffers,
     found: Found,
-) -> tuple[float, int]:
+) -> tuple[float, int, bool]:
     """Search one box depth first over the workloads in order; the completion table gives the upper bounds.
 
     Parameters
@@ -254,8 +255,8 @@ def search_box(
         Profit of each choice.
     threshold, multipliers, rounds
         See ``relax_box``.
-    node_limit, pattern_limit
-        Limits on the nodes visited and on the patterns found in this box.
+    node_limit, patience, pattern_limit
+        Limits on the nodes visited, on those visited since the last pattern was found, and on the patterns.
     buffers, found
         Output.
 
@@ -265,13 +266,15 @@ def search_box(
         Upper bound on the worth of the box's patterns that were not found; ``threshold`` if the search was complete.
     nodes : int
         Number of nodes visited.
+    idle : bool
+        Whether the patience ended the search.
     """
     residents, capacity = int(box[0]), tables.share_units
     bound, l2_cap, power_cap, contenders = relax_box(
         choices.workload, box, capacity, units, l2, power, profit, threshold, multipliers, rounds, buffers
     )
     if bound <= threshold:
-        return threshold, 0
+        return threshold, 0, False
     worth, group, table = buffers.worth, buffers.group, buffers.table
     offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
     at = np.full(residents, -1, dtype=np.int64)  # the contender tried at each depth
@@ -283,7 +286,7 @@ def search_box(
     batch = np.empty(residents, dtype=np.int64)
     last_row = min(found.stored[0] + pattern_limit, len(found.value))
     undecided = threshold
-    nodes = 0
+    nodes, last_found = 0, 0
     depth = 0
     while depth >= 0:
         at[depth] += 1
@@ -307,8 +310,8 @@ def search_box(
         if not _agrees(choices, chosen, depth, w, need == 1):
             continue
         nodes += 1
-        if nodes > node_limit:
-            return max(undecided, bound), nodes
+        if nodes > node_limit or nodes - last_found > patience:
+            return max(undecided, bound), nodes, nodes <= node_limit
         chosen[depth] = k
         if need > 1:
             depth += 1
@@ -333,9 +336,9 @@ def search_box(
             found.size[row] = residents
             found.choice[row, :residents], found.batch[row, :residents] = chosen, batch
             found.value[row] = value
-            found.stored[0] = row + 1
+            found.stored[0], last_found = row + 1, nodes
             if row + 1 >= last_row:
-                return max(undecided, bound), nodes
+                return max(undecided, bound), nodes, False
         if choices.covering:
             at[depth] = buffers.first[group[j] + 1] - 1  # smaller parts of the last resident cover less
-    return undecided, nodes
+    return undecided, nodes, False

@@ -38,6 +38,7 @@ CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
     "random": (RandomFit(), mix(12, Objective.CAPACITY, 8), (1, 9)),
     "ideal": (Ideal(), mix(6, Objective.SCALE, 2), (0, 200)),
     "colgen, cost": (ColGen(), mix(40, Objective.COST), (3_000, 60_000)),
+    "colgen, many workloads": (ColGen(), mix(72, Objective.COST), (20_000, 150_000)),
     "colgen, goodput": (ColGen(), mix(6, Objective.GOODPUT, 2), (1_000, 20_000)),
     "colgen, capacity": (ColGen(), mix(10, Objective.CAPACITY, 8), (3_000, 200_000)),
     "colgen, scale": (ColGen(), mix(6, Objective.SCALE, 3), (3_000, 60_000)),

@@ -44,6 +44,7 @@ def _search_boxes(
     multipliers: Floats,
     rounds: int,
     node_limit: int,
+    patience: int,
     pattern_limit: int,
     buffers: Buffers,
     found: Found,
@@ -71,7 +72,7 @@ def _search_boxes(
             multipliers[i],
             rounds,
             node_limit,
-            node_limit if takes.narrow[i] else HALVING_NODES,
+            node_limit if takes.narrow[i] else patience,
             pattern_limit,
             buffers,
             found,
@@ -111,6 +112,7 @@ class Pricer:
         deadline: float = math.inf,
     ) -> None:
         self.pool = pool
+        self.patience = HALVING_NODES
         self.workloads = workloads
         self.tables = view.tables
         self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline)
@@ -184,6 +186,7 @@ class Pricer:
                 boxes.multipliers,
                 MULTIPLIER_ROUNDS,
                 node_limit,
+                self.patience,
                 pattern_limit,
                 self._buffers,
                 found,

@@ -1,0 +1,188 @@
+"""What makes column generation fast for many workloads changes no bound, no optimum and no list of patterns."""
+
+import time
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Outcome, Run, Status
+from bench.judging.judge import judge
+from formulations.colgen import ColGen
+from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.exchanges import easier, matched, nearest
+from formulations.colgen.spatial import generation as spatial
+from formulations.colgen.spatial.generation import CostGeneration
+from formulations.colgen.spatial.pricer import Pricer
+from formulations.colgen.spatial.relaxation import completion_table, undominated
+from formulations.configurations import rates_of
+from instances import GpuPool, Instance, Objective, SloRule
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from instances.one_gpu import Resident, fit_gpu
+from instances.view import View
+from tests.formulations import exhaustive
+
+V100 = gpu_type("v100")
+COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
+CHEAP = replace(COARSE, name="cheap", price_per_hour=2.0, memory_mib=4000.0)
+
+
+def small(seed: int, size: int, *pools: GpuPool) -> Instance:
+    return replace(generate("igniter-mix", size, seed, Objective.COST, gpus=None), gpus=pools or (GpuPool(COARSE),))
+
+
+def alike(size: int) -> Instance:
+    """Workloads of one model: each pair can be compared."""
+    drawn = generate("igniter-mix", size, 0)
+    workloads = [replace(w, model="vgg19", slo_ms=40.0, rate_rps=50.0 + 20.0 * i) for i, w in enumerate(drawn.workloads)]
+    return replace(drawn, workloads=tuple(workloads), gpus=(GpuPool(COARSE),))
+
+
+def solve(instance: Instance) -> Outcome:
+    return ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+
+
+@pytest.mark.parametrize("pools", [(GpuPool(COARSE),), (GpuPool(COARSE, 2), GpuPool(CHEAP))], ids=["one", "two types"])
+@pytest.mark.parametrize("seed", range(8))
+def test_duals_of_features_bound_the_optimum(
+    seed: int, pools: tuple[GpuPool, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spatial, "FEWEST_CLASSES", 0)
+    instance = small(seed, 6, *pools)
+    best = exhaustive.least_cost(instance)
+    assert best is not None
+    generation = CostGeneration(instance, Run())
+    fitted = []
+    monkeypatch.setattr(generation, "generate", lambda relax, done: fitted.append(relax().value))
+
+    CostGeneration.solve(generation, lambda: False)
+    outcome = solve(instance)
+
+    assert len(fitted) == 2
+    assert fitted[0] <= fitted[1] + 1e-9, "the aggregated master relaxes the master"
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.bound is not None
+    assert outcome.bound.value <= best + 1e-9
+    assert judge(outcome.plan, instance).value == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_hold_whenever_the_work_ends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spatial, "FEWEST_CLASSES", 0)
+    instance = small(seed, 6)
+    best = exhaustive.least_cost(instance)
+    assert best is not None
+    for work in (100, 1_000, 3_000, 10_000):
+        outcome = ColGen().schedule(instance, Run(work_limit=work))
+        assert outcome.bound is None or outcome.bound.value <= best + 1e-9
+        assert outcome.plan is None or judge(outcome.plan, instance).violations == ()
+
+
+@pytest.mark.parametrize("rule", [SloRule.HALF_SLO, SloRule.DUTY_CYCLE])
+def test_an_easier_workload_can_take_the_slot(rule: SloRule) -> None:
+    instance = replace(generate("igniter-mix", 30, 2), slo_rule=rule)
+    view = View.of(instance, V100)
+    serves = easier([view], np.arange(30))
+
+    assert serves.any()
+    assert not (serves & serves.T).any()
+    for a, b in np.argwhere(serves).tolist():
+        for batch in (1, 4, 16):
+            slot = fit_gpu(view, [Resident(a, batch, float(view.rate_rps[a]))])
+            other = fit_gpu(view, [Resident(b, batch, float(view.rate_rps[b]))])
+            assert slot is None or (other is not None and other.share_units <= slot.share_units)
+
+
+def test_exchanges_between_neighbours_reach_every_easier_workload() -> None:
+    instance = generate("igniter-mix", 60, 1)
+    view = View.of(instance, V100)
+    serves = easier([view], np.arange(60))
+    step = np.zeros_like(serves)
+    step[tuple(nearest(serves, view.model).T)] = True
+
+    reached = step
+    for _ in range(60):
+        reached = reached | (reached @ step)
+
+    assert step.sum() < serves.sum()
+    assert np.array_equal(reached, serves)
+
+
+def test_slots_are_matched_with_as_many_workloads_as_possible() -> None:
+    serves = np.array([[False, True, True], [False, False, True], [False, False, False]])
+
+    assert sorted(matched(serves, np.array([0, 0, 1]), np.arange(3)).tolist()) == [0, 1, 2]
+    assert sorted(matched(serves, np.array([1, 1, 2]), np.arange(3)).tolist()) == [-1, 1, 2]
+
+
+def test_slots_of_demanding_workloads_serve_easier_ones() -> None:
+    """A solution that covers only by exchanges becomes a plan."""
+    instance = alike(4)
+    generation = CostGeneration(instance, Run())
+    hardest = next(c for c, p in enumerate(generation.master.patterns) if [w for w, _, _ in p.members] == [3])
+
+    counts = generation.own_slots({hardest: 4})
+    realised = generation.realise(counts)
+
+    assert realised is not None
+    assert judge(realised[1], instance).violations == ()
+    assert sorted(slot.workload for _, _, slot in realised[1].slots()) == [w.id for w in instance.workloads]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6), st.integers(-3, 6)), min_size=1, max_size=24),
+    st.integers(1, 4),
+    st.integers(3, 10),
+)
+def test_undominated_choices_are_worth_as_much(
+    drawn: list[tuple[int, int, int]], residents: int, capacity: int
+) -> None:
+    drawn = sorted(drawn, key=lambda choice: choice[0])
+    workload = np.array([w for w, _, _ in drawn])
+    units = np.array([u for _, u, _ in drawn], dtype=np.int16)
+    worth = np.array([float(v) for _, _, v in drawn])
+    kept = np.zeros(len(drawn), dtype=np.int64)
+
+    count = undominated(workload, units, worth, np.argsort(units, kind="stable"), residents, kept)
+
+    def best(which: np.ndarray) -> np.ndarray:
+        own, first = np.unique(workload[which], return_index=True)
+        table = np.empty((len(own) + 1, residents + 1, capacity + 1))
+        usable = np.ones(len(which), dtype=np.bool_)
+        ends = np.append(first, len(which))
+        completion_table(ends, units[which], worth[which], usable, residents, capacity, table)
+        return table[0]
+
+    assert np.array_equal(best(kept[:count]), best(np.arange(len(drawn))))
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 200), st.lists(st.sampled_from([0.2, 0.5, 1.0]), min_size=5, max_size=5), st.floats(0.1, 2.0))
+def test_halved_boxes_hold_every_set_above_the_threshold(seed: int, profit: list[float], threshold: float) -> None:
+    instance = small(seed, 5)
+    order, copy_of, _ = identical_workloads(instance)
+    pricer = Pricer(View.of(instance, COARSE), 0, order, copy_of, [rates_of(instance, w) for w in range(5)])
+    worth = np.array([profit[int(order[w])] for w in pricer.choices.workload])
+    expected = {
+        members
+        for n in range(1, 6)
+        for members in combinations(range(5), n)
+        if sum(profit[w] for w in members) > threshold + 1e-9
+        and any(exhaustive.fitting_batches(instance, COARSE, members))
+    }
+    pricer.patience, boxes = 0, pricer.boxes.count
+
+    for node_limit in (400, 4_000):
+        priced = pricer.price(worth, threshold, node_limit, 10**4, 10**5)
+        assert priced.bound >= max((sum(profit[w] for w in members) for members in expected), default=0.0) - 1e-9
+    assert not expected or pricer.boxes.count > boxes
+    pricer.patience = 10**6
+    priced = pricer.price(worth, threshold, 10**6, 10**4, 10**5)
+
+    assert expected <= {tuple(w for w, _, _ in pattern.members) for pattern in priced.patterns}
+    assert not priced.cut_short

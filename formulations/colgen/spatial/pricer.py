@@ -21,7 +21,7 @@ from instances.view import View
 
 MULTIPLIER_ROUNDS = 12
 
-HALVING_NODES = 300
+HALVING_NODES = 3_000
 """Nodes without a pattern after which a box is halved: nearly all sets that a wide box admits are infeasible."""
 
 NODES_PER_HALVING = 20

@@ -38,7 +38,9 @@ def small(seed: int, size: int, *pools: GpuPool) -> Instance:
 def alike(size: int) -> Instance:
     """Workloads of one model: each pair can be compared."""
     drawn = generate("igniter-mix", size, 0)
-    workloads = [replace(w, model="vgg19", slo_ms=40.0, rate_rps=50.0 + 20.0 * i) for i, w in enumerate(drawn.workloads)]
+    workloads = [
+        replace(w, model="vgg19", slo_ms=40.0, rate_rps=50.0 + 20.0 * i) for i, w in enumerate(drawn.workloads)
+    ]
     return replace(drawn, workloads=tuple(workloads), gpus=(GpuPool(COARSE),))
 
 
@@ -66,6 +68,7 @@ def test_duals_of_features_bound_the_optimum(
     assert fitted[0] <= fitted[1] + 1e-9, "the aggregated master relaxes the master"
     assert outcome.status is Status.OPTIMAL
     assert outcome.bound is not None
+    assert outcome.plan is not None
     assert outcome.bound.value <= best + 1e-9
     assert judge(outcome.plan, instance).value == pytest.approx(best)
 

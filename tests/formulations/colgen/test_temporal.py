@@ -2,9 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import chain, combinations_with_replacement, product
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -25,14 +23,12 @@ from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.gpulet.gpu_scaling import GpuScaling
 from heuristics.gpulet.ideal import Ideal
 from heuristics.gpulet.sbp import SquishyBinPacking
-from instances import Gpulet, GpuPool, GpuType, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot, Workload
-from instances.arrays import Floats
+from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
 from instances.catalogue import gpu_type
-from instances.interference import gpu_time_beside_ms
 from instances.suites import suite
-from instances.tables import gpu_tables
 from instances.view import View
 from tests.formulations.exhaustive import small_batches
+from tests.formulations.turns import contents, draw, twice_each, worth_of
 
 RTX = gpu_type("rtx2080ti")
 HEURISTICS: tuple[Scheduler, ...] = (
@@ -49,129 +45,6 @@ HEURISTICS: tuple[Scheduler, ...] = (
 def bound_of(instance: Instance, limit_s: float = 60.0, start: Plan | None = None) -> Outcome:
     run = Run(deadline=time.monotonic() + limit_s, start=start)
     return ColGen(plan_class=SearchedClass.SPATIO_TEMPORAL).schedule(instance, run)
-
-
-def draw(
-    random: Random, gpu: GpuType, model: str, size: int, objective: Objective, count: int, load: tuple[float, float]
-) -> Instance:
-    """Workloads that each ask for a part of one GPU within ``load``, as batches of one on all of it."""
-    tables, names = gpu_tables(gpu, model), list(gpu.models)
-    workloads = []
-    for number in range(size):
-        row = random.randrange(len(names))
-        time_ms = float(tables.active_ms[row, 1, tables.share_units] + tables.transfer_ms[row, 1])
-        slo_ms, rate_rps = time_ms * random.uniform(2.5, 30.0), 1000.0 / time_ms * random.uniform(*load)
-        workloads.append(Workload(f"w{number}", names[row], round(slo_ms, 2), round(rate_rps, 1)))
-    rule = random.choice([SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE])
-    pool = (GpuPool(gpu, count),)
-    return Instance("drawn", objective, rule, model, pool, tuple(workloads), latency_buffer=random.choice([1.0, 1.1]))
-
-
-# Brute force over the contents of one GPU ---------------------------------------------------------------------------
-
-
-Slots = tuple[tuple[int, int], ...]
-"""Of a gpulet: (workload, batch) each."""
-
-
-@dataclass(frozen=True)
-class Content:
-    """Gpulets as (units, slots), the most that each slot serves, and the duty cycles."""
-
-    gpulets: tuple[tuple[int, Slots], ...]
-    rates_rps: tuple[tuple[float, ...], ...]
-    cycles_ms: tuple[float | None, ...]
-
-    def served_rps(self, workload: int) -> float:
-        return math.fsum(
-            rate
-            for (_, slots), rates in zip(self.gpulets, self.rates_rps, strict=True)
-            for (w, _), rate in zip(slots, rates, strict=True)
-            if w == workload
-        )
-
-    def placed(self, instance: Instance) -> PlacedGpu:
-        return PlacedGpu(
-            instance.gpus[0].type.name,
-            tuple(
-                Gpulet(
-                    units,
-                    tuple(Slot(instance.workloads[w].id, b, r) for (w, b), r in zip(slots, rates, strict=True)),
-                    cycle,
-                )
-                for (units, slots), rates, cycle in zip(self.gpulets, self.rates_rps, self.cycles_ms, strict=True)
-            ),
-        )
-
-
-def all_slots(view: View) -> list[tuple[int, int]]:
-    return [(w, b) for w, m in enumerate(view.model) for b in range(1, int(view.tables.max_batch[m]) + 1)]
-
-
-def contents(view: View, most_gpulets: int, most_slots: int = SLOTS) -> Iterator[Content]:
-    """Yield every content of one GPU, at the shortest duty cycles."""
-    gpulets = [
-        (int(units), chosen)
-        for units in view.tables.permitted
-        for size in range(1, most_slots + 1)
-        for chosen in combinations_with_replacement(all_slots(view), size)
-    ]
-    for count in range(1, most_gpulets + 1):
-        for together in combinations_with_replacement(gpulets, count):
-            if sum(units for units, _ in together) <= view.tables.share_units:
-                content = served(view, together)
-                if content is not None:
-                    yield content
-
-
-def twice_each(view: View) -> Iterator[Content]:
-    """Yield every content of a whole GPU in which each of up to three workloads has one slot or two."""
-    assert len(view.model) <= SLOTS
-    options = [
-        [chosen for size in range(3) for chosen in combinations_with_replacement(own, size)]
-        for own in ([slot for slot in all_slots(view) if slot[0] == w] for w in range(len(view.model)))
-    ]
-    for together in product(*options):
-        if not any(together):
-            continue
-        content = served(view, ((view.tables.share_units, tuple(chain(*together))),))
-        if content is not None:
-            yield content
-
-
-def served(view: View, gpulets: tuple[tuple[int, Slots], ...]) -> Content | None:
-    """Return what the slots of a GPU serve at most, or ``None`` if some of them cannot be there."""
-    tables, buffer = view.tables, view.instance.latency_buffer
-    demand = np.array(
-        [[max(table[view.model[w], b, units] for w, b in slots) for table in tables[1:4]] for units, slots in gpulets]
-    )
-    rates_rps: list[tuple[float, ...]] = []
-    cycles_ms: list[float | None] = []
-    for own, (units, slots) in enumerate(gpulets):
-        gpu_ms = [gpu_time_beside_ms(tables, view.model[w], b, units, demand, own) for w, b in slots]
-        times_ms = [
-            buffer * (t + tables.transfer_ms[view.model[w], b]) for t, (w, b) in zip(gpu_ms, slots, strict=True)
-        ]
-        if len(slots) == 1:
-            (w, b), m = slots[0], view.model[slots[0][0]]
-            periods_ms = [buffer * (gpu_ms[0] + x) for x in (tables.exposed_ms[m, b], tables.transfer_ms[m, b])]
-            rates = [1000.0 * b / period_ms * (1.0 - 1e-12) for period_ms in periods_ms]
-            possible = [rate for rate in rates if gpu_ms[0] <= view.budget_ms(w, b, rate)]
-            if not possible:
-                return None
-            rates_rps.append((max(possible),))
-            cycles_ms.append(None)
-        else:
-            cycle_ms = math.fsum(times_ms) * (1.0 + 1e-12)
-            if any(cycle_ms + t > view.slo_ms[w] for t, (w, _) in zip(times_ms, slots, strict=True)):
-                return None
-            rates_rps.append(tuple(1000.0 * b / cycle_ms for _, b in slots))
-            cycles_ms.append(cycle_ms)
-    return Content(gpulets, tuple(rates_rps), tuple(cycles_ms))
-
-
-def worth_of(content: Content, worth: Floats, most_rps: Floats) -> float:
-    return math.fsum(worth[w] * min(most_rps[w], content.served_rps(w)) for w in range(len(worth)))
 
 
 def tiny(seed: int, shares: tuple[int, ...], model: str = "gpulet", size: int = 3) -> Instance:

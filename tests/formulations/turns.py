@@ -10,6 +10,7 @@ from itertools import chain, combinations_with_replacement, product
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instances import (
     GOODPUT_STEP,
@@ -85,14 +86,14 @@ def all_slots(view: View) -> list[tuple[int, int]]:
     return [(w, b) for w, m in enumerate(view.model) for b in range(1, int(view.tables.max_batch[m]) + 1)]
 
 
+def choices_of_slots(view: View, most_slots: int) -> list[Slots]:
+    sizes = range(1, most_slots + 1)
+    return [chosen for size in sizes for chosen in combinations_with_replacement(all_slots(view), size)]
+
+
 def contents(view: View, most_gpulets: int, most_slots: int = 3) -> Iterator[Content]:
     """Yield every content of one GPU, at the shortest duty cycles."""
-    gpulets = [
-        (int(units), chosen)
-        for units in view.tables.permitted
-        for size in range(1, most_slots + 1)
-        for chosen in combinations_with_replacement(all_slots(view), size)
-    ]
+    gpulets = [(int(units), chosen) for units in view.tables.permitted for chosen in choices_of_slots(view, most_slots)]
     for count in range(1, min(most_gpulets, view.tables.share_units // int(view.tables.permitted[0])) + 1):
         for together in combinations_with_replacement(gpulets, count):
             if sum(units for units, _ in together) <= view.tables.share_units:
@@ -163,33 +164,65 @@ def worth_of(content: Content, worth: Floats, most_rps: Floats) -> float:
 # --- The best plans ---
 
 
+@dataclass(frozen=True)
+class Plans:
+    """Every plan of one GPU or two: undominated contents, and by number of GPUs their positions and the plans' values.
+
+    ``chosen`` has arrays of shape (GPUs, plans), ``values`` of shape (plans,): infinitely bad where no plan is.
+    """
+
+    contents: list[Content]
+    chosen: list[NDArray[np.int64]]
+    values: list[Floats]
+
+
 def optimum(instance: Instance, plan_class: PlanClass) -> float | None:
     """Return the best value of the instance's objective on at most two GPUs of one type; ``None`` without a plan."""
+    values = np.concatenate([*plans(instance, plan_class).values, []])
+    possible = values[np.isfinite(values)]
+    if not len(possible):
+        return None
+    return float(possible.min() if instance.objective.minimised else possible.max())
+
+
+def plans(instance: Instance, plan_class: PlanClass) -> Plans:
+    """Try every choice of contents for at most two GPUs of one type."""
     (pool,) = instance.gpus
     assert pool.count in (1, 2)
     view, slots = View.of(instance, pool.type), MOST_SLOTS[plan_class]
+    spatial = plan_class is PlanClass.SPATIAL
     found = list(contents(view, min(view.tables.most_residents, MOST_GPULETS[instance.performance_model]), slots))
-    if plan_class is PlanClass.SPATIAL:
-        found = [content for content in found if not _repeats(content)]
     if not found:
-        return None
-    parts, least, times = (np.array(each) for each in zip(*(_parts(instance, c) for c in found), strict=True))
+        return Plans([], [], [])
+    parts, least, slots_of = (np.array(each) for each in zip(*(_parts(instance, c) for c in found), strict=True))
     throughput = np.array([math.fsum(chain(*content.throughputs_rps)) for content in found])
-    values = [
-        _best(instance, parts, least, throughput, k * pool.type.price_per_hour, times, plan_class, chosen)
-        for k, chosen in ((1, np.arange(len(found))[None]), (2, np.array(np.triu_indices(len(found)))))
-        if k <= pool.count
-    ]
-    possible = [value for value in values if value is not None]
-    return min(possible, default=None) if instance.objective.minimised else max(possible, default=None)
+    if instance.objective is not Objective.SCALE:
+        parts = np.minimum(parts, 1.0)
+    counted = throughput[:, None] * (instance.objective is Objective.CAPACITY)
+    kept = _undominated(np.concatenate([parts, -least, counted, -slots_of * spatial], axis=1))
+    found, (parts, least, slots_of) = [found[k] for k in kept], (x[kept] for x in (parts, least, slots_of))
+    throughput = throughput[kept]
+    chosen = [np.arange(len(found))[None], np.array(np.triu_indices(len(found)))][: pool.count]
+    values = []
+    for here in chosen:
+        allowed = (least[here].sum(axis=0) <= 1.0 + 1e-9).all(axis=1)
+        allowed &= (slots_of[here].sum(axis=0) <= (1 if spatial else math.inf)).all(axis=1)
+        price = len(here) * pool.type.price_per_hour
+        value = _values(instance, parts[here].sum(axis=0), throughput[here].sum(axis=0), price)
+        values.append(np.where(allowed, value, math.inf if instance.objective.minimised else -math.inf))
+    return Plans(found, chosen, values)
 
 
-def _repeats(content: Content) -> bool:
-    workloads = [w for _, slots in content.gpulets for w, _ in slots]
-    return len(set(workloads)) < len(workloads)
+def _undominated(rows: Floats) -> list[int]:
+    """Return the positions of rows that no other row equals or exceeds in every column."""
+    kept: list[int] = []
+    for k in np.argsort(-rows.sum(axis=1), kind="stable").tolist():
+        if not (rows[kept] >= rows[k]).all(axis=1).any():
+            kept.append(k)
+    return kept
 
 
-def _parts(instance: Instance, content: Content) -> tuple[list[float], list[float], list[int]]:
+def _parts(instance: Instance, content: Content) -> tuple[list[float], list[float], list[float]]:
     """Return the most and the least of each workload's rate that a content serves, and its number of slots."""
     parts, least, times = ([0.0] * len(instance.workloads) for _ in range(3))
     for (_, slots), rates, least_rates in zip(content.gpulets, content.rates_rps, content.least_rps, strict=True):
@@ -202,35 +235,18 @@ def _parts(instance: Instance, content: Content) -> tuple[list[float], list[floa
                 least_part = GOODPUT_STEP * math.ceil(least_part / GOODPUT_STEP - 1e-9)
                 if least_part > part + 1e-12:
                     least_part = math.inf
-            parts[w], least[w], times[w] = parts[w] + part, least[w] + least_part, times[w] + 1
-    return parts, least, [int(n) for n in times]
+            parts[w], least[w], times[w] = parts[w] + part, least[w] + least_part, times[w] + 1.0
+    return parts, least, times
 
 
-def _best(
-    instance: Instance,
-    parts: Floats,
-    least: Floats,
-    throughput: Floats,
-    price: float,
-    times: Floats,
-    plan_class: PlanClass,
-    chosen: Floats,
-) -> float | None:
-    """Return the best value of the chosen contents, shape (GPUs, choices)."""
-    served, completed = parts[chosen].sum(axis=0), throughput[chosen].sum(axis=0)
-    allowed = (least[chosen].sum(axis=0) <= 1.0 + 1e-9).all(axis=1)
-    if plan_class is PlanClass.SPATIAL:
-        allowed &= (times[chosen].sum(axis=0) <= 1).all(axis=1)
-    served, completed = served[allowed], completed[allowed]
+def _values(instance: Instance, served: Floats, completed: Floats, price: float) -> Floats:
+    """Return the values of plans that serve these parts of the rates, shape (plans, workloads)."""
     if instance.objective is Objective.GOODPUT:
-        rate_rps = np.array([workload.rate_rps for workload in instance.workloads])
-        return float((np.minimum(served, 1.0) @ rate_rps).max(initial=0.0))
+        return np.minimum(served, 1.0) @ np.array([workload.rate_rps for workload in instance.workloads])
     if instance.objective is Objective.SCALE:
-        return float(served.min(axis=1).max(initial=0.0))
+        return served.min(axis=1)
     whole = served.min(axis=1) >= 1.0 - 1e-9
-    if not whole.any():
-        return None
-    return price if instance.objective is Objective.COST else float(completed[whole].max())
+    return np.where(whole, price, math.inf) if instance.objective.minimised else np.where(whole, completed, -math.inf)
 
 
 # --- Random cases ---

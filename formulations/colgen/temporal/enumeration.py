@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     steps
         Rate of each workload in steps of the grid, shape (most, workloads).
     worth
-        Worth of the rates before rounding, shape (most,).
+        Largest worth, before rounding, of the entry and of those that it dominates, shape (most,).
     units
         Share of each gpulet, 0 for none, shape (most, 2).
     slots
@@ -61,8 +61,12 @@ def offer(listed: Listed, steps: Ints, worth: float, units: Ints, slots: Ints) -
             covers = covers and listed.steps[k, w] >= steps[w]
             covered = covered and listed.steps[k, w] <= steps[w]
         if covers:
-            return True  # nothing was removed so far: an older one would dominate this one and the removed ones
-        if not covered:
+            # Nothing was removed so far: an older one would dominate this one and the removed ones.
+            listed.worth[k] = max(listed.worth[k], worth)
+            return True
+        if covered:
+            worth = max(worth, listed.worth[k])
+        else:
             if kept < k:
                 listed.steps[kept], listed.worth[kept] = listed.steps[k], listed.worth[k]
                 listed.units[kept], listed.slots[kept] = listed.units[k], listed.slots[k]

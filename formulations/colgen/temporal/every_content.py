@@ -1,5 +1,6 @@
 """Every content of a GPU that is worth at least some amount, with its true rates; for small GPUs and few workloads."""
 
+import math
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -86,10 +87,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
     """Return the gpulets that are feasible alone; ``None`` if they are too many."""
     tables = pricer.tables
     batches = [
-        (w, b)
-        for w, m in enumerate(pricer.asked.model.tolist())
-        if worth.per_rps[w] + worth.throughput > 0.0
-        for b in range(1, int(tables.max_batch[m]) + 1)
+        (w, b) for w, m in enumerate(pricer.asked.model.tolist()) for b in range(1, int(tables.max_batch[m]) + 1)
     ]
     rows: list[tuple[int, tuple[tuple[int, int], ...], float]] = []
     for units in tables.permitted.tolist():
@@ -99,7 +97,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
             for chosen in combinations_with_replacement(batches, slots):
                 alone = Content(0, ((units, chosen),)).contents()
                 value = worth_of(tables, pricer.asked, worth, alone)
-                if value > 0.0:
+                if math.isfinite(value):  # a plan may need workloads that are worth nothing
                     rows.append((units, chosen, value))
     if not rows or len(rows) > MOST_GPULETS_TRIED:
         return None

@@ -25,8 +25,8 @@ ENTRIES_PER_NODE = 500
 RELAXATION_NODES = 100
 """Work of solving a linear program besides its iterations, in nodes."""
 
-WHOLE_NODES_PER_S = 20
-"""Branch-and-bound nodes per second of an integer restricted master."""
+WHOLE_NODES_PER_S, WHOLE_COLUMNS = 20, 400
+"""Branch-and-bound nodes per second of an integer restricted master with at most so many columns."""
 
 OVER_S = 1e9
 """Jump of the clock once the wall-clock time is over."""
@@ -97,12 +97,16 @@ def spend(nodes: float) -> None:
         work.nodes += nodes
 
 
-def whole_limits(limit_s: float) -> dict[str, float | int]:
-    """Return HiGHS options that limit branch-and-bound to about ``limit_s`` on the clock."""
+def whole_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
+    """Return HiGHS options that limit branch-and-bound to about ``limit_s`` on the clock.
+
+    Beyond ``WHOLE_COLUMNS`` a node is expected to take longer in proportion to the number of columns.
+    """
     work = _WORK.get()
     if work is None or not work.limited:
         return {"time_limit": float(max(limit_s, 0.01))}
-    most = max(1, min(round(limit_s * WHOLE_NODES_PER_S), 2**31 - 1))
+    per_s = WHOLE_NODES_PER_S * WHOLE_COLUMNS / max(columns, WHOLE_COLUMNS)
+    most = max(1, min(round(limit_s * per_s), 2**31 - 1))
     return {"time_limit": max(work.time_left_s, 0.01), "mip_max_nodes": most}
 
 

@@ -156,7 +156,7 @@ class LinearMaster:
         bound : float
             Lower bound on the value, within the solver's tolerances.
         """
-        solver = new_highs(threads, random_seed=seed, mip_rel_gap=tolerance, **whole_limits(limit_s))
+        solver = new_highs(threads, random_seed=seed, mip_rel_gap=tolerance, **whole_limits(limit_s, self.columns))
         solver.passModel(self._solver.getModel())
         columns = np.arange(first, solver.getNumCol(), dtype=np.int32)
         solver.changeColsIntegrality(len(columns), columns, np.full(len(columns), highspy.HighsVarType.kInteger))

@@ -28,7 +28,7 @@ LARGE = {
 }
 """Work limit of column generation by instance; local search ends after its rounds."""
 
-_SPLIT_WORK = 5_000_000
+_SPLIT_WORK, _TURNS_WORK = 5_000_000, 15_000_000
 
 _GENEROUS_S, _PATIENT_S = 900.0, 3_600.0
 """Time limits that no run with such a work limit reaches, on the smaller instances and on the largest."""
@@ -155,7 +155,7 @@ def _turns_line(instance: str) -> tuple[str | Query, ...]:
         ("colgen",),
         parameters=("colgen.plan_class=spatio-temporal",),
         time_limit_s=_GENEROUS_S,
-        work_limit=_SPLIT_WORK,
+        work_limit=_TURNS_WORK,
     )
     return (
         instance,

@@ -27,6 +27,9 @@ STEPS = (0.004, 0.001, 0.00025)
 MOST_GPULETS, MOST_GPUS = 20_000, 20_000
 """Largest numbers of undominated gpulets of one position, and of GPUs; with more the gap is left as it is."""
 
+MOST_COUNTED = 2_500
+"""Largest number of GPUs under a work limit: the solver's root node takes long for more, and counts as one node."""
+
 LISTING_NODES = 2_000
 """Work of listing the gpulets of a position: see ``formulations.colgen.clock``."""
 
@@ -92,7 +95,8 @@ def _close_on(search: PlanSearch, fraction: float) -> bool:
     scale = search.value if search.instance.objective is Objective.SCALE else 1.0
     grid = worth._replace(step_rps=fraction * scale * generation.rate_rps)
     listed = _listed(search, grid, float(threshold.least[0]))
-    if listed is None:
+    counted = search.run.work_limit is not None
+    if listed is None or (counted and listed.size[0] > MOST_COUNTED):
         return False
     contents = [_content(listed, k) for k in range(int(listed.size[0]))]
     for content in contents:

@@ -112,8 +112,8 @@ def _fill(units: Ints, value: Floats, share_units: int, most: int, chosen: Ints)
     return float(best[most, share_units])
 
 
-POSITION_NODES, TURNS_NODES = 20, 3_000
-"""Work of the first estimate of a gpulet, and of bounding its turns: see ``formulations.colgen.clock``."""
+POSITION_NODES, TURNS_NODES = 20, 20
+"""Work of the first estimate of a gpulet, and of bounding its turns for each workload; see ``colgen.clock``."""
 
 
 class TemporalPricer:
@@ -255,7 +255,7 @@ class Looks:
         """Replace a quick limit on turns by an exact bound."""
         if not self.unsure[position]:
             return
-        spend(TURNS_NODES)
+        spend(TURNS_NODES * len(self.worth))
         pricer, alone, limit = self._pricer, self._alone[position], self._limit[position]
         turns = most_in_turns(
             pricer.tables,

@@ -37,8 +37,11 @@ from instances.files import instance_to_json
 GRACE_S = 1.0
 """Time beyond the limit after which a run is killed; a scheduler that checks its deadline returns earlier."""
 
-STARTUP_LIMIT_S = 120.0
-"""Limit for a scheduler's imports and ``warm``, which do not count towards the time limit."""
+STARTUP_LIMIT_S = 300.0
+"""Limit for a scheduler's imports and ``warm``, which do not count towards the time limit.
+
+The first start on a machine compiles kernels: all of column generation takes up to three minutes.
+"""
 
 ATTEMPTS = 3
 """Most attempts of a run that ends without its fault."""

@@ -169,22 +169,38 @@ def not_beaten(bound: float, value: float, objective: Objective) -> bool:
     return value >= bound if objective.minimised else value <= bound
 
 
-@pytest.mark.parametrize("number", [2, 3, 4])
-def test_gpulets_scenarios_get_a_gap(number: int) -> None:
-    (instance,) = suite(f"gpulet-scen{number}").build()
-    plan = Ideal(tries=1000).schedule(instance, Run()).plan
-    assert plan is not None
-    value = judge(plan, instance).value
+def gap_on(name: str, work: int) -> float:
+    """Return the relative gap of a plan that ``ideal`` does not beat."""
+    (instance,) = suite(name).build()
+    ideal = Ideal(tries=1000).schedule(instance, Run()).plan
+    assert ideal is not None
+    run = Run(deadline=time.monotonic() + 600.0, work_limit=work)
+
+    outcome = ColGen(plan_class=SearchedClass.SPATIO_TEMPORAL).schedule(instance, run)
+
+    assert outcome.plan is not None
+    value, known = judge(outcome.plan, instance).value, judge(ideal, instance).value
     assert value is not None
-
-    outcome = bound_of(instance)
-
+    assert known is not None
+    assert value >= known * (1.0 - 1e-6)
     assert outcome.bound is not None
     assert outcome.bound.certified
     assert outcome.bound.plan_class is PlanClass.SPATIO_TEMPORAL
     assert outcome.bound.slots_per_gpulet == SLOTS
     assert outcome.bound.allowed_shares is None
-    assert value <= outcome.bound.value <= 1.1 * value
+    assert outcome.bound.value >= value * (1.0 - 1e-9)
+    return outcome.bound.value / value - 1.0
+
+
+@pytest.mark.parametrize("name", ["gpulet-scen2", "gpulet-scen3", "gpulet-traffic", "gpulet-long-only"])
+def test_gpulets_instances_have_a_small_gap(name: str) -> None:
+    assert gap_on(name, 3_000_000) <= 0.02
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["gpulet-scen1", "gpulet-scen4", "gpulet-equal", "gpulet-short-skew", "gpulet-game"])
+def test_gpulets_larger_instances_have_a_gap(name: str) -> None:
+    assert gap_on(name, 12_000_000) <= 0.1
 
 
 def test_one_workload_alone() -> None:

@@ -27,7 +27,7 @@ STEPS = (0.004, 0.001, 0.00025)
 MOST_GPULETS, MOST_GPUS = 20_000, 20_000
 """Largest numbers of undominated gpulets of one position, and of GPUs; with more the gap is left as it is."""
 
-MOST_COUNTED = 2_500
+MOST_COUNTED = 3_500
 """Largest number of GPUs under a work limit: the solver's root node takes long for more, and counts as one node."""
 
 LISTING_NODES = 2_000

@@ -73,7 +73,7 @@ class TemporalGeneration:
     iterations
         Number of solutions of the restricted master so far.
     columns
-        Every known content of a GPU.
+        Every known content of a GPU; those of a known plan give duals of the right size from the beginning.
     stability_centre
         Solution of the master with the duals of the best bound.
     """
@@ -151,8 +151,8 @@ class TemporalGeneration:
     def _round(self, most: float, closely: bool, report: Callable[[], None]) -> None:
         """Add contents that serve at most ``most`` of each workload's rate, starting from those of the last round."""
         master = self.restricted_master()
-        if not self.columns:
-            self.columns = self.initial_columns(most)
+        if not closely:
+            self.columns += self.initial_columns(most)
         for column in self.columns:
             self.add_to(master, column, most)
         # At first the duals of the best bound so far are priced again.

@@ -58,6 +58,7 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
     for plan in (run.start, known):
         if plan is not None:
             search.add_plan(plan, feasible=plan is known)
+    generation.columns = [column for column, _ in search.known.values()]
     generation.run = alone(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
     generation.solve(lambda: run.report(bound=_bound(generation, plan_class)))
     generation.run = run

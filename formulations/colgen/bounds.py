@@ -39,23 +39,38 @@ def cost_bound(
     least
         GPUs of each type that must be used.
     """
+    return best_factor(workload_dual, copies, best_worth, price, count, least)[1] * (1.0 - SAFETY)
+
+
+def best_factor(
+    workload_dual: Floats,
+    copies: Floats,
+    best_worth: Floats,
+    price: Floats,
+    count: Floats,
+    least: Floats | float = 0.0,
+) -> tuple[float, float]:
+    """Return the factor on the duals with the best bound on the cost, and that bound before rounding.
+
+    See ``cost_bound`` for the parameters. Both are 0 without a bound.
+    """
     total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
     unlimited = np.isinf(count)
     corners = [p / v for p, v in zip(price, best_worth, strict=True) if 0.0 < v < math.inf]
     most = min(
         (p / v for p, v in zip(price[unlimited], best_worth[unlimited], strict=True) if v > 0.0), default=math.inf
     )
+    best = (0.0, 0.0)
     if math.isinf(float(best_worth.max(initial=0.0))):
-        return 0.0
-    best = 0.0
+        return best
     for factor in corners:
         if factor > most:
             continue
         sigma = np.maximum(0.0, factor * best_worth - price)
         limited = math.fsum(c * s for c, s in zip(count, sigma, strict=True) if s > 0.0 and not math.isinf(c))
         idle = math.fsum(least * np.maximum(0.0, price - factor * best_worth))
-        best = max(best, factor * total - limited + idle)
-    return best * (1.0 - SAFETY)
+        best = max(best, (float(factor), factor * total - limited + idle), key=lambda each: each[1])
+    return best
 
 
 def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count: Floats) -> float:

@@ -133,7 +133,7 @@ def oversized(instance: Instance) -> frozenset[int]:
 
 
 Filling = dict[Cover, tuple[tuple[int, Content], ...]]
-"""What some GPUs can cover, and with which contents: for each GPU its type by number, and its slots."""
+"""Coverage by some GPUs, and the contents that give it: for each GPU its type by number, and its slots."""
 
 
 def undominated(covers: Filling) -> Filling:

@@ -136,7 +136,7 @@ COMPARISONS = {
     Objective.CAPACITY: (compare_capacity, 4),
     Objective.SCALE: (compare_scale, 3),
 }
-"""How to compare under each objective, and the most workloads that enumeration stays quick with."""
+"""Comparison under each objective, and the most workloads that enumeration stays quick with."""
 
 
 def compare(seed: int, objective: Objective) -> None:

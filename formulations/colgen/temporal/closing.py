@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.bounds import SAFETY
+from formulations.colgen.bounds import SAFETY, best_factor
 from formulations.colgen.clock import spend
 from formulations.colgen.temporal.enumeration import Listed, combine, list_gpulets, nothing_listed, offer
 from formulations.colgen.temporal.every_content import contents_worth
 from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
-from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
+from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.search import PlanSearch
 from instances import Objective
@@ -81,6 +81,8 @@ def _close_exactly(search: PlanSearch) -> bool:
         listed += [replace(content, pool=pool) for content in found]
     for content in listed:
         search.add(content)
+    if not all(content in search.known for content in listed):
+        return False  # at the edge of an SLO, the order of a sum decides
     _choose(search, [search.known[content][0] for content in listed], listed, 0.0)
     return True
 
@@ -154,27 +156,12 @@ def _threshold(search: PlanSearch) -> _Threshold | None:
         per_unit = math.fsum(np.maximum(dual, 0.0)) if objective is Objective.SCALE else 1.0
         room = (generation.dual_bound(dual, best) - target) * per_unit
         return _Threshold(dual, best - room - allowance, room < 0.0)
-    pool_price = math.fsum(generation.price * generation.count)
-    target = pool_price if search.plan is None else search.value - cost_step(search.instance)
-    factor, bound = _best_factor(generation, dual, best)
+    target = generation.pool_price if search.plan is None else search.value - cost_step(search.instance)
+    factor, bound = best_factor(dual, np.ones(len(dual)), best, generation.price, generation.count)
     if not math.isfinite(target) or factor <= 0.0:
         return None
     surplus = np.maximum(0.0, factor * best - generation.price)
     return _Threshold(dual, (generation.price + surplus - (target - bound)) / factor - allowance, bound > target)
-
-
-def _best_factor(generation: TemporalGeneration, dual: Floats, best: Floats) -> tuple[float, float]:
-    """Return the factor on the duals that gives the best bound on the cost, and the bound (``bounds.cost_bound``)."""
-    price, count, total = generation.price, generation.count, math.fsum(np.maximum(dual, 0.0))
-    found = (0.0, 0.0)
-    for factor in (price[best > 0.0] / best[best > 0.0]).tolist():
-        surplus = np.maximum(0.0, factor * best - price)
-        if np.any(np.isinf(count) & (surplus > SAFETY * price)):
-            continue
-        limited = np.isfinite(count)
-        bound = factor * total - math.fsum(count[limited] * surplus[limited])
-        found = max(found, (factor, bound), key=lambda each: each[1])
-    return found
 
 
 def _listed(search: PlanSearch, grid: Worth, least: float) -> Listed | None:
@@ -212,8 +199,5 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Listed | None:
 
 
 def _content(listed: Listed, number: int) -> Content:
-    gpulets = []
-    for units, slots in zip(listed.units[number].tolist(), listed.slots[number].tolist(), strict=True):
-        if units > 0:
-            gpulets.append((units, tuple(sorted((slots[s][0], slots[s][1]) for s in range(SLOTS) if slots[s][0] >= 0))))
-    return Content(0, tuple(sorted(gpulets)))
+    slots = listed.slots[number].tolist()
+    return Content.made_of(0, zip(listed.units[number].tolist(), slots, strict=True))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from formulations.colgen.temporal.contents import covers
 from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, Worth, all_times_ms
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
@@ -56,15 +57,11 @@ def offer(listed: Listed, steps: Ints, worth: float, units: Ints, slots: Ints) -
     """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` without room."""
     kept = 0
     for k in range(listed.size[0]):
-        covers, covered = True, True
-        for w in range(len(steps)):
-            covers = covers and listed.steps[k, w] >= steps[w]
-            covered = covered and listed.steps[k, w] <= steps[w]
-        if covers:
+        if covers(listed.steps[k], steps):
             # Nothing was removed so far: an older one would dominate this one and the removed ones.
             listed.worth[k] = max(listed.worth[k], worth)
             return True
-        if covered:
+        if covers(steps, listed.steps[k]):
             worth = max(worth, listed.worth[k])
         else:
             if kept < k:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from formulations.colgen.temporal.contents import GpuContents, no_contents, stepped, worth_of
+from formulations.colgen.temporal.contents import GpuContents, covers, no_contents, stepped, worth_of
 from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
 from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import TemporalPricer
@@ -180,13 +180,9 @@ def _keep(
     served[:workloads] = np.minimum(served[:workloads], worth.most_rps)
     kept = 0
     for k in range(found.size[0]):
-        covers, covered = True, True
-        for w in range(len(served)):
-            covers = covers and found.served_rps[k, w] >= served[w]
-            covered = covered and found.served_rps[k, w] <= served[w]
-        if covers:
+        if covers(found.served_rps[k], served):
             return True
-        if not covered:
+        if not covers(served, found.served_rps[k]):
             if kept < k:
                 found.served_rps[kept], found.gpulet[kept] = found.served_rps[k], found.gpulet[k]
             kept += 1
@@ -201,9 +197,6 @@ def _keep(
 
 
 def _content(choice: Choice, numbers: list[int]) -> Content:
-    gpulets = []
-    for k in numbers:
-        if k >= 0:
-            slots = [(int(w), int(b)) for w, b in zip(choice.workload[k], choice.batch[k], strict=True) if w >= 0]
-            gpulets.append((int(choice.units[k]), tuple(sorted(slots))))
-    return Content(0, tuple(sorted(gpulets)))
+    used = [k for k in numbers if k >= 0]
+    slots = np.stack([choice.workload[used], choice.batch[used]], axis=-1).tolist()
+    return Content.made_of(0, zip(choice.units[used].tolist(), slots, strict=True))

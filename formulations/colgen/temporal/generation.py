@@ -8,8 +8,8 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
-from formulations.colgen.column_generation import Smoothing
 from formulations.colgen.restricted_master import LinearMaster, Relaxation
+from formulations.colgen.smoothing import Smoothing
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
 from formulations.colgen.temporal.pricer import RelaxedGpu, TemporalPriced, TemporalPricer
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
@@ -211,6 +211,11 @@ class TemporalGeneration:
     def waits_for_batch(self) -> bool:
         """Whether low rates violate an SLO, and the rates that arrive are given."""
         return self.instance.slo_rule is SloRule.ASSEMBLY and self.instance.objective is not Objective.SCALE
+
+    @property
+    def pool_price(self) -> float:
+        """Price of all GPUs of the pool; infinite if some type has no limit."""
+        return math.fsum(price * count for price, count in zip(self.price, self.count, strict=True) if price > 0.0)
 
     def unservable(self) -> list[int]:
         """Return the workloads that no GPU type serves at any rate, ascending positions."""

@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from formulations.colgen.temporal.contents import GpuContents, no_contents
 from formulations.colgen.temporal.gpulet_positions import SLOTS
 from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, Slot
-from instances.view import View
 
 ROUNDING = 1e-10
 """Part of a rate that may be missing."""
@@ -30,23 +31,16 @@ class Content:
     gpulets: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
     @staticmethod
+    def made_of(pool: int, gpulets: Iterable[tuple[int, Iterable[tuple[int, int]]]]) -> "Content":
+        """Return the content of these gpulets in its own order, without unused gpulets and slots (workload -1)."""
+        used = [(units, tuple(sorted((w, b) for w, b in slots if w >= 0))) for units, slots in gpulets if units > 0]
+        return Content(pool, tuple(sorted(used)))
+
+    @staticmethod
     def of(pool: int, contents: GpuContents) -> "Content":
-        """Return the used gpulets and slots of a buffer."""
-        gpulets = [
-            (
-                int(contents.units[g]),
-                tuple(
-                    sorted(
-                        (int(contents.workload[g, s]), int(contents.batch[g, s]))
-                        for s in range(SLOTS)
-                        if contents.workload[g, s] >= 0
-                    )
-                ),
-            )
-            for g in range(len(contents.units))
-            if contents.units[g] > 0
-        ]
-        return Content(pool, tuple(sorted(gpulets)))
+        """Return the content of a buffer."""
+        slots = np.stack([contents.workload, contents.batch], axis=-1).tolist()
+        return Content.made_of(pool, zip(contents.units.tolist(), slots, strict=True))
 
     def contents(self, gpulets: int = 0) -> GpuContents:
         """Return this content in a buffer of at least ``gpulets`` gpulets."""
@@ -71,19 +65,16 @@ class _PlannedSlot:
     rate_rps: float = 0.0
 
 
-def plan_of_contents(
-    instance: Instance, views: Sequence[View], chosen: Iterable[tuple[Content, GpuContents]]
-) -> Plan | None:
+def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Content, GpuContents]]) -> Plan | None:
     """Return the plan of these GPUs, or ``None`` if they leave a workload unserved that must be served.
 
     Parameters
     ----------
-    instance, views
-        The instance, and as seen from each GPU type.
-    chosen
+    instance
+        The instance.
+    gpus
         Each GPU's content, and its buffer with rates and cycles written.
     """
-    gpus = list(chosen)
     slots: dict[int, list[_PlannedSlot]] = defaultdict(list)
     for at, (content, contents) in enumerate(gpus):
         for g, (_, own) in enumerate(content.gpulets):
@@ -105,7 +96,7 @@ def plan_of_contents(
             if kept:
                 gpulets.append(Gpulet(units, kept, cycle_ms))
         if gpulets:
-            placed.append(PlacedGpu(views[content.pool].gpu.name, tuple(gpulets)))
+            placed.append(PlacedGpu(instance.gpus[content.pool].type.name, tuple(gpulets)))
     return Plan(instance.name, tuple(placed))
 
 
@@ -159,11 +150,8 @@ def start_contents(instance: Instance, plan: Plan) -> list[Content] | None:
             return None
         if any(slot.workload not in where for gpulet in gpu.gpulets for slot in gpulet.slots):
             return None
-        gpulets = [
-            (gpulet.share_units, tuple(sorted((where[slot.workload], slot.batch) for slot in gpulet.slots)))
-            for gpulet in gpu.gpulets
-        ]
-        found.append(Content(pools[gpu.type], tuple(sorted(gpulets))))
+        gpulets = [(gpulet.share_units, [(where[s.workload], s.batch) for s in gpulet.slots]) for gpulet in gpu.gpulets]
+        found.append(Content.made_of(pools[gpu.type], gpulets))
     return found
 
 

@@ -45,7 +45,7 @@ class PlanSearch:
     Parameters
     ----------
     generation
-        ContentColumn generation that bounds the value; its pricers propose contents.
+        Column generation that bounds the value; its pricers propose contents.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class PlanSearch:
         self._dual: Floats | None = None
         self._random = np.random.default_rng(self.run.seed)
 
-    # GpuContents ---------------------------------------------------------------------------------------------------
+    # Contents ---------------------------------------------------------------------------------------------------
 
     def add(self, content: Content) -> bool:
         """Add a content; return whether it is new and feasible."""
@@ -220,11 +220,7 @@ class PlanSearch:
             self.polish(self.run.deadline, chosen)
 
     def _accept(self, chosen: list[Content]) -> None:
-        plan = plan_of_contents(
-            self.instance,
-            [pricer.view for pricer in self.generation.pricers],
-            [(content, self.known[content][1]) for content in chosen],
-        )
+        plan = plan_of_contents(self.instance, [(content, self.known[content][1]) for content in chosen])
         if plan is not None:
             throughput = math.fsum(self.known[content][0].throughput_rps for content in chosen)
             self.offer(plan, value_of(self.instance, plan, throughput), tuple(chosen))

@@ -1,4 +1,4 @@
-"""One run for plans whose slots may take turns: a narrower class first, then bound and plans."""
+"""One run for plans whose slots may take turns: the bound, plans, and the closing of the gap."""
 
 import math
 
@@ -93,12 +93,5 @@ def _bound(generation: TemporalGeneration, plan_class: PlanClass) -> Bound | Non
 def _impossible(generation: TemporalGeneration) -> bool:
     """Return whether the bound proves that no plan exists."""
     if generation.minimised:
-        return generation.bound > _whole_pool(generation.instance) * (1.0 + 1e-9)
+        return generation.bound > generation.pool_price * (1.0 + 1e-9)
     return generation.bound < 0.0
-
-
-def _whole_pool(instance: Instance) -> float:
-    """Return the price of all GPUs of the pool; infinite if some type has no limit."""
-    return math.fsum(
-        pool.type.price_per_hour * (math.inf if pool.count is None else pool.count) for pool in instance.gpus
-    )

@@ -1,4 +1,4 @@
-"""How many GPUs an instance needs, and what an optimum is an optimum of."""
+"""Sentences on the number of GPUs that an instance needs, and on the class of an optimum."""
 
 import json
 import re

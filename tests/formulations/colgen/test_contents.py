@@ -4,8 +4,6 @@ import math
 import time
 from collections.abc import Iterable
 from random import Random
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -14,12 +12,12 @@ from hypothesis import strategies as st
 
 from bench.api import Run
 from bench.judging.judge import judge
-from formulations.colgen.bounds import cost_bound
-from formulations.colgen.temporal.closing import _best_factor, _listed, _threshold, can_list
+from formulations.colgen.bounds import best_factor, cost_bound
+from formulations.colgen.temporal.closing import _listed, _threshold, can_list
 from formulations.colgen.temporal.contents import GpuContents, improve, serve, worth_of
 from formulations.colgen.temporal.enumeration import Listed, list_gpulets, nothing_listed, offer
 from formulations.colgen.temporal.every_content import contents_worth
-from formulations.colgen.temporal.generation import TEMPORAL_GENERATIONS, TemporalGeneration
+from formulations.colgen.temporal.generation import TEMPORAL_GENERATIONS
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth, all_times_ms
 from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import TemporalPricer
@@ -270,9 +268,8 @@ def test_the_factor_on_the_duals_gives_the_bound_on_the_cost(
 ) -> None:
     price, best, count = (np.array(column) for column in zip(*types, strict=True))
     dual = np.array(duals)
-    generation = cast("TemporalGeneration", SimpleNamespace(price=price, count=count))
 
-    factor, bound = _best_factor(generation, dual, best)
+    factor, bound = best_factor(dual, np.ones(len(dual)), best, price, count)
 
     assert bound == pytest.approx(cost_bound(dual, np.ones(len(dual)), best, price, count), rel=1e-6, abs=1e-6)
     surplus = np.maximum(0.0, factor * best - price)

@@ -1,4 +1,4 @@
-"""What makes column generation fast for many workloads changes no bound, no optimum and no list of patterns."""
+"""Methods that make column generation fast for many workloads: they change no bound, optimum or list of patterns."""
 
 import time
 from dataclasses import replace

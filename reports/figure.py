@@ -49,6 +49,8 @@ class Figure:
         Its runs.
     claims
         The paper's statements that EXPERIMENTS.md compares with our numbers.
+    any_runs
+        Whether it draws runs on other instances as well.
     draws
         Function behind ``draw``; its first argument is the figure.
     """
@@ -61,6 +63,7 @@ class Figure:
     cost: str = "no runs, a second"
     needs: tuple[Need, ...] = ()
     claims: tuple[Claim, ...] = ()
+    any_runs: bool = False
     draws: Callable[["Figure", Sequence[Row], Path], list[Path]]
 
     def draw(self, rows: Sequence[Row], folder: Path) -> list[Path]:

@@ -36,6 +36,7 @@ COMMANDS = {
     "generate": Subcommand("generate", "generate_instance", "Generate a random instance."),
     "figures": Subcommand("figures", "draw_figures", "Draw the papers' figures."),
     "report": Subcommand("report", "report", "Write a ledger as a web page."),
+    "stats": Subcommand("stats", "stats", "Compare all schedulers of a ledger with statistics."),
     "compare": Subcommand("compare", "compare", "Compare two ledgers or two schedulers."),
     "check-plugin": Subcommand("check_plugin", "check_plugin", "Check that a scheduler meets the interface."),
     "export": Subcommand("export", "export", "Write a ledger as one table (CSV or Parquet)."),

@@ -3,7 +3,7 @@
 Gaps are computed when rows are read and never stored, since a later run may prove a better bound.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 
@@ -58,6 +58,7 @@ def gaps(
     rows: Sequence[Row],
     bounds: Iterable[Row],
     instance: Instance | None,
+    reaches: Mapping[str, Reach] | None = None,
 ) -> dict[str, Gap]:
     """Return the gaps of ``rows``, all of one instance, by key.
 
@@ -70,14 +71,20 @@ def gaps(
     instance
         Instance for rounding bounds of ``cost`` up to the next possible cost; ``None`` leaves them unrounded, which is
         weaker but valid.
+    reaches
+        Extent of each row's plan by key, if the rows were read without their plans.
     """
     certified = certified_bounds(bounds, bool(rows) and rows[0].objective == "cost", instance)
-    reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
+    if reaches is None:
+        reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
     return {row.key: gap_to(best_bound(row, reaches.get(row.key), certified), row, instance) for row in rows}
 
 
-def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
-    """Return the gaps of ``rows`` to the certified bounds in ``ledger`` that no plan there refutes, by key."""
+def ledger_gaps(rows: Iterable[Row], ledger: Ledger, reaches: Mapping[str, Reach] | None = None) -> dict[str, Gap]:
+    """Return the gaps of ``rows`` to the certified bounds in ``ledger`` that no plan there refutes, by key.
+
+    ``reaches`` is as in ``gaps``.
+    """
     by_instance: dict[str, list[Row]] = {}
     for row in rows:
         by_instance.setdefault(row.instance_hash, []).append(row)
@@ -90,7 +97,7 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger) -> dict[str, Gap]:
         except InputError:  # the catalogue has changed since the run
             instance = None
         certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
-        found |= gaps(upheld(group, refuted), upheld(certified, refuted), instance)
+        found |= gaps(upheld(group, refuted), upheld(certified, refuted), instance, reaches)
         found |= {row.key: replace(found[row.key], refuted=refuted[row.key]) for row in group if row.key in refuted}
     return found
 

@@ -15,7 +15,7 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
 from instances.suites import SCENARIO_SUITES, SUITES
-from reports.page.entrants import entrants, facets_of, newest
+from reports.entrants import entrants, facets_of, newest
 
 AT_OTHER_RATES = "at other rates"
 """Suffix of the suites of instances that ``bench max-rate`` made."""

@@ -1,7 +1,7 @@
 """Comparisons over all instances: complete tables, average ranks, performance profiles and primal integrals."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -15,7 +15,8 @@ from reports.charts.palette import QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, tried_like
 from reports.selection import instances_of, nothing_to_draw
-from reports.statistics.gaps import UNSOLVED, achieved, best_known, gap_at, gap_over_time, mean_gap, primal_integral
+from reports.statistics.complete_table import CompleteTable, complete_table
+from reports.statistics.gaps import gap_at, gap_over_time, primal_integral
 from reports.statistics.inference import Ranking, mean_interval, rank_schedulers
 from reports.statistics.profiles import performance_profile, performance_ratios
 
@@ -36,32 +37,10 @@ NEEDS = (
 """Needs of all figures over complete tables: schedulers that end by themselves, and others with ten seconds' work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """A complete table: every contestant ran on every instance.
+def contest(figure: str, rows: Sequence[Row]) -> CompleteTable:
+    """Return the largest complete table of the rows under the figure's conditions.
 
-    Attributes
-    ----------
-    runs
-        Runs by contestant and instance fingerprint, in the order of the needs and of the suites: one per seed.
-    best
-        The best known value of each instance, by fingerprint; ``None`` without a feasible plan. Runs outside the table
-        count here, too.
-    notes
-        Notes on the runs that are left out.
-    """
-
-    runs: "Mapping[str, Mapping[str, Sequence[Row]]]"
-    best: Mapping[str, float | None]
-    notes: Sequence[str]
-
-
-def contest(figure: str, rows: Sequence[Row]) -> Contest:
-    """Return the largest complete table of the rows on the contest's instances.
-
-    Of equal runs the latest counts. Runs of one scheduler with several parameters are several contestants. A skipped
-    run, whose scheduler does not solve such instances, is a hole; a failed run is a result, the worst one. Contestants
-    are added in descending order of their instances, as long as contestants times instances grows.
+    Runs of one scheduler with several parameters are several contestants.
 
     Raises
     ------
@@ -69,38 +48,27 @@ def contest(figure: str, rows: Sequence[Row]) -> Contest:
         If there is no run (the error names the command), or none with a feasible plan. ``figure`` is the name in the
         error.
     """
-    known = {instance.fingerprint: name for name, instance in instances_of(NEEDS).items()}
-    own = [
-        row
-        for row in rows
-        if row.instance_hash in known and row.termination != "skipped" and tried_like(row, NEEDS[0].trial)
-    ]
+    own = [row for row in rows if row.termination != "skipped" and tried_like(row, NEEDS[0].trial)]
     if not own:
         raise nothing_to_draw(figure, NEEDS)
-    names = labels(own)
-    latest = {(names[row.key], row.instance_hash, row.seed): row for row in own}
-    runs: dict[str, dict[str, list[Row]]] = {}
-    for (name, instance, _), row in latest.items():
-        runs.setdefault(name, {}).setdefault(instance, []).append(row)
-
-    order = sorted(runs, key=lambda name: (-len(runs[name]), place(name), name))
-    tables = [
-        (order[:count], set.intersection(*(set(runs[name]) for name in order[:count])))
-        for count in range(1, len(order) + 1)
-    ]
-    chosen, instances = max(tables, key=lambda table: len(table[0]) * len(table[1]))
-    shown = [instance for instance in known if instance in instances]
-    best = {instance: best_known(row for row in own if row.instance_hash == instance) for instance in shown}
-    if all(value is None for value in best.values()):
+    known = [instance.fingerprint for instance in instances_of(NEEDS).values()]
+    found = complete_table(own, labels(own), list(dict.fromkeys([*known, *(row.instance_hash for row in own)])), place)
+    if all(value is None for value in found.best.values()):
         raise NothingToDrawError(figure, "no run has a feasible plan")
-    notes = [f"{len(shown)} instances: {', '.join(known[instance] for instance in shown)}."]
-    if len(chosen) < len(order):
-        notes.append(f"Not run on all of these: {', '.join(name for name in order if name not in chosen)}.")
-    return Contest(
-        {name: {at: runs[name][at] for at in shown} for name in sorted(chosen, key=lambda name: (place(name), name))},
-        best,
-        notes,
-    )
+    return found
+
+
+def notes_on(found: CompleteTable) -> list[str]:
+    """Return a figure's notes on the table's instances, and on the runs that are left out or have no plan."""
+    named = [rows[0].instance for rows in next(iter(found.runs.values())).values()]
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    notes = [f"{len(named)} instances: {', '.join(named[:_MOST_NAMED])}{more}."]
+    if found.left_out:
+        notes.append(f"Not run on all of these: {', '.join(found.left_out)}.")
+    if unsolved := found.unsolved():
+        told = ", ".join(f"{name} {count}" for name, count in unsolved.items())
+        notes.append(f"Runs without a feasible plan, with a gap of 100 %: {told}.")
+    return notes
 
 
 def place(contestant: str) -> int:
@@ -108,16 +76,6 @@ def place(contestant: str) -> int:
     schedulers = [scheduler for need in NEEDS for scheduler in need.schedulers]
     name = contestant.partition("[")[0]
     return schedulers.index(name) if name in schedulers else len(schedulers)
-
-
-def failures(found: Contest) -> list[str]:
-    """Return notes on runs without a feasible plan, which count as the worst."""
-    counts = {
-        name: sum(achieved(row) is None for rows in by_instance.values() for row in rows)
-        for name, by_instance in found.runs.items()
-    }
-    told = [f"{name} {count}" for name, count in counts.items() if count]
-    return [f"Runs without a feasible plan, with a gap of 100 %: {', '.join(told)}."] if told else []
 
 
 def too_few(figure: str, contestants: int, instances: int) -> NothingToDrawError:
@@ -130,14 +88,12 @@ def too_few(figure: str, contestants: int, instances: int) -> NothingToDrawError
 
 ALPHA = 0.05
 
+_MOST_NAMED = 20
 _LINE_IN = 0.17
 _MARGINS_IN = 0.75
 
 TARGET = 0.01
 """Gap to the best known value at which a plan counts as good in the profile of times."""
-
-_LEAST_S = 1e-4
-"""Resolution of the decision clock; shorter times count as equal."""
 
 _FIRST_S = 1e-3
 _POINTS = 60
@@ -152,10 +108,9 @@ def _draw_ranking(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Pat
     names = list(found.runs)
     if len(names) < 2 or len(found.best) < 2:
         raise too_few(figure.name, len(names), len(found.best))
-    ranking = rank_schedulers(gap_table(found), ALPHA)
+    ranking = rank_schedulers(found.gaps(), ALPHA)
     notes = [
-        *found.notes,
-        *failures(found),
+        *notes_on(found),
         f"Friedman's test that all are equal: p = {ranking.p:.2g} (Iman and Davenport's F). Nemenyi's critical "
         f"difference at {100.0 * ALPHA:g} %: {ranking.critical_difference:.2f}.",
     ]
@@ -163,11 +118,6 @@ def _draw_ranking(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Pat
     with page(FULL_WIDTH_IN, _MARGINS_IN + _LINE_IN * lines, notes) as sheet:
         _draw_ranks(sheet.subplots(), names, ranking)
         return save(sheet, figure.name, folder)
-
-
-def gap_table(found: Contest) -> NDArray[np.float64]:
-    """Return by instance and contestant the mean gap to the best known value; ranks compare these."""
-    return np.array([[mean_gap(runs[at], best) for runs in found.runs.values()] for at, best in found.best.items()])
 
 
 def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
@@ -202,12 +152,12 @@ def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
 def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the profiles of ``rows`` into ``folder``; see ``Figure.draw``."""
     found = contest(figure.name, rows)
-    notes = [*found.notes, *failures(found)]
+    notes = notes_on(found)
     names = list(found.runs)
     with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
         quality, speed = sheet.subplots(1, 2, sharey=True)
-        _draw_profiles(quality, names, performance_ratios(values(found)))
-        _draw_profiles(speed, names, performance_ratios(times_s(found)))
+        _draw_profiles(quality, names, performance_ratios(found.factors()))
+        _draw_profiles(speed, names, performance_ratios(found.times_s(TARGET)))
         quality.set(xlabel="Value within this factor of the best", ylabel="Part of the instances (%)", ylim=(0, 103))
         speed.set(xlabel=f"Time to within {100.0 * TARGET:g} % of the best value, over the shortest", xscale="log")
         speed.xaxis.set_major_formatter("{x:g}")
@@ -218,31 +168,6 @@ def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row], folder: Path) -
         handles = [stroke(name, **look.marked) for name, look in looks.items()]
         sheet.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))
         return save(sheet, figure.name, folder)
-
-
-def values(found: Contest) -> NDArray[np.float64]:
-    """Return by instance and contestant the factor to the best known value, of the mean gap over the seeds."""
-
-    def factor(rows: Sequence[Row], best: float | None) -> float:
-        gap = mean_gap(rows, best)
-        return 1.0 / (1.0 - gap) if gap < UNSOLVED else np.inf
-
-    return _table(found, factor)
-
-
-def times_s(found: Contest) -> NDArray[np.float64]:
-    """Return by instance and contestant the mean seconds to a good plan, infinite where a seed finds none."""
-
-    def time_s(rows: Sequence[Row], best: float | None) -> float:
-        return fmean(
-            next((max(t_s, _LEAST_S) for t_s, gap in gap_over_time(row, best) if gap <= TARGET), np.inf) for row in rows
-        )
-
-    return _table(found, time_s)
-
-
-def _table(found: Contest, of: Callable[[Sequence[Row], float | None], float]) -> NDArray[np.float64]:
-    return np.array([[of(runs[at], best) for runs in found.runs.values()] for at, best in found.best.items()])
 
 
 def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) -> None:
@@ -259,12 +184,12 @@ def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) 
 def _draw_over_time(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the gaps of ``rows`` over time into ``folder``; see ``Figure.draw``."""
     found = contest(figure.name, rows)
-    horizon_s = min(row.time_limit_s for runs in found.runs.values() for seeds in runs.values() for row in seeds)
+    horizon_s = found.horizon_s
     steps = {
         name: [[gap_over_time(row, found.best[at]) for row in seeds] for at, seeds in runs.items()]
         for name, runs in found.runs.items()
     }
-    notes = [*found.notes, *failures(found), "Bands and whiskers: 95 % bootstrap intervals of the means."]
+    notes = [*notes_on(found), "Bands and whiskers: 95 % bootstrap intervals of the means."]
     with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
         over_time, integrals = sheet.subplots(1, 2, width_ratios=(1.5, 1.0))
         _draw_gaps(over_time, steps, horizon_s)
@@ -323,6 +248,7 @@ CRITICAL_DIFFERENCE = Figure(
     "show how often a scheduler is ahead, not by how much; see performance-profiles for that.",
     cost="the runs of performance-profiles",
     needs=NEEDS,
+    any_runs=True,
     draws=_draw_ranking,
 )
 
@@ -339,6 +265,7 @@ PERFORMANCE_PROFILES = Figure(
     cost="196 runs: up to the time limit for each of the 84 of local-search, cpsat and colgen; exact-scaling and "
     "exact-gap share those of the last two",
     needs=NEEDS,
+    any_runs=True,
     draws=_draw_quality_and_speed,
 )
 
@@ -353,6 +280,7 @@ PRIMAL_INTEGRAL = Figure(
     "perfect plan after 0.1 s, or a plan with a gap of 1 % at once, over 10 s.",
     cost="the runs of performance-profiles",
     needs=NEEDS,
+    any_runs=True,
     draws=_draw_over_time,
 )
 

@@ -23,11 +23,14 @@ from bench.ledger.refutation import ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.planning import Limits, fitting_jobs
+from bench.selection import names_in
 from bench.task import Task
 from instances import InputError
 from reports import papers
 from reports.figure import Figure
 from reports.need import NothingToDrawError
+from reports.selection import instances_of
+from reports.statistics.ledger_summary import chosen_instances, chosen_schedulers
 
 EXAMPLES = (
     "bench list figures",
@@ -35,6 +38,7 @@ EXAMPLES = (
     "bench figures --quick --out results/figures",
     "bench figures --no-run",
     "bench figures --from results/demo.sqlite   # draw from another ledger without running anything",
+    "bench figures performance-profiles --from mine.sqlite --schedulers igniter,mine   # any runs",
 )
 
 
@@ -47,6 +51,13 @@ def draw_figures(
         Path | None,
         typer.Option("--from", metavar="FILE", help="Draw from the runs in this ledger and execute none."),
     ] = None,
+    instances: Annotated[
+        list[str] | None,
+        typer.Option("--instances", metavar="NAME|FILE[,...]", help="With --from: draw only the runs on these."),
+    ] = None,
+    schedulers: Annotated[
+        str | None, typer.Option("--schedulers", metavar="A,B,...", help="With --from: draw only runs of these.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
     time_limit: TimeLimitOption = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
@@ -58,15 +69,20 @@ def draw_figures(
     Missing runs are executed first; their expected cost is printed before they start. Runs of further schedulers on a
     figure's instances are drawn as well. The command prints the names of the written files.
 
-    With --from, runs with other limits, versions or machines are used as well.
+    With --from, runs with other limits, versions or machines are used as well. `performance-profiles`,
+    `primal-integral` and `critical-difference` then draw any runs, such as those of --instances and --schedulers.
 
     If a figure cannot be drawn, one line gives the reason. The exit code is then 1 if the figure was named on the
     command line.
     """
     chosen = _chosen(names)
     if source is not None:
-        _draw_from(source, chosen, bool(names), out)
+        _draw_from(source, chosen, bool(names), out, instances or [], schedulers)
         return
+    if instances or schedulers:
+        raise InputError(
+            "--instances" if instances else "--schedulers", "chooses among the runs of a ledger; add --from"
+        )
     limits = Limits(time_limit, memory_limit, threads)
     at_a_time, reduced = fitting_jobs(jobs, threads)
     if reduced:
@@ -126,18 +142,38 @@ def _draw(figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]],
     return without
 
 
-def _draw_from(ledger_file: Path, figures: Sequence[Figure], named: bool, out: Path) -> None:
+def _draw_from(
+    ledger_file: Path,
+    figures: Sequence[Figure],
+    named: bool,
+    out: Path,
+    instances: Sequence[str],
+    schedulers: str | None,
+) -> None:
     """Draw from the rows in a ledger; figures that were not named are skipped if they need no runs or lack them."""
     with Ledger(ledger_file) as ledger:
         rows = upheld(ledger.rows(), ledger_refutations(ledger))
+    where = str(ledger_file)
+    rows = chosen_instances(rows, [name for text in instances for name in names_in(text)], where)
+    rows = chosen_schedulers(rows, [] if schedulers is None else names_in(schedulers), where)
     make_folder(out, "--out")
-    without = _draw(figures if named else [each for each in figures if each.needs], lambda _: rows, out)
+    chosen = bool(instances or schedulers)
+    drawn = figures if named else [each for each in figures if each.needs]
+    without = _draw(drawn, lambda figure: rows if chosen else _of_needs(figure, rows), out)
     if without and not named:
         say(f"not drawn because {ledger_file} lacks their runs: {', '.join(without)}")
     elif without:
         for reason in without.values():
             say(reason)
         raise typer.Exit(1)
+
+
+def _of_needs(figure: Figure, rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows on the instances that a figure of any runs needs; all rows if there are none, or otherwise."""
+    if not figure.any_runs:
+        return rows
+    known = {instance.fingerprint for instance in instances_of(figure.needs).values()}
+    return [row for row in rows if row.instance_hash in known] or rows
 
 
 def _refuse(missing: Sequence[Task], ledger_file: Path) -> None:

@@ -16,7 +16,7 @@ from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
 from instances import Instance
 from instances.files import plan_to_json
 from instances.suites import suite
-from reports.page.entrants import entrants, facets_of
+from reports.entrants import entrants, facets_of
 from reports.page.instance_results import InstanceResults
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"

@@ -6,7 +6,7 @@ import pytest
 from bench.ledger.row import Row
 from reports.charts.palette import QUIET
 from reports.need import NothingToDrawError
-from reports.papers.rankings import contest, failures, gap_table, times_s, values
+from reports.papers.rankings import TARGET, contest, notes_on
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +40,18 @@ def test_the_largest_table_without_holes_is_chosen_and_the_rest_named(rows):
     assert list(found.runs) == ["random", "ffd++", "igniter"]
     assert [len(by_instance) for by_instance in found.runs.values()] == [3, 3, 3]
     assert list(found.best.values()) == [6.0, 6.0, 9.0]
-    assert found.notes == [
+    assert notes_on(found) == [
         "3 instances: exact-5-s0, exact-5-s1, exact-10-s0.",
         "Not run on all of these: colgen.",
+        "Runs without a feasible plan, with a gap of 100 %: random 1.",
     ]
-    assert failures(found) == ["Runs without a feasible plan, with a gap of 100 %: random 1."]
 
 
 def test_gaps_factors_and_times_by_hand(rows):
     found = contest("x", rows)
-    assert gap_table(found).tolist() == [[0.5, 0.0, 0.0], [1.0, 0.25, 0.0], [0.5, 0.0, 0.25]]
-    assert values(found) == pytest.approx(np.array([[2.0, 1.0, 1.0], [np.inf, 4 / 3, 1.0], [2.0, 1.0, 4 / 3]]))
-    assert times_s(found).tolist() == [[np.inf, 0.5, 0.5], [np.inf, np.inf, 0.5], [np.inf, 0.5, np.inf]]
+    assert found.gaps().tolist() == [[0.5, 0.0, 0.0], [1.0, 0.25, 0.0], [0.5, 0.0, 0.25]]
+    assert found.factors() == pytest.approx(np.array([[2.0, 1.0, 1.0], [np.inf, 4 / 3, 1.0], [2.0, 1.0, 4 / 3]]))
+    assert found.times_s(TARGET).tolist() == [[np.inf, 0.5, 0.5], [np.inf, np.inf, 0.5], [np.inf, 0.5, np.inf]]
 
 
 def test_seeds_are_averaged_the_latest_run_counts_and_variants_are_contestants(cost_row):
@@ -65,7 +65,7 @@ def test_seeds_are_averaged_the_latest_run_counts_and_variants_are_contestants(c
     ]
     found = contest("x", rows)
     assert list(found.runs) == ["random", "igniter[spend_spare=false]", "igniter[spend_spare=true]"]
-    assert gap_table(found).tolist() == [[(0.25 + 1.0) / 2, 0.25, 0.0]]
+    assert found.gaps().tolist() == [[(0.25 + 1.0) / 2, 0.25, 0.0]]
 
 
 def test_ranks_and_what_does_not_differ_are_drawn(rows, draw):

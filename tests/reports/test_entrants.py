@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from reports.page.entrants import entrants, facets_of, newest
+from reports.entrants import entrants, facets_of, newest
 from tests.reports.page.runs_made_here import GAME, TWELVE, row_of
 
 

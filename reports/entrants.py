@@ -1,4 +1,4 @@
-"""Entrants of a leaderboard: schedulers with the parameters that distinguish their runs."""
+"""Entrants of a comparison: schedulers with the parameters that distinguish their runs."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,98 @@
+"""``bench stats``: statistics over the runs of a ledger."""
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import DEFAULT_LEDGER
+from bench.cli.terminal import emit, one_line, print_json
+from bench.cli.views.stats_tables import StatsTable, latex, loss_lines, markdown, sentences, stats_json, stats_tables
+from bench.cli.views.tables import show, table
+from bench.ledger.store import Ledger
+from bench.selection import names_in
+from instances import InputError
+from instances.files import plan_from_json
+from reports.plan_difference import plan_difference
+from reports.statistics.ledger_summary import ledger_summary
+from reports.statistics.summary import Loss, Summary
+
+EXAMPLES = (
+    "bench stats results/ledger.sqlite",
+    "bench stats results/ledger.sqlite --instances 64gpu,mine.json --schedulers igniter,colgen",
+    "bench stats results/ledger.sqlite --reference igniter --losses 10    # where igniter loses, and why",
+    "bench stats results/ledger.sqlite --format latex > table.tex",
+)
+
+
+class StatsFormat(StrEnum):
+    """Output format of statistics."""
+
+    TABLE = "table"
+    LATEX = "latex"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def stats(
+    ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="SQLite file with the runs.")] = DEFAULT_LEDGER,
+    instances: Annotated[
+        list[str] | None,
+        typer.Option("--instances", metavar="NAME|FILE[,...]", help="Instances, suites or files. Default: all."),
+    ] = None,
+    schedulers: Annotated[
+        str | None,
+        typer.Option("--schedulers", metavar="A,B,...", help="Schedulers. Default: the largest complete table."),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", metavar="NAME", help="Scheduler compared with all others. Default: the best."),
+    ] = None,
+    losses: Annotated[
+        int, typer.Option("--losses", metavar="N", min=0, help="Instances to list on which the reference loses most.")
+    ] = 3,
+    form: Annotated[StatsFormat, typer.Option("--format", help="Output format.")] = StatsFormat.TABLE,
+) -> None:
+    """Compare schedulers that ran on the same instances.
+
+    A run's figure is its gap to the best known value of its instance, 100 % without a feasible plan; the seeds of an
+    instance count as one, their mean. The reference is compared with each other scheduler by Wilcoxon's signed-rank
+    test over the instances, with Holm's correction. Intervals are 95 % bootstrap intervals over the instances; ± is
+    half of Student's 95 % interval over the seeds. docs/metrics.md has the formulas.
+    """
+    with Ledger(ledger_file) as ledger:
+        names = [name for text in instances or () for name in names_in(text)]
+        named = [] if schedulers is None else [name.strip() for name in schedulers.split(",") if name.strip()]
+        found = ledger_summary(ledger, names, named, reference)
+        worst = [(loss, _difference(loss, ledger)) for loss in found.losses[:losses]]
+    if form is StatsFormat.JSON:
+        print_json(stats_json(found, worst))
+        return
+    tables = stats_tables(found)
+    if form is StatsFormat.TABLE:
+        _show(found, tables, worst)
+        return
+    told = [*sentences(found), *loss_lines(found, worst)]
+    emit(latex(tables, told) if form is StatsFormat.LATEX else markdown(tables, told), sys.stdout)
+
+
+def _show(found: Summary, tables: Sequence[StatsTable], worst: Sequence[tuple[Loss, list[str]]]) -> None:
+    for each in tables:
+        show(each.caption, table([f"{'>' * (n > 0)}{head}" for n, head in enumerate(each.heads)], each.lines), "")
+    show(*map(one_line, [*sentences(found), *loss_lines(found, worst)]))
+
+
+def _difference(loss: Loss, ledger: Ledger) -> list[str]:
+    """Return how the plan of a loss differs from the best one, or why there is none to compare."""
+    own, best = ledger.row(loss.own.key), ledger.row(loss.best.key)
+    if own.plan is None or best.plan is None:
+        return [own.reason or f"no plan: {own.termination}"]
+    lead = [] if own.feasible else [f"the plan breaks {own.violations} constraints"]
+    try:
+        instance = ledger.instance(loss.fingerprint)
+    except InputError as error:  # the catalogue has changed since the run
+        return [*lead, error.problem]
+    return [*lead, *plan_difference(plan_from_json(own.plan), plan_from_json(best.plan), instance)]

@@ -1,0 +1,122 @@
+"""``bench stats``: its tables in every format, and its errors."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Call
+
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from instances import spatial_gpu
+from instances.files import plan_to_json
+from instances.plan import Plan
+from instances.suites import suite
+
+INSTANCES = suite("exact-scaling").build()[:8]
+COSTS = {"igniter": 9.18, "ffd+": None, "mine_100%": 6.12, "random": 9.18}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, make_row: Callable[..., Row]) -> Path:
+    path = tmp_path / "l.sqlite"
+    with Ledger(path, create=True) as made:
+        for instance in INSTANCES:
+            for scheduler, cost in COSTS.items():
+                for seed in range(3):
+                    row = make_row(
+                        key=f"{scheduler}-{instance.name}-{seed}",
+                        instance=instance.name,
+                        instance_hash=instance.fingerprint,
+                        scheduler=scheduler,
+                        parameters={},
+                        seed=seed,
+                        decision_s=0.5,
+                    )
+                    if cost is None:
+                        made.add(replace(row, termination="crashed", reason="signal 11", value=None), instance)
+                        continue
+                    value = 6.12 if scheduler == "random" and instance is INSTANCES[0] else cost
+                    names = [workload.id for workload in instance.workloads]
+                    gpus = tuple(spatial_gpu("v100", [(name, 20, 1, 1.0)]) for name in names[: round(value / 3.06)])
+                    plan = plan_to_json(Plan(instance.name, gpus))
+                    made.add(replace(row, value=value, feasible=True, plan=plan), instance)
+    return path
+
+
+def test_the_numbers_as_json(call: Call, ledger: Path) -> None:
+    done = call("stats", "l.sqlite", "--format", "json", "--reference", "igniter")
+    found = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert [one["name"] for one in found["standings"]] == ["mine_100%", "random", "igniter", "ffd+"]
+    gaps = {one["name"]: one["gap"] for one in found["standings"]}
+    assert gaps == pytest.approx({"mine_100%": 0.0, "random": 7 / 24, "igniter": 1 / 3, "ffd+": 1.0})
+    duels = {one["name"]: (one["wins"], one["ties"], one["losses"]) for one in found["duels"]}
+    assert duels == {"mine_100%": (0, 0, 8), "random": (0, 7, 1), "ffd+": (8, 0, 0)}
+    p = {one["name"]: one["p"] for one in found["duels"]}
+    assert p == {"mine_100%": 2 / 2**8, "random": 1.0, "ffd+": 2 / 2**8}
+    assert {one["p_holm"] for one in found["duels"] if one["name"] != "random"} == {3 * 2 / 2**8}
+    assert found["does_not_discriminate"] == [INSTANCES[0].name]
+    assert len(found["losses"]) == 8
+    assert found["losses"][0]["difference"][0] == "GPUs: 3 v100 instead of 2 v100"
+
+
+def test_the_table_fits_a_terminal_and_says_where_the_reference_loses(call: Call, ledger: Path) -> None:
+    done = call("stats", "l.sqlite", "--reference", "igniter", "--losses", "1")
+    told = done.out.splitlines()
+    tables = [line for line in told if re.match(r"\S+ .*\d+ %|─", line)]
+    assert len(tables) > 12
+    assert max(map(len, (line for line in tables if "instead" not in line and ":" not in line))) <= 80
+    assert "where igniter loses (8 of 8 instances):" in told
+    assert done.out.count("- GPUs: 3 v100 instead of 2 v100") == 1
+
+
+def test_latex_is_whole(call: Call, ledger: Path) -> None:
+    text = call("stats", "l.sqlite", "--format", "latex").out
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 3
+    for body in re.findall(
+        r"\\begin\{tabular\}\{(l r*|lr*)\}\n\\toprule\n(.*?)\\bottomrule\n\\end\{tabular\}", text, re.S
+    ):
+        columns, lines = len(body[0]), [line for line in body[1].splitlines() if line != r"\midrule"]
+        assert len(lines) == 1 + len(COSTS) or len(lines) == len(COSTS)
+        for line in lines:
+            assert line.endswith(r" \\")
+            assert len(re.findall(r"(?<!\\)&", line)) == columns - 1
+            assert not re.search(r"(?<!\\)[%#_$](?!\\pm)", line.replace(r"$\pm$", ""))
+    assert r"mine\_100\%" in text
+    assert all(line.startswith(("%", "\\")) or line.endswith(r"\\") or not line for line in text.splitlines())
+
+
+def test_markdown_is_a_table(call: Call, ledger: Path) -> None:
+    lines = call("stats", "l.sqlite", "--format", "markdown", "--schedulers", "igniter,random").out.splitlines()
+    assert lines[2:4] == [
+        "| scheduler | solved | mean gap | 95 % interval | ± seeds | gap to bound | rank |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    assert lines[4].startswith("| random | 24/24 | 29.2 % |")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--schedulers", "ignitr"], 'l.sqlite: unknown scheduler "ignitr"; did you mean "igniter"?'),
+        (["--reference", "ignitr"], '--reference: unknown scheduler "ignitr"; did you mean "igniter"?'),
+        (["--instances", "exact-5-s9"], 'l.sqlite: unknown instance "exact-5-s9"; did you mean "exact-5-s'),
+        (["--instances", "64gpu"], 'l.sqlite: has no run on "64gpu"'),
+    ],
+)
+def test_misspelt_names_are_one_line(call: Call, ledger: Path, options: list[str], problem: str) -> None:
+    done = call("stats", "l.sqlite", *options)
+    assert (done.code, done.out) == (2, "")
+    assert problem in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_figures_draw_any_runs(call: Call, ledger: Path) -> None:
+    line = ["figures", "performance-profiles", "--from", "l.sqlite", "--schedulers", "igniter,random", "--out", "f"]
+    done = call(*line)
+    assert (done.code, done.err) == (0, "")
+    assert call("figures", "performance-profiles", "--schedulers", "igniter").code == 2

@@ -27,7 +27,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class SoloSample:
-    """One row of ``solo.csv``: a model alone; unmeasured utilisations are ``nan``.
+    """One row of ``solo.csv``: a model alone; unmeasured utilisations and memory are ``nan``.
 
     ``latency_ms`` is that of a whole inference, transfers included.
     """
@@ -36,6 +36,7 @@ class SoloSample:
     latency_ms: float
     l2_pct: float
     dram_pct: float
+    memory_mib: float = nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class PairSample:
 
 
 def read_solo(file: Path) -> list[SoloSample]:
-    """Read ``solo.csv``: columns model, batch, share_pct, latency_ms and optionally l2_util_pct, dram_util_pct.
+    """Read ``solo.csv``: model, batch, share_pct, latency_ms; optionally l2_util_pct, dram_util_pct, memory_mib.
 
     Raises
     ------
@@ -68,6 +69,7 @@ def read_solo(file: Path) -> list[SoloSample]:
             _positive(row, "latency_ms", where),
             _optional(row, "l2_util_pct", where),
             _optional(row, "dram_util_pct", where),
+            _optional(row, "memory_mib", where),
         )
         for where, row in _rows(file, SOLO_COLUMNS)
     ]

@@ -64,6 +64,17 @@ def memory_mib(model: str, where: str = "model") -> tuple[float, float]:
     return round(CONTEXT_MIB + parameters_millions * 4e6 / 2**20, 1), per_item_mib
 
 
+def most_memory_mib() -> tuple[float, float]:
+    """Return (base, per item) in MiB above those of every listed model: the assumption for an unknown one."""
+    base_mib, per_item_mib = zip(*map(memory_mib, _PARAMETERS_AND_ACTIVATIONS), strict=True)
+    return max(base_mib), max(per_item_mib)
+
+
+def is_listed(model: str) -> bool:
+    """Return whether the memory of ``model`` is listed."""
+    return model in _PARAMETERS_AND_ACTIVATIONS
+
+
 def request_bytes(model: str) -> tuple[int, int]:
     """Return the bytes that a request to ``model`` uploads and downloads."""
     return _BYTES.get(model, (IMAGE_BYTES, CLASSES_BYTES))

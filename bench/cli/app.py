@@ -61,9 +61,27 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _catalogue(path: str | None) -> None:
+    if path is not None:  # the workers of runs inherit the environment
+        from instances.catalogue import CATALOGUE_VARIABLE  # loads NumPy, which `bench --help` does not need
+
+        os.environ[CATALOGUE_VARIABLE] = path
+
+
 @app.callback(invoke_without_command=True, epilog=examples(EXAMPLES))
 def bench(
     context: typer.Context,
+    catalogue: Annotated[
+        str | None,
+        typer.Option(
+            "--catalogue",
+            metavar="DIR|FILE",
+            callback=_catalogue,
+            is_eager=True,
+            help="Catalogue file, or folder of them, with GPU types of your own; also after a command. "
+            "Default: the environment variable GPUSHARE_CATALOGUE.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -91,7 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("error: the working folder no longer exists; change to an existing folder")
         return 2
     try:
-        code = app(args=arguments, prog_name="bench", standalone_mode=False)
+        code = app(
+            args=_catalogue_first(sys.argv[1:] if arguments is None else arguments),
+            prog_name="bench",
+            standalone_mode=False,
+        )
     except UsageError as error:
         say(f"error: {_usage_problem(error)}")
         return 2
@@ -108,6 +130,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"error: {problem}")
         return 2
     return code or 0
+
+
+def _catalogue_first(arguments: Sequence[str]) -> list[str]:
+    """Return ``arguments`` with ``--catalogue``, which every command takes, before the command."""
+    rest, first = list(arguments), list[str]()
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            break
+        if argument == "--catalogue" or argument.startswith("--catalogue="):
+            first = rest[position : position + (1 if "=" in argument else 2)]
+            del rest[position : position + len(first)]
+            break
+    return first + rest
 
 
 def _usage_problem(error: Any) -> str:

@@ -1,9 +1,11 @@
-"""The GPU catalogue: one TOML file per GPU type."""
+"""The GPU catalogue: one TOML file per GPU type, in this package and in the files that ``GPUSHARE_CATALOGUE`` names."""
 
+import os
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from instances.catalogue.table import FileTable
@@ -12,15 +14,26 @@ from instances.errors import InputError, printable, unknown_name
 from instances.gpu import ISOLATED, Company, DnnModel, GpuType, Hardware, PairFactor, Provenance, SoloProfile
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 
-__all__ = ["gpu_type", "gpu_type_from_toml", "gpu_type_names", "gpu_type_to_toml"]
+__all__ = [
+    "CATALOGUE_VARIABLE",
+    "catalogue_of",
+    "gpu_type",
+    "gpu_type_from_toml",
+    "gpu_type_names",
+    "gpu_type_to_toml",
+    "packaged",
+]
+
+CATALOGUE_VARIABLE = "GPUSHARE_CATALOGUE"
+"""Environment variable with further catalogue files and folders of them, separated as in ``PATH``."""
 
 _MOST_UNITS = 10_000
 """Largest number of shares and of batches: tables of times have an entry for each."""
 
 
 def gpu_type_names() -> list[str]:
-    """Return the names of the GPU types in the catalogue, sorted."""
-    return list(_names())
+    """Return the names of the GPU types in the catalogue, sorted; those of ``GPUSHARE_CATALOGUE`` included."""
+    return sorted([*_names(), *_added()])
 
 
 @cache
@@ -37,15 +50,64 @@ def gpu_type(name: str, where: str = "gpu") -> GpuType:
     InputError
         If the catalogue has none; ``where`` is the place that the error names.
     """
+    if (own := _added().get(name)) is not None:
+        return own
     if name not in _names():
         raise unknown_name(where, "GPU type", name, gpu_type_names())
     return _load(name)
+
+
+def packaged(gpu: GpuType) -> bool:
+    """Return whether the package's own catalogue has exactly this GPU type."""
+    return gpu.name in _names() and _load(gpu.name) == gpu
 
 
 @cache
 def _load(name: str) -> GpuType:
     text = files("instances.catalogue").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return gpu_type_from_toml(tomllib.loads(text), f"{name}.toml")
+
+
+def _added() -> Mapping[str, GpuType]:
+    return _read_added(os.environ.get(CATALOGUE_VARIABLE, ""))
+
+
+@cache
+def _read_added(paths: str) -> Mapping[str, GpuType]:
+    found: dict[str, GpuType] = {}
+    for path in filter(None, paths.split(os.pathsep)):
+        for name, gpu in catalogue_of(Path(path)).items():
+            if name in _names() or name in found:
+                whose = "the package" if name in _names() else "another file"
+                raise InputError(path, f'"{printable(name)}" is a GPU type of {whose} already; give it another name')
+            found[name] = gpu
+    return found
+
+
+def catalogue_of(path: Path) -> dict[str, GpuType]:
+    """Return the GPU types in a catalogue file or in the ``*.toml`` files of a folder, by name.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or is no catalogue file, or a folder has none.
+    """
+    listed = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    if not listed:
+        raise InputError(printable(str(path)), "contains no *.toml files; expected one catalogue file per GPU type")
+    found: dict[str, GpuType] = {}
+    for file in listed:
+        try:
+            entry = tomllib.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(printable(str(file)), f"cannot be read: {error.strerror}") from None
+        except ValueError as error:  # neither UTF-8 nor TOML
+            raise InputError(printable(str(file)), printable(f"is not valid TOML: {error}")) from None
+        gpu = gpu_type_from_toml(entry, str(file))
+        if gpu.name in found:
+            raise InputError(printable(str(file)), f'"{printable(gpu.name)}" occurs twice in {printable(str(path))}')
+        found[gpu.name] = gpu
+    return found
 
 
 def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:

@@ -4,15 +4,17 @@ Beyond the schema, the reader checks that names are known, ids are unique and li
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from numbers import Integral, Real
 from pathlib import Path
 
 from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, terms_mismatch
-from instances.catalogue import gpu_type
+from instances.catalogue import catalogue_of, gpu_type, gpu_type_from_toml, gpu_type_names, gpu_type_to_toml, packaged
 from instances.errors import InputError, unknown_name
-from instances.files.models import VERSION, ApplicationEntry, InstanceFile, JobEntry
+from instances.files.models import VERSION, ApplicationEntry, GpuEntry, InstanceFile, JobEntry
 from instances.files.problems import Location, Problem, input_error, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
@@ -31,54 +33,49 @@ def read_instance(path: Path) -> Instance:
     InputError
         If the file cannot be read or is not an instance; the error names the file, the field and the expected value.
     """
-    return instance_from_json(read_json(path), str(path))
+    return instance_from_json(read_json(path), str(path), path.parent)
 
 
-def instance_from_json(data: object, where: str = "instance") -> Instance:
+def instance_from_json(data: object, where: str = "instance", folder: Path = Path()) -> Instance:
     """Return the instance that ``data``, as parsed from JSON, describes.
+
+    The path of a catalogue of its own is relative to ``folder``.
 
     Raises
     ------
     InputError
         If it is not an instance; ``where`` is the place that the error names.
     """
-    return build_instance(validated(InstanceFile, data, where), where)
+    return build_instance(validated(InstanceFile, data, where), where, folder=folder)
 
 
 def instance_to_json(instance: Instance) -> dict[str, object]:
     """Return ``instance`` as JSON data, in the order of the published format, without fields at their default.
 
-    Reading the result gives an equal instance with the same fingerprint, provided that times and rates are floats as
-    declared.
+    GPU types that the package does not have are embedded. Reading the result gives an equal instance with the same
+    fingerprint, provided that times and rates are floats as declared.
 
     Raises
     ------
     InputError
-        If a file cannot represent it: a GPU type differs from the catalogue's, or a value is out of range.
+        If a file cannot represent it: a value is out of range or of the wrong type.
     """
-    for position, pool in enumerate(instance.gpus):
-        problem = _refusal(gpu_type, pool.type.name)
-        if problem is None and gpu_type(pool.type.name) != pool.type:
-            problem = (
-                f'"{pool.type.name}" differs from the catalogue; files name GPU types and cannot hold a changed one'
-            )
-        if problem is not None:
-            raise input_error("instance", [(("gpus", position, "type"), problem)])
     data = _data(instance)
     if instance_from_json(data) != instance:
         raise InputError("instance", f'"{instance.name}" has values of the wrong type: a file would change them')
     return data
 
 
-def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Instance:
-    """Build the instance of a file that matches the schema; ``base`` is its location in the file.
+def build_instance(file: InstanceFile, where: str, base: Location = (), folder: Path = Path()) -> Instance:
+    """Build the instance of a file that matches the schema; ``base`` is its location in the file in ``folder``.
 
     Raises
     ------
     InputError
         If names are unknown, ids repeat or lists do not match.
     """
-    problems = [((*base, *location), text) for location, text in _problems(file)]
+    own = _own_types(file, where, base, folder)
+    problems = [((*base, *location), text) for location, text in _problems(file, own)]
     if problems:
         raise input_error(where, problems)
     return Instance(
@@ -86,7 +83,7 @@ def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Insta
         objective=Objective(file.throughput_of or file.objective),
         slo_rule=file.slo_rule,
         performance_model=file.performance_model,
-        gpus=tuple(GpuPool(gpu_type(entry.type), entry.count) for entry in file.gpus),
+        gpus=tuple(GpuPool(_priced(_known(own, entry.type), entry), entry.count) for entry in file.gpus),
         workloads=tuple(Workload(w.id, w.model, w.slo_ms, w.rate_rps, w.arrivals) for w in file.workloads),
         applications=tuple(
             Application(entry.id, tuple(entry.stages), tuple((b, a) for b, a in entry.edges), entry.slo_ms)
@@ -112,7 +109,38 @@ def build_instance(file: InstanceFile, where: str, base: Location = ()) -> Insta
     )
 
 
-def _problems(file: InstanceFile) -> Iterator[Problem]:
+def _own_types(file: InstanceFile, where: str, base: Location, folder: Path) -> Mapping[str, GpuType]:
+    """Return the GPU types of the instance's own catalogue, by name."""
+    asked = file.catalogue
+    if asked is None:
+        return {}
+    if isinstance(asked, str):
+        return catalogue_of(folder / asked)
+    if not isinstance(asked, dict):
+        raise input_error(where, [((*base, "catalogue"), "expected a file, a folder, or GPU types by name")])
+    found = {}
+    for name, entry in asked.items():
+        at = ".".join(map(str, (*base, "catalogue", name)))
+        if not isinstance(entry, dict):
+            raise input_error(where, [((*base, "catalogue", name), "expected the entry of a GPU type, an object")])
+        found[name] = replace(gpu_type_from_toml(entry, f"{where}: {at}"), name=name)
+    return found
+
+
+def _known(own: Mapping[str, GpuType], name: str) -> GpuType:
+    """Return a GPU type of an instance's own catalogue or else of the shared one."""
+    if name in own:
+        return own[name]
+    if own and name not in gpu_type_names():
+        raise unknown_name("gpu", "GPU type", name, [*own, *gpu_type_names()])
+    return gpu_type(name)
+
+
+def _priced(gpu: GpuType, entry: GpuEntry) -> GpuType:
+    return gpu if entry.price_per_hour is None else replace(gpu, price_per_hour=entry.price_per_hour)
+
+
+def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Problem]:
     """Yield the contradictions between the fields of a file that matches the schema."""
     yield from _objective_problems(file)
     unknown = None if file.performance_model == MIG_TABLE else _refusal(performance_model, file.performance_model)
@@ -120,9 +148,9 @@ def _problems(file: InstanceFile) -> Iterator[Problem]:
         yield ("performance_model",), unknown
     known: list[GpuType] = []
     for position, gpu in enumerate(file.gpus):
-        problem = _refusal(gpu_type, gpu.type)
+        problem = _refusal(lambda name: _known(own, name), gpu.type)
         if problem is None:
-            known.append(gpu_type(gpu.type))
+            known.append(_known(own, gpu.type))
         else:
             yield ("gpus", position, "type"), problem
     if unknown is None and len(known) == len(file.gpus):
@@ -250,7 +278,19 @@ def _data(instance: Instance) -> dict[str, object]:
         data["arrivals"] = instance.arrivals
     if instance.immediate_dispatch:
         data["immediate_dispatch"] = True
-    data["gpus"] = [{"type": pool.type.name, "count": plain(pool.count)} for pool in instance.gpus]
+    own: dict[str, object] = {}
+    gpus: list[dict[str, object]] = []
+    for pool in instance.gpus:
+        entry: dict[str, object] = {"type": pool.type.name, "count": plain(pool.count)}
+        if not packaged(pool.type):
+            if _repriced(pool.type):
+                entry["price_per_hour"] = plain(pool.type.price_per_hour)
+            else:
+                own[pool.type.name] = tomllib.loads(gpu_type_to_toml(pool.type))
+        gpus.append(entry)
+    if own:
+        data["catalogue"] = own
+    data["gpus"] = gpus
     data["workloads"] = [_workload_data(workload) for workload in instance.workloads]
     if instance.applications:
         data["applications"] = [
@@ -264,6 +304,14 @@ def _data(instance: Instance) -> dict[str, object]:
     if instance.provenance:
         data["provenance"] = instance.provenance
     return data
+
+
+def _repriced(gpu: GpuType) -> bool:
+    """Return whether ``gpu`` is the package's, at another price."""
+    if gpu.name not in gpu_type_names():
+        return False
+    shared = gpu_type(gpu.name)
+    return packaged(shared) and replace(shared, price_per_hour=gpu.price_per_hour) == gpu
 
 
 def _workload_data(workload: Workload) -> dict[str, object]:

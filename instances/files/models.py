@@ -30,6 +30,11 @@ Whole = Annotated[int, Field(ge=1, le=MOST_COUNT)]
 Position = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the ledger's integers have 64 bits
 _RULES = {"title": "Slo Rule", "type": "string", "enum": [str(rule) for rule in SloRule]}
+_CATALOGUE = {
+    "title": "Catalogue",
+    "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "object"}, {"type": "null"}],
+}
+Catalogue = Annotated[JsonValue, WithJsonSchema(_CATALOGUE)]
 Rule = Annotated[SloRule, Field(strict=False), WithJsonSchema(_RULES)]
 
 
@@ -46,6 +51,9 @@ class GpuEntry(_Strict):
 
     type: Name = Field(description="Name of the GPU type in the catalogue.", examples=["v100"])
     count: Whole | None = Field(None, description="GPUs of this type; null: as many as needed.", examples=[None, 8])
+    price_per_hour: Positive | None = Field(
+        None, description="Price of one GPU in dollars; null: the catalogue's.", examples=[None, 2.5]
+    )
 
 
 class WorkloadEntry(_Strict):
@@ -165,6 +173,12 @@ class InstanceFile(_Strict):
     )
     immediate_dispatch: bool = Field(
         False, description="slo_rule attainment only: partial batches start without a timeout."
+    )
+    catalogue: Catalogue = Field(
+        None,
+        description="GPU types of one's own: a catalogue file or a folder of them, relative to this file, or the "
+        "entries themselves by name.",
+        examples=["mine.toml"],
     )
     gpus: list[GpuEntry] = Field(min_length=1, description="The GPU pool, one entry per type.")
     workloads: list[WorkloadEntry] = Field(

@@ -19,7 +19,7 @@ def read_plan(path: Path) -> tuple[Plan, Instance | None]:
     InputError
         If the file cannot be read or is not a plan; the error names the file, the field and the expected value.
     """
-    return _plan(read_json(path), str(path))
+    return _plan(read_json(path), str(path), path.parent)
 
 
 def plan_from_json(data: object, where: str = "plan") -> Plan:
@@ -82,9 +82,11 @@ def _gpulet_data(gpulet: Gpulet) -> dict[str, object]:
     return data
 
 
-def _plan(data: object, where: str) -> tuple[Plan, Instance | None]:
+def _plan(data: object, where: str, folder: Path = Path()) -> tuple[Plan, Instance | None]:
     file = validated(PlanFile, data, where)
-    instance = build_instance(file.instance, where, ("instance",)) if isinstance(file.instance, InstanceFile) else None
+    instance = None
+    if isinstance(file.instance, InstanceFile):
+        instance = build_instance(file.instance, where, ("instance",), folder)
     name = file.instance.name if isinstance(file.instance, InstanceFile) else file.instance
     problems = list(_problems(file))
     if problems:

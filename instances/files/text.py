@@ -39,7 +39,7 @@ def read_text(path: Path) -> str:
     """
     where = printable(str(path))
     try:
-        return _read_bytes(path, where).decode("utf-8-sig")  # some editors begin a file with a byte order mark
+        return read_bytes(path, where).decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         raise InputError(where, f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
 
@@ -107,13 +107,13 @@ def read_json(path: Path) -> object:
     return data
 
 
-def _read_bytes(path: Path, where: str) -> bytes:
-    """Read at most one byte more than the limit: some files, such as those in ``/proc``, are larger than they say."""
+def read_bytes(path: Path, where: str) -> bytes:
+    """Return the content of a file; ``where`` is the place that errors name."""
     refuse_special(path)
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)
+            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)  # files in /proc state too small a size
             too_large = size > MAX_BYTES or len(content) > MAX_BYTES
     except OSError as error:
         raise InputError(where, f"cannot be read: {error.strerror}") from None

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar, nnls
 from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
-from instances.memory import memory_mib, request_bytes
+from instances.memory import is_listed, memory_mib, request_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +100,28 @@ def fit_active_time(
 
 
 def model_of_times(
-    name: str, batch: Floats, share_pct: Floats, active_ms: Floats, origin: Provenance, where: str = "model"
+    name: str,
+    batch: Floats,
+    share_pct: Floats,
+    active_ms: Floats,
+    origin: Provenance,
+    where: str = "model",
+    memory: tuple[float, float] | None = None,
 ) -> DnnModel:
     """Return a model with known times only: its L2 line, power, kernels and delays are 0.
 
     Parameters
     ----------
     name
-        Name of a model with known memory and transfers.
+        Name of the model, with known memory unless ``memory`` is given; an unlisted model transfers nothing.
     batch, share_pct, active_ms
         See ``fit_active_time``; the fitted time never rises with the share.
     origin
         Provenance of the times; the mean relative error of the fit is added to it.
     where
         Place that errors name.
+    memory
+        Base and memory per item in MiB; default: the listed ones.
 
     Raises
     ------
@@ -121,8 +129,8 @@ def model_of_times(
         If the model's memory is unknown.
     """
     k, error_ms = fit_active_time(batch, share_pct, active_ms, falling=True)
-    input_bytes, output_bytes = request_bytes(name)
-    base_mib, per_item_mib = memory_mib(name, where)
+    input_bytes, output_bytes = request_bytes(name) if is_listed(name) else (0, 0)
+    base_mib, per_item_mib = memory_mib(name, where) if memory is None else memory
     residual = {**origin.residual, "active_time_rel_mean": float(np.mean(np.abs(error_ms / active_ms)))}
     return DnnModel(
         name=name,

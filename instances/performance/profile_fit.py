@@ -10,12 +10,15 @@ from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import PairSample, SoloSample
-from instances.memory import request_bytes
+from instances.memory import is_listed, most_memory_mib, request_bytes
 from instances.performance import performance_model, performance_model_names
 from instances.performance.company_fit import ENOUGH, Sides, fit_company, fit_inss, fit_pair_factor
 from instances.performance.igniter_fit import fit_profile, model_of_times
 from instances.performance.solo_fit import SoloFit, fit_solo
 from instances.performance.validation import Errors, validate
+
+MEMORY_ASSUMED = "assumed to be the largest of all listed models (instances/memory.py)"
+"""Origin of the memory of an unlisted model without measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +167,31 @@ def _unknown(facts: GpuFacts, source: str) -> GpuType:
 
 def _from_solo(name: str, samples: Sequence[SoloSample], facts: GpuFacts, source: str) -> DnnModel:
     """Return a model with iGniter's active time and L2 line fitted to solo samples."""
-    input_bytes, output_bytes = request_bytes(name)
+    input_bytes, output_bytes = request_bytes(name) if is_listed(name) else (0, 0)
     batch = np.array([s.configuration.batch for s in samples], dtype=float)
     share = np.array([s.configuration.share_pct for s in samples])
     active = np.array([s.latency_ms for s in samples]) - batch * (input_bytes + output_bytes) / facts.pcie_bytes_per_ms
-    origin = Provenance("fitted", f"{source}; memory calibrated (instances/memory.py)")
-    return model_of_times(name, batch, share, active, origin, f"solo: {name}")
+    memory, of_memory = _memory(name, samples)
+    origin = Provenance("fitted", f"{source}; memory {of_memory}")
+    return model_of_times(name, batch, share, active, origin, f"solo: {name}", memory)
+
+
+def _memory(name: str, samples: Sequence[SoloSample]) -> tuple[tuple[float, float] | None, str]:
+    """Return base and memory per item in MiB, ``None`` for the listed ones, and their origin.
+
+    Measured memory gives the line above all points with the least-squares slope.
+    """
+    known = [(s.configuration.batch, s.memory_mib) for s in samples if s.memory_mib > 0.0]
+    batch, mib = np.array(known).reshape(-1, 2).T
+    if not len(batch):
+        listed = is_listed(name)
+        return (None, "calibrated (instances/memory.py)") if listed else (most_memory_mib(), MEMORY_ASSUMED)
+    largest = max(s.configuration.batch for s in samples)
+    if batch.max() < largest:
+        problem = f"has memory_mib up to batch {batch.max():g} only; expected it at batch {largest} too"
+        raise InputError(f"solo: {name}", problem)
+    slope = 0.0 if len(set(batch.tolist())) == 1 else max(0.0, float(np.polyfit(batch, mib, 1)[0]))
+    return (max(0.0, float((mib - slope * batch).max())), slope), "measured"
 
 
 def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:

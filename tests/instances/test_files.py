@@ -27,7 +27,7 @@ from instances import (
     Slot,
     Workload,
 )
-from instances.catalogue import gpu_type
+from instances.catalogue import gpu_type, gpu_type_names, gpu_type_to_toml
 from instances.files import (
     MAX_BYTES,
     embedded_instance,
@@ -262,15 +262,44 @@ def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
 # What a file cannot carry
 
 
-def test_changed_gpu_type_is_not_lost_silently() -> None:
+def test_a_changed_gpu_type_travels_with_its_instance(tmp_path: Path) -> None:
     cheaper = replace(gpu_type("v100"), price_per_hour=0.01)
-    instance = replace(INSTANCE, gpus=(GpuPool(cheaper),))
-    with pytest.raises(InputError, match=r'^instance: gpus\[0\].type: "v100" differs from the catalogue'):
-        instance_to_json(instance)
-    with pytest.raises(InputError, match=r'^instance: gpus\[0\].type: unknown GPU type "v101"'):
-        instance_to_json(replace(INSTANCE, gpus=(GpuPool(replace(cheaper, name="v101")),)))
-    with pytest.raises(InputError):
-        plan_to_json(PLAN, instance)
+    repriced = replace(INSTANCE, gpus=(GpuPool(cheaper),))
+    data = instance_to_json(repriced)
+    assert data["gpus"] == [{"type": "v100", "count": None, "price_per_hour": 0.01}]
+    assert instance_from_json(data) == repriced
+
+    unknown = replace(INSTANCE, gpus=(GpuPool(replace(cheaper, name="v101", share_units=20)),))
+    write_json(tmp_path / "plan.json", plan_to_json(PLAN, unknown))
+    assert read_plan(tmp_path / "plan.json")[1] == unknown
+
+
+def test_an_instance_names_a_catalogue_file_beside_it(tmp_path: Path) -> None:
+    mine = replace(gpu_type("v100"), name="mine")
+    (tmp_path / "mine.toml").write_text(gpu_type_to_toml(mine))
+    data = instance_to_json(INSTANCE) | {"catalogue": "mine.toml", "gpus": [{"type": "mine"}]}
+    write_json(tmp_path / "instance.json", data)
+    assert read_instance(tmp_path / "instance.json").gpus == (GpuPool(mine),)
+    for wrong, problem in (
+        ({"catalogue": "nowhere.toml"}, r"nowhere.toml: cannot be read: No such file"),
+        ({"catalogue": 3}, r"catalogue: expected a file, a folder"),
+        ({"catalogue": {"mine": {"name": 3}}}, r"catalogue.mine: models: is missing"),
+        ({"gpus": [{"type": "nine"}]}, r'unknown GPU type "nine"; did you mean "mine"'),
+    ):
+        with pytest.raises(InputError, match=problem):
+            instance_from_json(data | wrong, "instance", tmp_path)
+
+
+def test_the_environment_names_further_catalogue_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text(gpu_type_to_toml(replace(gpu_type("t4"), name="mine")))
+    monkeypatch.setenv("GPUSHARE_CATALOGUE", str(tmp_path))
+    assert gpu_type("mine").memory_mib == gpu_type("t4").memory_mib
+    assert "mine" in gpu_type_names()
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again" / "t4.toml").write_text(gpu_type_to_toml(gpu_type("t4")))
+    monkeypatch.setenv("GPUSHARE_CATALOGUE", str(tmp_path / "again"))
+    with pytest.raises(InputError, match='"t4" is a GPU type of the package already; give it another name'):
+        gpu_type("t4")
 
 
 def test_instance_out_of_range_is_not_written() -> None:

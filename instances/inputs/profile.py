@@ -1,0 +1,148 @@
+"""Profiles of one's own: measured latencies by GPU type and model, checked for gaps."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+
+from instances.files.records import Record, csv_text, read_records
+from instances.inputs.tables import ANALYZER, PAIRS, PROFILE
+from instances.measurements import Configuration, PairSample, SoloSample
+
+LEAST_ROWS = 6
+"""Least number of rows of a model on a GPU type for a fit."""
+
+_MIB_PER_MB = 1e6 / 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class OwnProfile:
+    """Measured latencies by GPU type.
+
+    Attributes
+    ----------
+    solo, pairs
+        Samples of models alone and in pairs, by GPU type.
+    whole
+        GPU types that were measured at 100 % only, so that only whole GPUs can be planned.
+    """
+
+    solo: Mapping[str, Sequence[SoloSample]]
+    pairs: Mapping[str, Sequence[PairSample]]
+    whole: frozenset[str]
+
+
+def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]) -> OwnProfile:
+    """Read the tables of latencies; without files, the result is empty.
+
+    Parameters
+    ----------
+    file, pairs_file
+        Tables with the columns ``PROFILE`` (or of Triton Model Analyzer) and ``PAIRS``.
+    gpus
+        GPU types on offer; rows of others are left out.
+
+    Raises
+    ------
+    InputError
+        If a row is wrong, or a model has too few rows; the error names file, line and column.
+    """
+    solo: dict[str, list[SoloSample]] = defaultdict(list)
+    places: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for row in _profile_rows(file):
+        gpu = _gpu_of(row, gpus)
+        if gpu in gpus:
+            places[gpu, row.values["model"]].append(row)
+            solo[gpu].append(_sample(row))
+    whole = frozenset(gpu for gpu, samples in solo.items() if all(s.configuration.share_pct == 100.0 for s in samples))
+    for (gpu, model), rows in places.items():
+        _check_enough(gpu, model, rows, whole=gpu in whole)
+    for gpu in whole:  # the fit needs a second share, which no plan then uses
+        solo[gpu] += [_at_half(sample) for sample in solo[gpu]]
+    pairs: dict[str, list[PairSample]] = defaultdict(list)
+    if pairs_file is not None:
+        for row in read_records(pairs_file, "pairs", PAIRS, ()):
+            gpu = _gpu_of(row, gpus)
+            _check_profiled(row, gpu, {model for of, model in places if of == gpu})
+            pairs[gpu] += _pair(row)
+    return OwnProfile(solo, pairs, whole)
+
+
+def _profile_rows(file: Path | None) -> Iterable[Record]:
+    if file is None:
+        return []
+    if file.suffix.lower() not in (".toml", ".json") and "Max GPU Memory Usage" in csv_text(file).partition("\n")[0]:
+        return _analyzer_rows(file)
+    return read_records(file, "profile", PROFILE, ("gpu", "model", "batch", "share_pct"))
+
+
+def _analyzer_rows(file: Path) -> list[Record]:
+    """Return the rows of Model Analyzer at the least concurrency of each model and batch, as whole GPUs."""
+    kept: dict[tuple[object, object], Record] = {}
+    for row in read_records(file, "profile", ANALYZER, (), others=True):
+        key = row.values["Model"], row.values["Batch"]
+        if key not in kept or row.values["Concurrency"] < kept[key].values["Concurrency"]:
+            kept[key] = row
+    return [
+        Record(
+            {
+                "model": row.values["Model"],
+                "batch": row.values["Batch"],
+                "share_pct": 100.0,
+                "latency_ms": row.values["p99 Latency (ms)"],
+                "memory_mib": row.values.get("Max GPU Memory Usage (MB)", nan) * _MIB_PER_MB,
+            },
+            row.place,
+        )
+        for row in kept.values()
+    ]
+
+
+def _gpu_of(row: Record, gpus: Sequence[str]) -> str:
+    named = row.values.get("gpu")
+    if named is None and len(gpus) > 1:
+        raise row.error("gpu", f"is empty; expected one of the GPU types on offer: {', '.join(gpus)}")
+    return str(named) if named is not None else gpus[0]
+
+
+def _sample(row: Record) -> SoloSample:
+    at = Configuration(row.values["model"], row.values["batch"], row.values["share_pct"])
+    optional = (row.values.get(name, nan) for name in ("l2_util_pct", "dram_util_pct", "memory_mib"))
+    return SoloSample(at, row.values["latency_ms"], *optional)
+
+
+def _at_half(sample: SoloSample) -> SoloSample:
+    at = sample.configuration
+    half = Configuration(at.model, at.batch, at.share_pct / 2.0)
+    return SoloSample(half, 2.0 * sample.latency_ms, sample.l2_pct, sample.dram_pct, sample.memory_mib)
+
+
+def _pair(row: Record) -> list[PairSample]:
+    a, b = (
+        Configuration(row.values[f"model_{x}"], row.values[f"batch_{x}"], row.values[f"share_{x}_pct"]) for x in "ab"
+    )
+    samples = [PairSample(a, b, row.values["latency_a_ms"], nan)]
+    return samples + ([PairSample(b, a, row.values["latency_b_ms"], nan)] if "latency_b_ms" in row.values else [])
+
+
+def _check_enough(gpu: str, model: str, rows: Sequence[Record], whole: bool) -> None:
+    """Check that a model has batch 1, two batches, two shares and enough rows on a GPU type."""
+    batches = sorted({row.values["batch"] for row in rows})
+    shares = sorted({row.values["share_pct"] for row in rows})
+    named = f"{model} on {gpu}"
+    if batches[0] != 1 or len(batches) < 2:
+        found = ", ".join(f"{batch:g}" for batch in batches[:5])
+        raise rows[0].error("batch", f"{named} has batch {found}; expected rows at batch 1 and at one more batch")
+    if len(shares) < 2 and not whole:
+        raise rows[0].error("share_pct", f"{named} has a share of {shares[0]:g} % only; expected at least two shares")
+    if len(rows) * (2 if whole else 1) < LEAST_ROWS:
+        least = LEAST_ROWS // (2 if whole else 1)
+        raise rows[0].error("latency_ms", f"{named} has {len(rows)} rows; expected at least {least} to fit its times")
+
+
+def _check_profiled(row: Record, gpu: str, models: set[str]) -> None:
+    for x in "ab":
+        if row.values[f"model_{x}"] not in models:
+            problem = f'"{row.values[f"model_{x}"]}" has no rows on {gpu} in the profile'
+            raise row.error(f"model_{x}", problem)

@@ -1,0 +1,45 @@
+"""Interference buffer: a stated slowdown in place of interference that nobody measured."""
+
+from dataclasses import replace
+
+from instances.errors import InputError
+from instances.gpu import Company, DnnModel, GpuType, PairFactor
+
+MEASURED_PAIRS = {"a100": (1837, 1.920), "v100": (750, 1.175)}
+"""Measured pairs behind the catalogue by GPU type: number, and P95 of the latency in a pair over that alone."""
+
+P95_SLOWDOWN = 1.814
+"""P95 of the latency in a pair over that alone, over all measured pairs of the catalogue together."""
+
+
+def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
+    """Return a GPU type on which every neighbour adds ``slowdown - 1`` times a model's time alone.
+
+    Every model has the same demand of 100 %, and grows by the buffer per 100 % of its neighbours. All performance
+    models then predict the same growth; nothing measured about interference remains.
+
+    Raises
+    ------
+    InputError
+        If ``slowdown`` is not from 1 to 10.
+    """
+    if not 1.0 <= slowdown <= 10.0:
+        raise InputError("--interference", f"{slowdown:g}; expected a slowdown by one neighbour from 1 to 10")
+    growth = slowdown - 1.0
+    models = {name: _buffered(model, growth) for name, model in gpu.models.items()}
+    return replace(gpu, models=models, pair=PairFactor(0.0, 0.0, 0.0, 0.0, slowdown))
+
+
+def _buffered(model: DnnModel, growth: float) -> DnnModel:
+    solo = model.profiled("") if model.solo is not None else None
+    if solo is not None:
+        full, none = (100.0,) * len(solo.batch), (0.0,) * len(solo.batch)
+        solo = replace(solo, l2=(0.0, 100.0), dram=(0.0, 0.0), l2_pct=full, dram_pct=none)
+    return replace(
+        model,
+        l2=(0.0, 100.0),
+        alpha_cache=growth / 100.0,
+        inss=(growth / 100.0, 0.0),
+        company=None if solo is None else Company(solo.gpu_ms, growth / 100.0, 0.0),
+        solo=solo,
+    )

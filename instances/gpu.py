@@ -31,7 +31,8 @@ class Provenance:
     ----------
     kind
         ``fitted`` (to measurements), ``calibrated`` (shaped like other measurements and pinned to published points,
-        which it therefore does not predict), ``measured`` (published measurements, unchanged) or ``measured-here``.
+        which it therefore does not predict), ``measured`` (published measurements, unchanged), ``measured-here`` or ``stated`` (data
+        sheets; no model is measured).
     source
         The measurements or publication, in words.
     residual

@@ -16,7 +16,7 @@ _NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """Column of a table: its meaning with the unit, and the values that it takes.
 
     Attributes
@@ -81,7 +81,7 @@ class _Row:
 
 
 def read_records(
-    path: Path, name: str, columns: Sequence[Column], unique: Sequence[str], others: bool = False
+    path: Path, name: str, columns: Sequence[TableColumn], unique: Sequence[str], others: bool = False
 ) -> list[Record]:
     """Return the rows of the table at ``path``: a CSV file, or a TOML or JSON file with a list called ``name``.
 
@@ -133,14 +133,14 @@ def read_records(
     return records
 
 
-def describe(columns: Sequence[Column]) -> list[tuple[str, str]]:
+def describe(columns: Sequence[TableColumn]) -> list[tuple[str, str]]:
     """Return name and description of every column, for help texts."""
     return [
         (column.name, column.meaning if column.required else f"{column.meaning}; may be left out") for column in columns
     ]
 
 
-def _csv_rows(path: Path, file: str, columns: Mapping[str, Column], others: bool) -> Iterator[_Row]:
+def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], others: bool) -> Iterator[_Row]:
     lines = csv_text(path).splitlines(keepends=True)
     reader = csv.reader(lines, strict=True)
     header: list[str] = []
@@ -191,7 +191,7 @@ def csv_text(path: Path) -> str:
 
 
 def _check_header(
-    header: Sequence[str], cells: Sequence[str], columns: Mapping[str, Column], others: bool, place: str
+    header: Sequence[str], cells: Sequence[str], columns: Mapping[str, TableColumn], others: bool, place: str
 ) -> None:
     if len(cells) == 1 and len(columns) > 1:
         for separator, word in ((";", "semicolons"), ("\t", "tabs")):
@@ -207,7 +207,7 @@ def _check_header(
         raise InputError(f"{place}, column {missing[0]}", f"is missing; the table needs {', '.join(missing)}")
 
 
-def _check_names(given: Sequence[str], columns: Mapping[str, Column], where: Callable[[str], str]) -> None:
+def _check_names(given: Sequence[str], columns: Mapping[str, TableColumn], where: Callable[[str], str]) -> None:
     for key in given:
         if key not in columns:
             raise unknown_name(where(key), "column", _short(key), list(columns))
@@ -225,7 +225,7 @@ def _listed_rows(path: Path, file: str, name: str) -> Iterator[_Row]:
         yield _Row(entry, place)
 
 
-def _checked(raw: object, column: Column, where: str) -> str | float:
+def _checked(raw: object, column: TableColumn, where: str) -> str | float:
     """Return a value as text or as a number in the column's range."""
     if not column.number:
         if not isinstance(raw, str) or not raw.isprintable() or len(raw) > 200:
@@ -238,7 +238,7 @@ def _checked(raw: object, column: Column, where: str) -> str | float:
     return int(value) if column.whole else value
 
 
-def _number(raw: object, column: Column, where: str) -> float:
+def _number(raw: object, column: TableColumn, where: str) -> float:
     if isinstance(raw, int | float) and not isinstance(raw, bool):
         return float(raw)
     text = raw if isinstance(raw, str) else ""

@@ -61,7 +61,7 @@ def test_an_unknown_model_gets_a_suggestion() -> None:
 
 @pytest.mark.parametrize(("name", "found"), EVERY_PROVENANCE.items(), ids=EVERY_PROVENANCE.keys())
 def test_every_figure_says_where_it_comes_from(name: str, found: Provenance) -> None:
-    assert found.kind in {"fitted", "calibrated", "measured", "measured-here"}
+    assert found.kind in {"fitted", "calibrated", "measured", "measured-here", "stated"}
     assert len(found.source) > 20, name
     if found.kind == "fitted":
         assert found.residual, f"{name}: a fit without its residual"

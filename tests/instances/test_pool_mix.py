@@ -49,7 +49,7 @@ def test_options_name_the_same_workloads_for_ever(
 
 
 def test_every_model_of_every_gpu_divided_into_shares_has_a_reference() -> None:
-    shared = [gpu for gpu in map(gpu_type, gpu_type_names()) if gpu.partition is Partition.SHARES]
+    shared = [gpu for gpu in map(gpu_type, gpu_type_names()) if gpu.partition is Partition.SHARES and gpu.models]
 
     assert {gpu.name: set(gpu.models) for gpu in shared} == {name: set(rows) for name, rows in REFERENCES.items()}
     assert all(slo >= 2 and rate >= 50 for rows in REFERENCES.values() for slo, rate in rows.values())

@@ -31,8 +31,8 @@ class Provenance:
     ----------
     kind
         ``fitted`` (to measurements), ``calibrated`` (shaped like other measurements and pinned to published points,
-        which it therefore does not predict), ``measured`` (published measurements, unchanged), ``measured-here`` or ``stated`` (data
-        sheets; no model is measured).
+        which it therefore does not predict), ``measured`` (published measurements, unchanged), ``measured-here``, or
+        ``stated`` (data sheets; no model is measured).
     source
         The measurements or publication, in words.
     residual

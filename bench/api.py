@@ -144,6 +144,8 @@ class Scheduler(Protocol):
     - ``own_model: ClassVar[bool] = True`` says that the scheduler predicts latencies by its own model, such as one
       without interference. Its ``feasible`` then refers to that model, and the judge may find violations.
     - ``left_out: ClassVar[Mapping[Objective, str]]`` gives the reason for each objective that is left out on purpose.
+    - ``no_services: ClassVar[str]`` says why it does not plan language-model services: such a scheduler computes
+      latencies or rates itself, without the latency budget.
     - ``work_unit: ClassVar[str]``, such as ``"rounds"``, names the unit of work of a scheduler that stops at
       ``run.work_limit``. With a work limit, its result does not depend on the load of the machine. A scheduler without
       a unit ends by itself and ignores the limit.
@@ -191,4 +193,6 @@ def refusal(scheduler: Capable, instance: Instance) -> str | None:
     if instance.partition not in partitions(scheduler):
         able = ", ".join(sorted(partitions(scheduler))) or "nothing"
         return f"does not plan GPUs divided by {instance.partition}; it plans {able}"
+    if instance.services and (reason := getattr(scheduler, "no_services", "")):
+        return f"does not plan language-model services: {reason}"
     return None

@@ -87,6 +87,7 @@ def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
     if not every_batch:
         # A batch that takes longer than the SLO to fill is never full; it only makes every batch slower.
         useful = np.ceil(view.slo_ms[workload] * rate_rps / 1000.0).astype(np.int64)
+        useful = np.where(view.steps[workload] > 0, view.places_needed(workload, rate_rps), useful)
         top = np.clip(np.maximum(useful, wanted), 1, top)
     pair = np.repeat(np.arange(len(workload)), top)
     batch = np.arange(len(pair)) - np.repeat(np.cumsum(top) - top, top) + 1

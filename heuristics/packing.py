@@ -44,7 +44,8 @@ def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) ->
 def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
     """Return ``b_appr``: the batch that just meets the rate within half the SLO (iGniter equation 17).
 
-    If uploads do not overlap execution, the upload term is zero. The batch is capped at the catalogue's largest.
+    If uploads do not overlap execution, the upload term is zero. The batch is capped at the catalogue's largest. In
+    decoding, it is the fewest places that serve the rate with the longest permitted steps.
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
     hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
     # Equation 17, with B_pcie divided out
     batch = np.ceil(view.slo_ms[workload] / 2.0 / (1000.0 / rate_rps + hidden_ms)).astype(np.int64)
+    batch = np.where(view.steps[workload] > 0, view.places_needed(workload, rate_rps), batch)
     clipped: Ints = np.clip(batch, 1, tables.max_batch[model])
     return clipped
 

@@ -236,6 +236,55 @@ class DnnModel:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageModel:
+    """Times of a language model's passes on one GPU type, and the sizes that determine its memory.
+
+    Attributes
+    ----------
+    name
+        The model, such as ``llama-7b``.
+    parameters
+        Number of parameters, two bytes each.
+    layers, width
+        Number of layers and width of a hidden state; they determine the KV cache.
+    share_pct
+        Shares of the grids, ascending; below the first one nothing is known.
+    prompt_tokens
+        Tokens of all prompts of a prefill batch together, ascending.
+    prefill_ms
+        GPU time of a prefill pass, ``[prompt_tokens][share]``.
+    context_tokens, batch
+        Context lengths and batches of the decoding grid, ascending.
+    decode_ms
+        GPU time of a decoding step, ``[context_tokens][batch][share]``.
+    provenance
+        Origin of these figures.
+    """
+
+    name: str
+    parameters: int
+    layers: int
+    width: int
+    share_pct: tuple[float, ...]
+    prompt_tokens: tuple[int, ...]
+    prefill_ms: tuple[tuple[float, ...], ...]
+    context_tokens: tuple[int, ...]
+    batch: tuple[int, ...]
+    decode_ms: tuple[tuple[tuple[float, ...], ...], ...]
+    provenance: Provenance
+
+    @property
+    def weights_mib(self) -> float:
+        """Memory of the weights in half precision."""
+        return 2.0 * self.parameters / 2**20
+
+    @property
+    def cache_mib_per_token(self) -> float:
+        """Memory of the keys and values of one token, in half precision."""
+        return 2.0 * 2.0 * self.layers * self.width / 2**20
+
+
+@dataclass(frozen=True, slots=True)
 class GpuType:
     """A kind of GPU and every model known on it.
 
@@ -261,6 +310,9 @@ class GpuType:
         Its MIG instances and the models on them; ``None`` for a GPU divided into shares.
     pair
         gpulet's pair factor on this GPU type, or ``None``.
+    language_models
+        Language models by name; the services of an instance add models of their lengths to ``models``
+        (``instances.services``).
     """
 
     name: str
@@ -273,6 +325,7 @@ class GpuType:
     allowed_shares: tuple[int, ...] | None = None
     mig: MigProfile | None = None
     pair: PairFactor | None = None
+    language_models: Mapping[str, LanguageModel] = field(default_factory=dict)
 
     def __hash__(self) -> int:  # mappings are unhashable, and equal types have equal names
         return hash((self.name, self.share_units, self.memory_mib))
@@ -295,6 +348,8 @@ class GpuType:
         InputError
             If it has none; ``where`` is the place that the error names.
         """
+        if not self.models and self.language_models:
+            raise InputError(where, f"{self.name} has language models only, for the services of an instance")
         if name not in self.model_names:
             raise unknown_name(where, f"model on {self.name}", name, self.model_names)
 

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 
 from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, terms_mismatch
 from instances.budget import SloRule
+from instances.continuous import CONTINUOUS
 from instances.errors import InputError
 from instances.gpu import GpuType, Partition
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model
+from instances.performance.table import TABLE
+from instances.services import Service, gpu_for_services
 
 
 class Objective(StrEnum):
@@ -66,6 +69,10 @@ class Workload:
         Mean arrival rate.
     arrivals
         Name of an arrival trace (a file of requests per second), or ``None`` for a stationary stream.
+    rule
+        SLO rule of this workload, or ``None`` for the instance's. Only ``continuous`` is possible: decoding.
+    service
+        Language-model service of which this workload is the prefill or, under ``continuous``, the decoding.
     """
 
     id: str
@@ -73,6 +80,25 @@ class Workload:
     slo_ms: float
     rate_rps: float
     arrivals: str | None = None
+    rule: str | None = None
+    service: Service | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of a request under the rule ``continuous``, otherwise 0: a request is in one batch."""
+        return self.service.output_tokens if self.service is not None and self.rule == CONTINUOUS else 0
+
+
+def service_workloads(service: Service, rate_rps: float) -> tuple[Workload, Workload]:
+    """Return prefill and decode of a service.
+
+    The first token must wait for the next decoding step, so prefill has that much less than the time to first token.
+    """
+    prefill_ms = service.ttft_ms - service.tpot_ms
+    return (
+        Workload(f"{service.name}/prefill", service.prefill_model, prefill_ms, rate_rps, service=service),
+        Workload(f"{service.name}/decode", service.decode_model, service.tpot_ms, rate_rps, None, CONTINUOUS, service),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +236,10 @@ class Instance:
                 for pool in self.gpus:
                     pool.type.check_model(model, f"{self.name}: {kind}[{models.index(model)}].model")
         types = [pool.type for pool in self.gpus]
-        mismatch = terms_mismatch(self, bool(self.applications)) or partition_mismatch(
-            types, self.performance_model, self.slo_rule, self.objective
+        mismatch = (
+            terms_mismatch(self, bool(self.applications))
+            or partition_mismatch(types, self.performance_model, self.slo_rule, self.objective)
+            or (services_mismatch(self.performance_model, self.objective) if self.services else None)
         )
         if mismatch is not None:
             raise InputError(f"{self.name}: {mismatch[0]}", mismatch[1])
@@ -231,6 +259,16 @@ class Instance:
     def partition(self) -> Partition:
         """Partition of the pool's GPUs, the same for all of them."""
         return self.gpus[0].type.partition if self.gpus else Partition.SHARES
+
+    @cached_property
+    def services(self) -> tuple[Service, ...]:
+        """The language-model services, in the order of their first workloads."""
+        return tuple(dict.fromkeys(w.service for w in self.workloads if w.service is not None))
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether plans may have gpulets with a duty cycle; decoding cannot pause for the turns of others."""
+        return self.slo_rule.takes_turns and not self.services
 
     @cached_property
     def workload_index(self) -> Mapping[str, int]:
@@ -261,12 +299,16 @@ class Instance:
 def _plain(value: object) -> dict[str, Any] | str:
     """Return a value that JSON lacks in a form that it has; ``asdict`` of the whole takes three times as long.
 
-    The terms of the rule ``attainment`` do not count under other rules.
+    The terms of the rule ``attainment`` do not count under other rules. Fields of language models count where they are
+    used.
     """
     if is_dataclass(value):
         found = {each.name: getattr(value, each.name) for each in fields(value)}
         if isinstance(value, Instance) and value.slo_rule is not SloRule.ATTAINMENT:
             for name in ("attainment", "arrivals", "immediate_dispatch"):
+                del found[name]
+        for name in ("rule", "service", "language_models"):
+            if name in found and not found[name]:
                 del found[name]
         return found
     return str(value)
@@ -293,6 +335,33 @@ def partition_mismatch(
     if Partition.SHARES in partitions and performance_model == MIG_TABLE:
         return "performance_model", f'is "{MIG_TABLE}"; {types[0].name} is not cut into MIG instances'
     return None
+
+
+def services_mismatch(performance_model: str, objective: str) -> tuple[str, str] | None:
+    """Return the field that an instance with services cannot have, and the problem; ``None`` if it can have all."""
+    if performance_model != TABLE:
+        return "performance_model", f'is "{performance_model}"; language-model services need "{TABLE}"'
+    if objective not in (Objective.COST, Objective.SCALE):
+        problem = "language-model services have one rate for prefill and decode, so expected cost or scale"
+        return "objective", f'is "{objective}"; {problem}'
+    return None
+
+
+def instance_of_services(
+    name: str, services: Sequence[tuple[Service, float]], pools: Sequence[GpuPool], **fields_: Any
+) -> Instance:
+    """Return an instance of services and their rates; ``pools`` are of catalogue types, ``fields_`` as of ``Instance``.
+
+    Raises
+    ------
+    InputError
+        If a GPU type has no figures for a service.
+    """
+    kinds = [service for service, _ in services]
+    gpus = tuple(replace(pool, type=gpu_for_services(pool.type, kinds)) for pool in pools)
+    workloads = tuple(w for service, rate in services for w in service_workloads(service, rate))
+    given: dict[str, Any] = {"objective": Objective.COST, "slo_rule": SloRule.HALF_SLO, "performance_model": TABLE}
+    return Instance(name=name, gpus=gpus, workloads=workloads, **(given | fields_))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Readers of measured latencies: ``solo.csv`` (models alone) and ``pairs.csv`` (two models on one GPU)."""
+"""Readers of measured latencies: ``solo.csv`` (models alone), ``pairs.csv`` (two models), passes of language models."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -11,6 +11,8 @@ from instances.files import read_text
 
 SOLO_COLUMNS = ("model", "batch", "share_pct", "latency_ms")
 PAIR_COLUMNS = ("model_a", "batch_a", "share_a_pct", "model_b", "batch_b", "share_b_pct", "latency_a_ms")
+
+PASS_COLUMNS = ("model", "tensor_parallel", "sm_pct", "batch", "sequence_length", "phase", "latency_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,41 @@ class PairSample:
         """Both models, sorted."""
         first, second = sorted((self.own.model, self.other.model))
         return first, second
+
+
+@dataclass(frozen=True, slots=True)
+class PassSample:
+    """One measured pass of a language model on one GPU, alone.
+
+    ``length`` is the number of tokens of each prompt in the phase ``prefill``, and of each context in ``decoding``.
+    """
+
+    model: str
+    phase: str
+    batch: int
+    length: int
+    share_pct: float
+    latency_ms: float
+
+
+def read_passes(file: Path) -> list[PassSample]:
+    """Read passes of language models; those on several GPUs (tensor parallel) are left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a line is wrong; the error names the line.
+    """
+    samples = []
+    for where, row in _rows(file, PASS_COLUMNS):
+        at = _configuration(row, "model", "batch", "sm_pct", where)
+        length = int(_positive(row, "sequence_length", where))
+        if row["phase"] not in ("prefill", "decoding"):
+            raise InputError(where, f'phase is "{row["phase"]}"; expected prefill or decoding')
+        if _positive(row, "tensor_parallel", where) == 1.0:
+            latency_ms = _positive(row, "latency_ms", where)
+            samples.append(PassSample(at.model, row["phase"], at.batch, length, at.share_pct, latency_ms))
+    return samples
 
 
 def read_solo(file: Path) -> list[SoloSample]:

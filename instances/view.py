@@ -11,6 +11,7 @@ from instances.arrays import Floats, Ints
 from instances.attainment_terms import AttainmentTerms, burstiness
 from instances.budget import latency_budget_ms
 from instances.catalogue import gpu_type, gpu_type_names
+from instances.continuous import continuous_budget_ms, places_needed
 from instances.gpu import GpuType, Partition
 from instances.instance import Instance
 from instances.tables import Tables, gpu_tables
@@ -33,6 +34,8 @@ class View:
         Row of each workload's model in ``tables``, shape (workloads,).
     slo_ms, rate_rps
         SLO and rate of each workload, shape (workloads,).
+    steps
+        Steps of a request of each workload under the rule ``continuous``, 0 under the instance's rule.
     """
 
     instance: Instance
@@ -41,6 +44,7 @@ class View:
     model: Ints
     slo_ms: Floats
     rate_rps: Floats
+    steps: Ints
 
     @classmethod
     def of(cls, instance: Instance, gpu: GpuType) -> "View":
@@ -53,7 +57,18 @@ class View:
             np.array([rows[w.model] for w in instance.workloads], dtype=np.int64),
             np.array([w.slo_ms for w in instance.workloads], dtype=np.float64),
             np.array([w.rate_rps for w in instance.workloads], dtype=np.float64),
+            np.array([w.steps for w in instance.workloads], dtype=np.int64),
         )
+
+    @property
+    def waiting(self) -> float:
+        """Largest fraction of requests that may wait for a place in a decoding batch."""
+        return round(1.0 - self.instance.attainment, 12)
+
+    def places_needed(self, workload: Ints, rate_rps: Floats) -> Ints:
+        """Return the fewest places in a decoding batch that serve each rate with the longest permitted steps."""
+        slo_ms, most = self.slo_ms[workload], int(self.tables.max_batch.max(initial=1))
+        return places_needed(slo_ms, rate_rps, self.steps[workload], self.waiting, most)
 
     def budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
         """Return the latency budget ``tau`` of workloads at given batches, for rules that have one for all shares.
@@ -69,17 +84,36 @@ class View:
         rate_rps
             Rate served; the workload's own by default.
         """
-        w = np.asarray(workload)
-        model, b = self.model[w], np.asarray(batch)
+        w, b = np.asarray(workload), np.asarray(batch)
+        rate = self.rate_rps[w] if rate_rps is None else np.asarray(rate_rps, float)
+        if not self.steps.any():
+            return self._whole_request_ms(w, b, rate)
+        w, b, rate = np.broadcast_arrays(w, b, rate)
+        found = np.empty(w.shape)
+        decoding = self.steps[w] > 0
+        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])
+        found[~decoding] = self._whole_request_ms(w[~decoding], b[~decoding], rate[~decoding])
+        return found
+
+    def _whole_request_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
+        """Return the budgets under the instance's rule."""
+        model = self.model[w]
         return latency_budget_ms(
             self.instance.slo_rule,
             self.slo_ms[w],
-            self.rate_rps[w] if rate_rps is None else rate_rps,
+            rate_rps,
             b,
             self.tables.transfer_ms[model, b],
             self.tables.exposed_ms[model, b],
             self.instance.latency_buffer,
         )
+
+    def _continuous_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
+        """Return the budgets under the rule ``continuous``; -inf at batches that the model does not support."""
+        budget_ms = continuous_budget_ms(
+            self.slo_ms[w], rate_rps, b, self.steps[w], self.waiting, self.instance.latency_buffer
+        )
+        return np.where(b <= self.tables.max_batch[self.model[w]], budget_ms, -np.inf)
 
     def budgets_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
         """Return the latency budgets by share, for every rule; arguments as for ``budget_ms``.
@@ -96,9 +130,12 @@ class View:
         w = np.asarray(workload)
         w, b, rate = np.broadcast_arrays(w, batch, self.rate_rps[w] if rate_rps is None else rate_rps)
         table = self._attainment_table()
-        rows = [table.row_ms(*each) for each in self._slots(w, b, rate)]
-        found = np.array(rows).reshape(*w.shape, self.tables.share_units + 1)
-        return found / instance.latency_buffer
+        found = np.empty((*w.shape, self.tables.share_units + 1))
+        decoding = self.steps[w] > 0
+        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])[:, None]
+        rows = [table.row_ms(*each) for each in self._slots(w[~decoding], b[~decoding], rate[~decoding])]
+        found[~decoding] = np.array(rows).reshape(-1, self.tables.share_units + 1) / instance.latency_buffer
+        return found
 
     def budgets_at_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int) -> Floats:
         """Return the latency budgets at a share of ``units``, for every rule; arguments as for ``budget_ms``."""
@@ -106,8 +143,13 @@ class View:
             return self.budget_ms(workload, batch, rate_rps)
         w, b, rate = np.broadcast_arrays(workload, batch, rate_rps)
         table = self._attainment_table()
-        found = [table.row_ms(*each, units=units)[units] for each in self._slots(w, b, rate)]
-        return np.array(found).reshape(w.shape) / self.instance.latency_buffer
+        found = np.empty(w.shape)
+        decoding = self.steps[w] > 0
+        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])
+        slots = self._slots(w[~decoding], b[~decoding], rate[~decoding])
+        alone_ms = [table.row_ms(*each, units=units)[units] for each in slots]
+        found[~decoding] = np.array(alone_ms) / self.instance.latency_buffer
+        return found
 
     def _attainment_table(self) -> "BudgetTable":
         from instances.attainment_budget import BudgetTable  # loads numba; `import instances.view` does not

@@ -110,7 +110,7 @@ def test_a_sweep_prints_what_the_guide_says(
 @pytest.mark.parametrize("block", of("json", RUN), ids=str)
 def test_json_is_read_by_its_reader(block: Block) -> None:
     data = json.loads(block.text)
-    if "workloads" in data:
+    if "objective" in data:
         instance_from_json(data)
     else:
         plan_from_json(data)

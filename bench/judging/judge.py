@@ -15,6 +15,7 @@ from bench.judging.colocation import check_shared_gpulet, judge_colocation
 from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
 from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
+from instances.continuous import CONTINUOUS
 from instances.errors import unknown_name
 from instances.interference import gpu_time_beside_ms
 from instances.view import View
@@ -176,10 +177,10 @@ def _judge_gpulet(
         times_ms.append(gpu_time_beside_ms(tables, m, slot.batch, units, demands, own))
 
     cycle_ms = gpulet.duty_cycle_ms
-    if cycle_ms is not None and not view.instance.slo_rule.takes_turns:
+    if cycle_ms is not None and not view.instance.takes_turns:
+        rule = CONTINUOUS if view.instance.services else view.instance.slo_rule
         message = (
-            f"GPU {position}: a gpulet has a duty cycle of {cycle_ms:g} ms;"
-            f" under {view.instance.slo_rule} its latencies have no bound"
+            f"GPU {position}: a gpulet has a duty cycle of {cycle_ms:g} ms; under {rule} its latencies have no bound"
         )
         found.append(Violation("duty-cycle", position, None, cycle_ms, math.inf, message))
     inference_ms = [
@@ -215,9 +216,10 @@ def _judge_gpulet(
                 f" (batch {slot.batch}, {slot.rate_rps:g} req/s, SLO {view.slo_ms[w]:g} ms)"
             )
             found.append(Violation("latency", position, slot.workload, t_gpu, budget, message))
-        throughput = 1000.0 * slot.batch / period_ms if period_ms < math.inf else 0.0
+        passes = max(1, view.instance.workloads[w].steps)
+        throughput = 1000.0 * slot.batch / (passes * period_ms) if period_ms < math.inf else 0.0
         executing_ms = period_ms if cycle_ms is None else t_inf
-        busy = min(1.0, slot.rate_rps * executing_ms / (1000.0 * slot.batch))
+        busy = min(1.0, slot.rate_rps * passes * executing_ms / (1000.0 * slot.batch))
         slots.append(SlotVerdict(position, slot.workload, t_gpu, t_inf, budget, throughput, busy))
     return slots, found
 

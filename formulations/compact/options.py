@@ -101,6 +101,8 @@ def why_not_compact(instance: Instance) -> str:
     """Return the reason why the compact model cannot state this instance; empty if it can."""
     if instance.slo_rule not in ANALYTIC_RULES:
         return f"the budget of {instance.slo_rule} is a table, not a formula of batch and rate"
+    if instance.services:
+        return "the budget of decoding is a table, not a formula of batch and rate"
     for pool in instance.gpus:
         tables = View.of(instance, pool.type).tables
         if instance.performance_model == FORMULA and len(tables.permitted) != tables.share_units:

@@ -8,6 +8,7 @@ from bench.api import Outcome, Run, Status
 from heuristics.gpulet.state import Gpulets, GpuletTerms, alone_rps
 from heuristics.tiny import tiny_instance
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
+from instances.continuous import CONTINUOUS
 from instances.view import View
 
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
@@ -33,8 +34,9 @@ def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
 
     Rates are served as given and not exceeded, under ``capacity`` too.
     """
-    if not instance.slo_rule.takes_turns:
-        reason = f"duty cycles give no guarantee under {instance.slo_rule}: batches that take turns have no bound there"
+    if not instance.takes_turns:
+        rule = CONTINUOUS if instance.services else instance.slo_rule
+        reason = f"duty cycles give no guarantee under {rule}: batches that take turns have no bound there"
         return Outcome(Status.UNKNOWN, reason=reason)
     if instance.objective is Objective.SCALE:
         return _largest_scale(instance, run, cut)

@@ -190,6 +190,7 @@ class GpuLetsPlus:
     """
 
     name: ClassVar[str] = "gpu-lets+"
+    no_services: ClassVar[str] = "it computes the rate of a gpulet from whole requests"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY})
     own_model: ClassVar[bool] = True
 

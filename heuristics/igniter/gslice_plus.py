@@ -31,6 +31,8 @@ class GslicePlus:
         Tolerance around the target, as a fraction of it, within which a workload changes nothing.
     """
 
+    no_services: ClassVar[str] = "it tunes by the latencies and throughputs of whole requests"
+
     name: ClassVar[str] = "gslice+"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY})
     own_model: ClassVar[bool] = True

@@ -81,6 +81,8 @@ class Grouping:
         {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.COLOCATION}
     )
 
+    no_services: ClassVar[str] = "utilisation is simulated for whole requests"
+
     spend_spare: bool = field(default=True, kw_only=True)
 
     def warm(self) -> None:

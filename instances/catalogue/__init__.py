@@ -3,6 +3,7 @@
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +12,17 @@ from typing import Any
 from instances.catalogue.table import FileTable
 from instances.catalogue.writing import gpu_type_to_toml
 from instances.errors import InputError, printable, unknown_name
-from instances.gpu import ISOLATED, Company, DnnModel, GpuType, Hardware, PairFactor, Provenance, SoloProfile
+from instances.gpu import (
+    ISOLATED,
+    Company,
+    DnnModel,
+    GpuType,
+    Hardware,
+    LanguageModel,
+    PairFactor,
+    Provenance,
+    SoloProfile,
+)
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 
 __all__ = [
@@ -125,6 +136,9 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
 
 
 def _gpu_type(file: FileTable) -> GpuType:
+    if "like" in file:
+        like = gpu_type(file.text("like"), f"{file.file}: like")
+        return replace(like, name=file.text("name"), allowed_shares=file.wholes("allowed_shares"))
     mig = _mig(file.table("mig")) if "mig" in file else None
     models = file.table("models") if mig is None else None
     return GpuType(
@@ -138,6 +152,30 @@ def _gpu_type(file: FileTable) -> GpuType:
         allowed_shares=file.wholes("allowed_shares") if "allowed_shares" in file else None,
         mig=mig,
         pair=file.table("pair").as_numbers(PairFactor) if "pair" in file else None,
+        language_models=_language_models(file.table("language_models")) if "language_models" in file else {},
+    )
+
+
+def _language_models(table: FileTable) -> dict[str, LanguageModel]:
+    return {name: _language_model(name, table.table(name)) for name in table.content}
+
+
+def _language_model(name: str, table: FileTable) -> LanguageModel:
+    share_pct = table.numbers("share_pct")
+    prompt_tokens, context_tokens, batch = (table.wholes(key) for key in ("prompt_tokens", "context_tokens", "batch"))
+    rows = table.grid("decode_ms", len(context_tokens) * len(batch), len(share_pct))
+    return LanguageModel(
+        name,
+        table.whole("parameters", 10**13),
+        table.whole("layers"),
+        table.whole("width"),
+        share_pct,
+        prompt_tokens,
+        table.grid("prefill_ms", len(prompt_tokens), len(share_pct)),
+        context_tokens,
+        batch,
+        tuple(rows[first : first + len(batch)] for first in range(0, len(rows), len(batch))),
+        _provenance(table.table("provenance")),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from instances.gpu import Company, DnnModel, GpuType, SoloProfile
+from instances.gpu import Company, DnnModel, GpuType, LanguageModel, SoloProfile
 from instances.mig import MigProfile
 
 
@@ -27,6 +27,8 @@ def gpu_type_to_toml(gpu: GpuType) -> str:
         lines += _model(f"models.{_key(name)}", model)
     if not gpu.models:
         lines += ["", "[models]"]
+    for name, language_model in gpu.language_models.items():
+        lines += _language_model(f"language_models.{_key(name)}", language_model)
     return "\n".join(lines) + "\n"
 
 
@@ -85,6 +87,16 @@ def _company(name: str, company: Company) -> list[str]:
     entry = asdict(company)
     del entry["gpu_ms"]
     return [*_section(name, entry), *_grid("gpu_ms", company.gpu_ms)]
+
+
+def _language_model(name: str, model: LanguageModel) -> list[str]:
+    entry = asdict(model)
+    provenance = entry.pop("provenance")
+    for key in ("name", "prefill_ms", "decode_ms"):
+        del entry[key]
+    rows = [row for context in model.decode_ms for row in context]
+    lines = [*_section(name, entry), *_grid("prefill_ms", model.prefill_ms), *_grid("decode_ms", rows)]
+    return [*lines, *_section(f"{name}.provenance", provenance)]
 
 
 def _mig(mig: MigProfile) -> list[str]:

@@ -14,13 +14,24 @@ from pathlib import Path
 from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, terms_mismatch
 from instances.catalogue import catalogue_of, gpu_type, gpu_type_from_toml, gpu_type_names, gpu_type_to_toml, packaged
 from instances.errors import InputError, unknown_name
-from instances.files.models import VERSION, ApplicationEntry, GpuEntry, InstanceFile, JobEntry
+from instances.files.models import VERSION, ApplicationEntry, GpuEntry, InstanceFile, JobEntry, ServiceEntry
 from instances.files.problems import Location, Problem, input_error, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
-from instances.instance import Application, GpuPool, Instance, Job, Objective, Workload, partition_mismatch
+from instances.instance import (
+    Application,
+    GpuPool,
+    Instance,
+    Job,
+    Objective,
+    Workload,
+    partition_mismatch,
+    service_workloads,
+    services_mismatch,
+)
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model
+from instances.services import Service, gpu_for_services, service_problem
 
 _LONGEST_SEARCH = 100
 
@@ -78,13 +89,23 @@ def build_instance(file: InstanceFile, where: str, base: Location = (), folder: 
     problems = [((*base, *location), text) for location, text in _problems(file, own)]
     if problems:
         raise input_error(where, problems)
+    services = [_service(entry) for entry in file.services]
     return Instance(
         name=file.name,
         objective=Objective(file.throughput_of or file.objective),
         slo_rule=file.slo_rule,
         performance_model=file.performance_model,
-        gpus=tuple(GpuPool(_priced(_known(own, entry.type), entry), entry.count) for entry in file.gpus),
-        workloads=tuple(Workload(w.id, w.model, w.slo_ms, w.rate_rps, w.arrivals) for w in file.workloads),
+        gpus=tuple(
+            GpuPool(_serving(_priced(_known(own, entry.type), entry), services), entry.count) for entry in file.gpus
+        ),
+        workloads=(
+            *(Workload(w.id, w.model, w.slo_ms, w.rate_rps, w.arrivals) for w in file.workloads),
+            *(
+                w
+                for s, asked in zip(services, file.services, strict=True)
+                for w in service_workloads(s, asked.rate_rps)
+            ),
+        ),
         applications=tuple(
             Application(entry.id, tuple(entry.stages), tuple((b, a) for b, a in entry.edges), entry.slo_ms)
             for entry in file.applications
@@ -140,6 +161,15 @@ def _priced(gpu: GpuType, entry: GpuEntry) -> GpuType:
     return gpu if entry.price_per_hour is None else replace(gpu, price_per_hour=entry.price_per_hour)
 
 
+def _service(entry: ServiceEntry) -> Service:
+    return Service(entry.service, entry.model, entry.prompt_tokens, entry.output_tokens, entry.ttft_ms, entry.tpot_ms)
+
+
+def _serving(gpu: GpuType, services: Sequence[Service]) -> GpuType:
+    """Return a GPU type with the models that services add."""
+    return gpu_for_services(gpu, services) if services else gpu
+
+
 def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Problem]:
     """Yield the contradictions between the fields of a file that matches the schema."""
     yield from _objective_problems(file)
@@ -157,6 +187,15 @@ def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Proble
         mismatch = partition_mismatch(known, file.performance_model, file.slo_rule, file.objective)
         if mismatch is not None:
             yield (mismatch[0],), mismatch[1]
+    if file.services and unknown is None:
+        mismatch = services_mismatch(file.performance_model, file.objective)
+        if mismatch is not None:
+            yield (mismatch[0],), mismatch[1]
+    yield from _repetitions("services", "service", [service.service for service in file.services])
+    for position, service in enumerate(file.services):
+        for gpu_kind in known:
+            if (found := service_problem(_service(service), gpu_kind)) is not None:
+                yield ("services", position, found[0]), found[1]
     mismatch = terms_mismatch(file, bool(file.applications))
     if mismatch is not None:
         yield (mismatch[0],), mismatch[1]
@@ -190,7 +229,7 @@ def _objective_problems(file: InstanceFile) -> Iterator[Problem]:
         if not file.jobs:
             yield ("jobs",), 'is empty; objective "colocation" needs at least one job'
     else:
-        if not file.workloads:
+        if not file.workloads and not file.services:
             yield ("workloads",), "is empty; expected at least one workload"
         if file.jobs:
             yield ("jobs",), f'has best-effort jobs; only objective "colocation" has them, not "{objective}"'
@@ -281,17 +320,20 @@ def _data(instance: Instance) -> dict[str, object]:
     own: dict[str, object] = {}
     gpus: list[dict[str, object]] = []
     for pool in instance.gpus:
-        entry: dict[str, object] = {"type": pool.type.name, "count": plain(pool.count)}
-        if not packaged(pool.type):
-            if _repriced(pool.type):
-                entry["price_per_hour"] = plain(pool.type.price_per_hour)
+        gpu = replace(pool.type, models={}) if instance.services else pool.type
+        entry: dict[str, object] = {"type": gpu.name, "count": plain(pool.count)}
+        if not packaged(gpu):
+            if _repriced(gpu):
+                entry["price_per_hour"] = plain(gpu.price_per_hour)
             else:
-                own[pool.type.name] = tomllib.loads(gpu_type_to_toml(pool.type))
+                own[gpu.name] = tomllib.loads(gpu_type_to_toml(gpu))
         gpus.append(entry)
     if own:
         data["catalogue"] = own
     data["gpus"] = gpus
-    data["workloads"] = [_workload_data(workload) for workload in instance.workloads]
+    data["workloads"] = [_workload_data(workload) for workload in instance.workloads if workload.service is None]
+    if instance.services:
+        data["services"] = [_service_data(workload) for workload in instance.workloads if workload.steps]
     if instance.applications:
         data["applications"] = [
             {"id": a.id, "stages": list(a.stages), "edges": [list(edge) for edge in a.edges], "slo_ms": plain(a.slo_ms)}
@@ -318,6 +360,20 @@ def _workload_data(workload: Workload) -> dict[str, object]:
     data: dict[str, object] = {"id": workload.id, "model": workload.model}
     data |= {"slo_ms": plain(workload.slo_ms), "rate_rps": plain(workload.rate_rps)}
     return data if workload.arrivals is None else data | {"arrivals": workload.arrivals}
+
+
+def _service_data(decode: Workload) -> dict[str, object]:
+    service = decode.service
+    assert service is not None
+    return {
+        "service": service.name,
+        "model": service.model,
+        "rate_rps": plain(decode.rate_rps),
+        "prompt_tokens": plain(service.prompt_tokens),
+        "output_tokens": plain(service.output_tokens),
+        "ttft_ms": plain(service.ttft_ms),
+        "tpot_ms": plain(service.tpot_ms),
+    }
 
 
 def _job_data(job: Job) -> dict[str, object]:

@@ -70,6 +70,22 @@ class WorkloadEntry(_Strict):
     )
 
 
+class ServiceEntry(_Strict):
+    """A language-model service: it becomes a prefill and a decode workload."""
+
+    model_config = ConfigDict(title="Service")
+
+    service: Name = Field(description="Name, unique among the services.", examples=["chat-7b"])
+    model: Name = Field(
+        description="Name of the language model, known on every GPU type on offer.", examples=["llama-7b"]
+    )
+    rate_rps: Positive = Field(description="Mean arrival rate, in requests per second.", examples=[2])
+    prompt_tokens: Whole = Field(description="Tokens of a request's prompt.", examples=[128])
+    output_tokens: Whole = Field(description="Tokens generated for a request.", examples=[128])
+    ttft_ms: Positive = Field(description="Objective of the time to first token, in milliseconds.", examples=[500])
+    tpot_ms: Positive = Field(description="Objective of the time per output token, in milliseconds.", examples=[50])
+
+
 class ApplicationEntry(_Strict):
     """A directed acyclic graph of workloads under one end-to-end latency objective."""
 
@@ -137,7 +153,13 @@ class InstanceFile(_Strict):
                 _when(
                     "colocation",
                     {"properties": {"jobs": {"minItems": 1}}, "required": ["jobs"]},
-                    {"properties": {"workloads": {"minItems": 1}, "jobs": {"maxItems": 0}}, "required": ["workloads"]},
+                    {
+                        "properties": {"jobs": {"maxItems": 0}},
+                        "anyOf": [
+                            {"properties": {entries: {"minItems": 1}}, "required": [entries]}
+                            for entries in ("workloads", "services")
+                        ],
+                    },
                 ),
             ],
         },
@@ -182,8 +204,9 @@ class InstanceFile(_Strict):
     )
     gpus: list[GpuEntry] = Field(min_length=1, description="The GPU pool, one entry per type.")
     workloads: list[WorkloadEntry] = Field(
-        [], description="Workloads to serve; at least one unless objective colocation."
+        [], description="Workloads to serve; at least one of them or of the services unless objective colocation."
     )
+    services: list[ServiceEntry] = Field([], description="Language-model services; performance_model table only.")
     applications: list[ApplicationEntry] = Field([], description="Request graphs over the workloads.")
     jobs: list[JobEntry] = Field([], description="Best-effort jobs; at least one under objective colocation only.")
     seed: Seed | None = Field(None, description="Seed of the generator that made the instance, if any.", examples=[0])

@@ -13,9 +13,10 @@ from instances.performance.hybrid import HybridModel
 from instances.performance.igniter import IGniterModel
 from instances.performance.inss import InssModel
 from instances.performance.model import PerformanceModel
+from instances.performance.table import TableModel
 
 _MODELS: dict[str, PerformanceModel] = {
-    model.name: model for model in (IGniterModel(), InssModel(), GpuletModel(), HybridModel())
+    model.name: model for model in (IGniterModel(), InssModel(), GpuletModel(), HybridModel(), TableModel())
 }
 
 

@@ -112,7 +112,12 @@ def pcie_transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Flo
 
 
 def interpolate(
-    solo: SoloProfile, values: Floats, batch: Floats, share_pct: Floats, scale: Callable[[Floats], Floats] = np.log
+    solo: SoloProfile,
+    values: Floats,
+    batch: Floats,
+    share_pct: Floats,
+    scale: Callable[[Floats], Floats] = np.log,
+    share_scale: Callable[[Floats], Floats] | None = None,
 ) -> Floats:
     """Interpolate on the grid, linearly in the logarithms of batch and share; extrapolate below the least share.
 
@@ -124,20 +129,21 @@ def interpolate(
         Shape (batches, shares).
     batch, share_pct
         Broadcastable; batches within the grid.
-    scale
-        Scale of the axes.
+    scale, share_scale
+        Scales of the axes, ascending; that of the shares is the same as that of the batches unless given.
     """
-    rows, columns = scale(np.array(solo.batch, dtype=float)), scale(np.array(solo.share_pct))
-    b, s = np.broadcast_arrays(scale(np.asarray(batch, dtype=float)), scale(np.asarray(share_pct, dtype=float)))
-    i, along = _segment(rows, b)
-    j, across = _segment(columns, s)
+    by_share = share_scale or scale
+    rows, columns = scale(np.array(solo.batch, dtype=float)), by_share(np.array(solo.share_pct))
+    b, s = np.broadcast_arrays(scale(np.asarray(batch, dtype=float)), by_share(np.asarray(share_pct, dtype=float)))
+    i, along = segment(rows, b)
+    j, across = segment(columns, s)
     # This form returns exactly the common value of equal corners, whatever the rounding.
     lower = values[i, j] + across * (values[i, j + 1] - values[i, j])
     upper = values[i + 1, j] + across * (values[i + 1, j + 1] - values[i + 1, j])
     return np.asarray(lower + along * (upper - lower))
 
 
-def _segment(knots: Floats, at: Floats) -> tuple[Ints, Floats]:
+def segment(knots: Floats, at: Floats) -> tuple[Ints, Floats]:
     """Return the segment between knots that contains each point, and the position within it."""
     left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     return left, (at - knots[left]) / (knots[left + 1] - knots[left])

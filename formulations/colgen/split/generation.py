@@ -92,7 +92,8 @@ class SplitGeneration(ColumnGeneration):
         seen, view = self.markets[pool], self.views[pool]
         own = float(view.rate_rps[workload])
         overhead_ms = float(seen.overhead_ms[view.model[workload], batch])
-        most = 1000.0 * batch / (seen.buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
+        requests = float(seen.requests[self.class_of[workload], batch])
+        most = 1000.0 * requests / (seen.buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
         if seen.steps:
             most = own * (GOODPUT_STEP * min(seen.steps, math.floor(most / own * seen.steps + 1e-9)))
         if most < own:

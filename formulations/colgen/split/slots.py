@@ -13,6 +13,7 @@ from numba import njit
 
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Floats, Ints
+from instances.continuous import largest_loads
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
 from instances.view import View
@@ -33,6 +34,9 @@ class SplitMarket(NamedTuple):
     limit_ms
         Longest GPU time at which a slot serves requests, shape (classes, largest batch + 1); -inf if the batch is
         infeasible.
+    requests
+        Requests per full batch, shape (classes, largest batch + 1): the batch itself; in decoding, which takes many
+        steps per request, the largest load on so many places over the number of steps.
     overhead_ms
         Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
     buffer
@@ -48,6 +52,7 @@ class SplitMarket(NamedTuple):
     tables: Tables
     model: Ints
     limit_ms: Floats
+    requests: Floats
     overhead_ms: Floats
     buffer: float
     asked_rps: Floats
@@ -77,12 +82,17 @@ def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats)
         most_ms = slo_ms[:, None] * batch / np.maximum(2 * batch - 1, 1)
     else:
         most_ms = np.repeat(slo_ms[:, None] / 2.0, len(batch), axis=1)
+    steps = view.steps[first_of_class]
+    most_ms[steps > 0] = slo_ms[steps > 0, None]
+    loads = largest_loads(len(batch) - 1, view.waiting) if steps.any() else batch
+    requests = np.where(steps[:, None] > 0, loads / np.maximum(steps, 1)[:, None], batch.astype(np.float64))
     limit_ms = most_ms / instance.latency_buffer - tables.transfer_ms[model]
     limit_ms[(batch == 0) | (batch > tables.max_batch[model][:, None])] = -np.inf
     return SplitMarket(
         tables,
         model,
         limit_ms,
+        requests,
         tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms,
         instance.latency_buffer,
         view.rate_rps[first_of_class],
@@ -97,7 +107,7 @@ def part_served(market: SplitMarket, group: int, batch: int, time_ms: float) -> 
     if not time_ms <= market.limit_ms[group, batch]:
         return 0.0
     period_ms = market.buffer * (time_ms + market.overhead_ms[market.model[group], batch])
-    part = min(1.0, float(1000.0 * batch / (period_ms * market.asked_rps[group])))
+    part = min(1.0, float(1000.0 * market.requests[group, batch] / (period_ms * market.asked_rps[group])))
     return math.floor(part * market.steps + STEP_ROUNDING) / market.steps if market.steps else part
 
 

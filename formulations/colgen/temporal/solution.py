@@ -10,6 +10,7 @@ from formulations.colgen.temporal.gpulet_positions import SLOTS
 from formulations.colgen.temporal.search import PlanSearch
 from formulations.problem import TOO_FEW
 from instances import Instance, Objective, Plan, PlanClass, SloRule
+from instances.continuous import CONTINUOUS
 
 BOUND_TIME_FRACTION = 0.6
 """Fraction of the time for the bound of column generation."""
@@ -25,6 +26,8 @@ def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_
         return f"{asked} for {instance.objective}"
     if rule.by_share:
         return f"{asked} for {instance.objective} under {rule}"
+    if instance.services:
+        return f"{asked} under {CONTINUOUS}: decoding cannot take turns"
     if rule is SloRule.P99:
         return f"{asked} under p99: the rate that a gpulet can serve is known by simulation only"
     if instance.objective is not Objective.COST and any(pool.count is None for pool in instance.gpus):

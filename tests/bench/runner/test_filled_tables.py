@@ -16,7 +16,7 @@ from instances.performance import performance_model_names
 from instances.tables import gpu_tables
 from instances.view import prepared
 
-SHARED = [gpu_type(name) for name in gpu_type_names() if gpu_type(name).mig is None]
+SHARED = [gpu_type(name) for name in gpu_type_names() if gpu_type(name).models]
 OWN = replace(gpu_type("v100"), name="own", price_per_hour=2.0)
 
 

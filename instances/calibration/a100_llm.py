@@ -1,0 +1,180 @@
+"""A100 80 GB with LLaMA 7B and 13B: prefill and decoding passes measured alone by MuxServe, smoothed.
+
+A prefill pass depends on the tokens of all its prompts together: batches of equal product with the prompt length
+differ by less than 1.1 % on average. Times rise with tokens, context and batch and fall with the share. Each is the
+mean of the least and the largest surface with this property around the measurements. Models of more parameters were
+measured at tensor parallel 2 and above only, and they are left out.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from instances.arrays import Floats
+from instances.gpu import GpuType, Hardware, LanguageModel, Provenance
+from instances.measurements import PassSample, read_passes
+from instances.performance.model import segment
+from instances.performance.solo_fit import rounded
+
+FOLDER, FILE = "a100-muxserve", "llama.csv"
+
+PARAMETERS_LAYERS_WIDTH = {"llama-7b": (6_738_415_616, 32, 4096), "llama-13b": (13_015_864_320, 40, 5120)}
+"""Sizes of the published models."""
+
+LARGEST_BATCH = {"llama-7b": 128, "llama-13b": 64}
+"""Largest decoding batch that was measured at every context length."""
+
+MOST_PROMPT_TOKENS = {"llama-7b": 32_768, "llama-13b": 16_384}
+"""Most prompt tokens of a batch that were measured at every share."""
+
+SHARE_UNITS, LEAST_UNITS = 54, 17
+"""Units of two SMs; 17 of them are the first whole number above the smallest measured share of 30 %."""
+
+MEMORY_MIB, PRICE_PER_HOUR, PCIE_BYTES_PER_MS = 81_920.0, 4.1, 2.5e7
+
+SOURCE = (
+    "prefill and decoding passes of LLaMA at tensor parallel 1 published with MuxServe (hao-ai-lab/MuxServe), A100"
+    " 80 GB; no interference and no memory measured; parameters and layers of the published models"
+)
+
+
+def a100_llm(measurements: Path) -> GpuType:
+    """Smooth the measurements in the folder ``a100-muxserve``, and measure how well the tables predict left-out ones.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or a line is wrong.
+    """
+    samples = [one for one in read_passes(measurements / FOLDER / FILE) if one.model in PARAMETERS_LAYERS_WIDTH]
+    by_model = {name: [one for one in samples if one.model == name] for name in PARAMETERS_LAYERS_WIDTH}
+    models = {name: _fitted(name, own) for name, own in by_model.items()}
+    return GpuType(
+        "a100-llm",
+        SHARE_UNITS,
+        MEMORY_MIB,
+        PRICE_PER_HOUR,
+        Hardware(PCIE_BYTES_PER_MS, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0),
+        {},
+        Provenance("fitted", SOURCE, {**by_level_left_out(by_model), **by_size_left_out(by_model, models)}),
+        allowed_shares=tuple(range(LEAST_UNITS, SHARE_UNITS + 1)),
+        language_models=models,
+    )
+
+
+def by_level_left_out(by_model: Mapping[str, Sequence[PassSample]]) -> dict[str, float]:
+    """Return the mean relative error at each SM level, of all models and phases, from tables of the other levels."""
+    shares = sorted({one.share_pct for samples in by_model.values() for one in samples})
+    found = {}
+    for level in shares[1:-1]:
+        errors = []
+        for name, samples in by_model.items():
+            model = _smoothed(name, [one for one in samples if one.share_pct != level])
+            errors.append(_errors(model, [one for one in samples if one.share_pct == level]))
+        found[f"sm_{level:g}_left_out_rel_mean"] = float(np.concatenate(errors).mean())
+    return found
+
+
+def by_size_left_out(
+    by_model: Mapping[str, Sequence[PassSample]], models: Mapping[str, LanguageModel]
+) -> dict[str, float]:
+    """Return the mean relative error of each model from the other's table, in proportion to the parameters."""
+    found = {}
+    for name, samples in by_model.items():
+        (other,) = (model for model in models.values() if model.name != name)
+        scale = models[name].parameters / other.parameters
+        for phase in ("prefill", "decoding"):
+            own = [replace(one, latency_ms=one.latency_ms / scale) for one in samples if one.phase == phase]
+            found[f"{name}_left_out_{phase}_rel_mean"] = float(_errors(other, own).mean())
+    return found
+
+
+def _fitted(name: str, samples: Sequence[PassSample]) -> LanguageModel:
+    model = _smoothed(name, samples)
+    residual: dict[str, float] = {}
+    for phase in ("prefill", "decoding"):
+        errors = _errors(model, [one for one in samples if one.phase == phase])
+        residual |= {f"{phase}_rel_mean": float(errors.mean()), f"{phase}_rel_max": float(errors.max())}
+    return replace(model, provenance=Provenance("fitted", SOURCE, residual))
+
+
+def _smoothed(name: str, samples: Sequence[PassSample]) -> LanguageModel:
+    shares = tuple(sorted({one.share_pct for one in samples}))
+    tables = _Tables(name, samples, shares)
+    prefill = rounded(_monotone(tables.prefill()))
+    decode = _monotone(tables.decoding())
+    return LanguageModel(
+        name,
+        *PARAMETERS_LAYERS_WIDTH[name],
+        shares,
+        tables.tokens,
+        prefill,
+        tables.contexts,
+        tables.batches,
+        tuple(rounded(rows) for rows in decode),
+        Provenance("fitted", SOURCE),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Geometric means of the measurements of one model in the cells of its grids."""
+
+    name: str
+    samples: Sequence[PassSample]
+    shares: tuple[float, ...]
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        found = {one.batch * one.length for one in self.samples if one.phase == "prefill"}
+        return tuple(sorted(n for n in found if n <= MOST_PROMPT_TOKENS[self.name]))
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        return tuple(sorted({one.length for one in self.samples}))
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        return tuple(sorted({one.batch for one in self.samples if one.batch <= LARGEST_BATCH[self.name]}))
+
+    def prefill(self) -> Floats:
+        found = defaultdict[tuple[int, float], list[float]](list)
+        for one in self.samples:
+            if one.phase == "prefill":
+                found[one.batch * one.length, one.share_pct].append(np.log(one.latency_ms))
+        return np.array([[np.exp(np.mean(found[n, s])) for s in self.shares] for n in self.tokens])
+
+    def decoding(self) -> Floats:
+        own = {(o.length, o.batch, o.share_pct): o.latency_ms for o in self.samples if o.phase == "decoding"}
+        return np.array([[[own[c, b, s] for s in self.shares] for b in self.batches] for c in self.contexts])
+
+
+def _monotone(times_ms: Floats) -> Floats:
+    """Return times that fall with the share (last axis) and rise along the other axes."""
+    found = times_ms[..., ::-1]
+    for axis in range(found.ndim):
+        least = np.flip(np.minimum.accumulate(np.flip(found, axis), axis=axis), axis)
+        found = (np.maximum.accumulate(found, axis=axis) + least) / 2.0
+    return found[..., ::-1]
+
+
+def _errors(model: LanguageModel, samples: Sequence[PassSample]) -> Floats:
+    """Return the relative errors at the samples that lie on the model's grids."""
+    return np.array(list(_each_error(model, samples)))
+
+
+def _each_error(model: LanguageModel, samples: Sequence[PassSample]) -> Iterator[float]:
+    inverse = -1.0 / np.array(model.share_pct)
+    for one in samples:
+        if one.phase == "prefill" and one.batch * one.length in model.prompt_tokens:
+            row = model.prefill_ms[model.prompt_tokens.index(one.batch * one.length)]
+        elif one.phase == "decoding" and one.batch in model.batch:
+            row = model.decode_ms[model.context_tokens.index(one.length)][model.batch.index(one.batch)]
+        else:
+            continue
+        j, part = segment(inverse, np.array(-1.0 / one.share_pct))
+        predicted = row[int(j)] + float(part) * (row[int(j) + 1] - row[int(j)])
+        yield abs(predicted / one.latency_ms - 1.0)

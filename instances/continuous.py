@@ -1,0 +1,104 @@
+"""SLO rule ``continuous``: decoding with continuous batching, where requests join and leave at every step.
+
+A request takes a place in the batch and keeps it for as many steps as it has output tokens. With ``b`` places and steps
+of ``t`` ms, ``a = rate * tokens * t / 1000`` places are occupied on average (Little's law). The rule asks for two
+things. A step is within the time per output token, ``t <= TPOT``. And a request rarely waits for a place, because
+waiting delays its first token: with probability ``1 - attainment`` at most. That probability is Erlang's C formula for
+``b`` servers at load ``a``, so ``a < b``. Steps of smaller batches are shorter, and constant numbers of steps wait less
+than exponential ones, so the formula errs on the safe side.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from instances.arrays import Floats, Ints
+
+CONTINUOUS = "continuous"
+"""Name of the rule."""
+
+_BISECTIONS = 60
+
+
+def waiting_probability(places: int, load: float) -> float:
+    """Return the probability that a request waits for one of ``places`` (Erlang C); 1 if the load is not below them."""
+    if load >= places:
+        return 1.0
+    blocked = 1.0
+    for n in range(1, places + 1):
+        blocked = load * blocked / (n + load * blocked)
+    return places * blocked / (places - load * (1.0 - blocked))
+
+
+@lru_cache(maxsize=64)
+def largest_loads(most: int, waiting: float) -> Floats:
+    """Return the largest load of 0 to ``most`` places at which at most the fraction ``waiting`` of requests waits."""
+    loads = np.zeros(most + 1)
+    for places in range(1, most + 1):
+        low, high = float(loads[places - 1]), float(places)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if waiting_probability(places, middle) <= waiting else (low, middle)
+        loads[places] = low
+    loads.flags.writeable = False
+    return loads
+
+
+def places_needed(slo_ms: ArrayLike, rate_rps: ArrayLike, steps: ArrayLike, waiting: float, most: int) -> Ints:
+    """Return the fewest places that serve the rate with steps as long as the time per output token; ``most`` at most.
+
+    More places only make steps longer.
+    """
+    load = np.asarray(rate_rps, float) * np.asarray(steps, float) * np.asarray(slo_ms, float) / 1000.0
+    return np.minimum(np.searchsorted(largest_loads(most, waiting), load), most)
+
+
+def continuous_budget_ms(
+    slo_ms: ArrayLike, rate_rps: ArrayLike, batch: ArrayLike, steps: ArrayLike, waiting: float, latency_buffer: float
+) -> Floats:
+    """Return the largest GPU time of a step at which the rule holds; arguments broadcast.
+
+    Parameters
+    ----------
+    slo_ms
+        Time per output token.
+    rate_rps
+        Requests per second.
+    batch
+        Places.
+    steps
+        Output tokens of a request.
+    waiting
+        Largest fraction of requests that may wait for a place.
+    latency_buffer
+        Factor on every predicted latency before it is tested.
+    """
+    b = np.asarray(batch)
+    loads = largest_loads(int(b.max(initial=1)), waiting)
+    serves_ms = 1000.0 * loads[b] / (np.asarray(rate_rps, float) * np.asarray(steps, float))
+    return np.minimum(np.asarray(slo_ms, float), serves_ms) / latency_buffer
+
+
+def mean_in_flight(step_ms: Floats, rate_rps: float, steps: int) -> float:
+    """Return the mean number of requests in flight, under Poisson arrivals; ``inf`` if the slot cannot keep up.
+
+    The requests in flight share steps whose time depends on their number. Such a queue is insensitive: the probability
+    of n requests is proportional to the product of ``rate * steps * step_ms[k] / (1000 k)`` over k up to n. Requests
+    beyond the last place wait, which is exact for exponential numbers of steps.
+
+    Parameters
+    ----------
+    step_ms
+        Time of a step by the number of requests in it, from index 1 to the number of places.
+    rate_rps, steps
+        Requests per second, and steps of each.
+    """
+    places = len(step_ms) - 1
+    k = np.arange(1, places + 1)
+    ratio = rate_rps * steps / 1000.0 * step_ms[1:] / k
+    if ratio[-1] >= 1.0:
+        return np.inf
+    weight = np.concatenate(([1.0], np.cumprod(ratio)))
+    beyond = weight[-1] * ratio[-1] / (1.0 - ratio[-1])
+    return float((weight[1:] @ k + places * beyond) / (weight.sum() + beyond))

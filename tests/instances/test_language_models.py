@@ -1,0 +1,200 @@
+"""Language models: restated measurements, their held-out errors, and the models that services add to a GPU type."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from instances import GpuPool, InputError, Instance, Objective
+from instances.calibration.a100_llm import FILE, FOLDER, a100_llm
+from instances.catalogue import gpu_type
+from instances.files import instance_from_json, instance_to_json
+from instances.instance import instance_of_services, service_workloads
+from instances.least_shares import linear_conditions_hold, premises_hold
+from instances.measurements import read_passes
+from instances.services import Service, gpu_for_services
+from instances.suites import suite
+from instances.tables import gpu_tables
+
+MEASURED = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "nowhere"))
+A100 = gpu_type("a100-llm")
+CHAT = Service("chat", "llama-7b", 128, 128, 500.0, 50.0)
+SUMMARY = Service("summary", "llama-13b", 384, 64, 1000.0, 80.0)
+
+
+def mix(*services: Service, rate_rps: float = 2.0, gpu: str = "a100-llm", **fields: object) -> Instance:
+    return instance_of_services("mix", [(s, rate_rps) for s in services], [GpuPool(gpu_type(gpu))], **fields)
+
+
+# --- The catalogue entry ---
+
+
+def test_every_left_out_sm_level_is_predicted_within_four_percent() -> None:
+    """The figures that the next test measures again."""
+    residual = A100.provenance.residual
+    levels = [residual[f"sm_{level}_left_out_rel_mean"] for level in (40, 50, 60, 70, 80, 90)]
+
+    assert max(levels) <= 0.04
+    assert all(
+        f"{model}_left_out_{phase}_rel_mean" in residual
+        for model in A100.language_models
+        for phase in ("prefill", "decoding")
+    )
+
+
+@pytest.mark.skipif(not (MEASURED / FOLDER / FILE).is_file(), reason="GPUSHARE_MEASUREMENTS has no language models")
+def test_the_entry_and_its_held_out_errors_follow_from_the_measurements() -> None:
+    again = a100_llm(MEASURED)
+
+    assert again.provenance.residual == pytest.approx(A100.provenance.residual, rel=1e-9)
+    assert replace(again, provenance=A100.provenance) == A100
+
+
+@pytest.mark.parametrize("model", A100.language_models.values(), ids=lambda model: model.name)
+def test_passes_take_longer_with_more_work_and_a_smaller_share(model: object) -> None:
+    assert hasattr(model, "prefill_ms")
+    prefill, decode = np.array(model.prefill_ms), np.array(model.decode_ms)
+
+    assert np.all(np.diff(prefill, axis=0) >= 0)
+    assert np.all(np.diff(prefill, axis=1) <= 0)
+    assert np.all(np.diff(decode, axis=0) >= 0)
+    assert np.all(np.diff(decode, axis=1) >= 0)
+    assert np.all(np.diff(decode, axis=2) <= 0)
+
+
+def test_memory_worked_by_hand() -> None:
+    seven = A100.language_models["llama-7b"]
+
+    assert seven.cache_mib_per_token == 0.5
+    assert seven.weights_mib == pytest.approx(2 * 6_738_415_616 / 2**20)
+    decode = gpu_for_services(A100, [CHAT]).models[CHAT.decode_model]
+    assert decode.memory_mib(8) == pytest.approx(500 + seven.weights_mib + 8 * 256 * 0.5)
+
+
+def test_measured_passes_on_several_gpus_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "llama.csv"
+    head = "model,tensor_parallel,sm_pct,batch,sequence_length,phase,latency_ms\n"
+    file.write_text(head + "m,1,30,2,64,prefill,5\nm,2,30,2,64,prefill,3\n")
+
+    (only,) = read_passes(file)
+    assert (only.batch, only.length, only.share_pct, only.latency_ms) == (2, 64, 30.0, 5.0)
+    file.write_text(head + "m,1,30,2,64,training,5\n")
+    with pytest.raises(InputError, match='line 2: phase is "training"; expected prefill or decoding'):
+        read_passes(file)
+
+
+# --- The table ---
+
+
+def test_times_are_the_table_at_its_points_and_linear_between_them() -> None:
+    gpu = gpu_for_services(A100, [CHAT, SUMMARY])
+    tables, rows = gpu_tables(gpu, "table"), list(gpu.models)
+    seven = A100.language_models["llama-7b"]
+    prefill, decode = rows.index(CHAT.prefill_model), rows.index(CHAT.decode_model)
+
+    assert tables.active_ms[prefill, 4, 54] == seven.prefill_ms[seven.prompt_tokens.index(512)][-1]
+    context = seven.context_tokens.index(256)
+    assert tables.active_ms[decode, 16, 54] == pytest.approx(seven.decode_ms[context][seven.batch.index(16)][-1])
+    middle = (tables.active_ms[decode, 16] + tables.active_ms[decode, 32]) / 2
+    assert tables.active_ms[decode, 24] == pytest.approx(middle)
+    at_50, at_60 = (seven.prefill_ms[seven.prompt_tokens.index(512)][seven.share_pct.index(s)] for s in (50.0, 60.0))
+    part = (1 / 50 - 54 / 2900) / (1 / 50 - 1 / 60)  # 29 of 54 units
+    assert tables.active_ms[prefill, 4, 29] == pytest.approx(at_50 + part * (at_60 - at_50))
+
+
+def test_nothing_is_extrapolated_below_the_measured_shares() -> None:
+    tables = gpu_tables(gpu_for_services(A100, [CHAT]), "table")
+
+    assert tables.permitted[0] == 17
+    assert tables.active_ms[:, 1:, 16].min() > 1e9 > tables.active_ms[:, 1:2, 17].max()
+    assert premises_hold(tables)
+    assert linear_conditions_hold(tables)
+
+
+# --- Services ---
+
+
+def test_a_service_becomes_prefill_and_decode() -> None:
+    prefill, decode = service_workloads(CHAT, 3.0)
+
+    assert (prefill.id, prefill.slo_ms, prefill.rate_rps, prefill.steps) == ("chat/prefill", 450.0, 3.0, 0)
+    assert (decode.id, decode.slo_ms, decode.rule, decode.steps) == ("chat/decode", 50.0, "continuous", 128)
+
+
+def test_an_instance_with_services_survives_its_file() -> None:
+    asked = mix(CHAT, SUMMARY, latency_buffer=1.2)
+    data = instance_to_json(asked)
+
+    assert data["services"][0] == {  # type: ignore[index]
+        "service": "chat", "model": "llama-7b", "rate_rps": 2.0,
+        "prompt_tokens": 128, "output_tokens": 128, "ttft_ms": 500.0, "tpot_ms": 50.0,
+    }  # fmt: skip
+    again = instance_from_json(data)
+    assert again == asked
+    assert again.fingerprint == asked.fingerprint
+    assert asked.scaled(2.0).workloads[1].rate_rps == 4.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "llama-8b"}, r'services\[0\]\.model: unknown language model on a100-llm "llama-8b"; did you mean'),
+        ({"prompt_tokens": 16}, r"services\[0\]\.prompt_tokens: is 16; llama-7b was measured from 32 on"),
+        ({"output_tokens": 400}, r"services\[0\]\.output_tokens: make 528 with the prompt; .* from 32 to 512 tokens"),
+        ({"tpot_ms": 500.0}, r"services\[0\]\.tpot_ms: is 500; expected less than ttft_ms"),
+        ({"rate_rps": 0}, r"services\[0\]\.rate_rps: is 0; expected a finite number greater than 0"),
+    ],
+)
+def test_a_wrong_service_is_refused_by_name(change: dict[str, object], message: str) -> None:
+    data = instance_to_json(mix(CHAT))
+    data["services"][0].update(change)  # type: ignore[index]
+    with pytest.raises(InputError, match=message):
+        instance_from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"performance_model": "inss"}, 'performance_model: is "inss"; language-model services need "table"'),
+        (
+            {"objective": "throughput", "throughput_of": "goodput"},
+            'objective: is "throughput"; language-model services',
+        ),
+        ({"services": []}, "workloads: is empty"),
+        (
+            {"workloads": [{"id": "w", "model": "alexnet", "slo_ms": 9, "rate_rps": 1}]},
+            r"workloads\[0\]\.model: a100-llm has language models only",
+        ),
+    ],
+)
+def test_a_wrong_instance_of_services_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        instance_from_json(instance_to_json(mix(CHAT)) | change)
+
+
+def test_a_service_listed_twice_is_refused() -> None:
+    data = instance_to_json(mix(CHAT))
+    data["services"] = [*data["services"], *data["services"]]  # type: ignore[misc]
+    with pytest.raises(InputError, match=r"services\[1\]\.service: "):
+        instance_from_json(data)
+
+
+def test_services_need_the_table_and_cost_or_scale() -> None:
+    with pytest.raises(InputError, match='language-model services need "table"'):
+        mix(CHAT, performance_model="inss")
+    with pytest.raises(InputError, match="expected cost or scale"):
+        mix(CHAT, objective=Objective.GOODPUT)
+    assert not mix(CHAT).takes_turns
+
+
+def test_instances_without_services_keep_their_fingerprints() -> None:
+    (plain,) = suite("igniter-3").build()
+    assert plain.fingerprint == "4d89980022f2b8f09a6af1f202da57c3b83b31b9dc398dcbfee53b3d44ed681b"
+
+
+def test_eighths_and_whole_gpus_differ_in_their_shares_only() -> None:
+    for name, shares in (("a100-llm-eighths", (20, 27, 33, 40, 47, 54)), ("a100-llm-whole", (54,))):
+        assert replace(gpu_type(name), name=A100.name, allowed_shares=A100.allowed_shares) == A100
+        assert gpu_type(name).allowed_shares == shares

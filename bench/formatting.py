@@ -8,6 +8,7 @@ from typing import Protocol
 from bench.ledger.better_plans import BetterPlan
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import UNITS, JsonObject, Row
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from bench.simulation.settings import Settings
 
 _MOST_CLOCK_S = 1e9
@@ -75,6 +76,10 @@ ON_PAPER = "on paper"
 HOLDS_MEANS = (
     "holds: whether every workload keeps its attainment in 10 simulations of 300 s (bench run --check-holds, bench"
     " simulate --check); otherwise the workloads late in the run's own simulation"
+)
+NOT_IN_TIME_MEANS = (
+    f"not in time: requests late or dropped in the run's own simulation; a workload is late with more than"
+    f" {100.0 * VIOLATIONS_ALLOWED:g} % of them, or than its attainment leaves"
 )
 ON_PAPER_MEANS = f"{ON_PAPER}: no constraint is broken, so the plan holds on paper, but it does not under its arrivals"
 

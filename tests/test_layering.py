@@ -27,7 +27,7 @@ BENCH = (
     ("cli",),
 )
 CLI = (
-    ("files", "options", "terminal"),
+    ("completion", "files", "options", "terminal"),
     ("lazy",),
     ("experiment", "views"),
     ("running",),

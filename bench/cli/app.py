@@ -1,6 +1,7 @@
 """Command ``bench``: its subcommands, and the conversion of errors to one line and an exit code."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -154,6 +155,11 @@ def _usage_problem(error: Any) -> str:
     near = getattr(error, "possibilities", None)
     if near and option is not None:
         return f'{option}: no such option; did you mean "{sorted(near)[0]}"?'
+    if given := re.match("'(.*?)' is not one of (.*)", message):
+        from difflib import get_close_matches  # only errors need it
+
+        close = get_close_matches(given[1], re.findall("'(.*?)'", given[2]), n=1)
+        message += f'; did you mean "{close[0]}"?' if close else ""
     if parameter is not None:
         name = parameter.opts[0]
         option = name if name.startswith("-") else parameter.metavar or name.upper()

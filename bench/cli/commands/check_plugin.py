@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.completion import complete_instance, complete_scheduler
 from bench.cli.options import INTERRUPTED, Format, FormatOption, JobsOption, MemoryLimitOption, ThreadsOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import mark, show, table
@@ -27,11 +28,19 @@ EXAMPLES = (
 
 
 def check_plugin(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a registered scheduler, or FILE.py:CLASS.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=complete_scheduler, help="Name of a registered scheduler, or FILE.py:CLASS."
+        ),
+    ],
     instances: Annotated[
         list[str] | None,
         typer.Option(
-            "--instances", metavar="NAME|FILE|DIR[,...]", help="Instances to use instead of the built-in ones."
+            "--instances",
+            metavar="NAME|FILE|DIR[,...]",
+            autocompletion=complete_instance,
+            help="Instances to use instead of the built-in ones.",
         ),
     ] = None,
     parameters: Annotated[

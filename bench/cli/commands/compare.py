@@ -1,20 +1,21 @@
 """``bench compare``: comparison of two ledgers, or of two schedulers in one ledger, by pairs of runs."""
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
 from bench.cli.terminal import print_json, say
-from bench.cli.views.run_tables import refuted_claims
-from bench.cli.views.tables import show, table
-from bench.formatting import labels, objective_of, percent, seconds, worth
+from bench.cli.views.run_tables import refuted_claims, spread
+from bench.cli.views.tables import Fitted, show
+from bench.formatting import labels, objective_of, worth
 from bench.ledger.gap import Gap, ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -30,6 +31,11 @@ EXAMPLES = (
 )
 
 _FEASIBLE = "feasible"
+
+_MEANING = (
+    "better, worse: instances on which B is; percentages are of the worse side's value or time, points of the gap to"
+    " the bound; a run without a feasible plan is worse by 100 %"
+)
 _DEFAULT = "feasible,value,gap"
 
 
@@ -51,6 +57,7 @@ def compare(
         bool, typer.Option("--strict", help="Count a regression on one instance, significant or not.")
     ] = False,
     alpha: Annotated[float, typer.Option("--alpha", metavar="P", min=0.0, max=1.0, help="Significance level.")] = 0.05,
+    each_seed: Annotated[bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Compare B with A: two ledgers if both are files, otherwise two schedulers in one ledger.
@@ -78,7 +85,8 @@ def compare(
         report = {"a": a, "b": b, "pairs": [_pair_json(pair) for pair in pairs], "tests": [asdict(t) for t in found]}
         print_json(report | {"regressions": regressions})
     else:
-        show(_pair_table(pairs, across), "", _test_table(found, across))
+        objectives = {pair.a.objective for pair in pairs}
+        show(_pair_table(pairs, across, each_seed), "", _test_table(found, across, objectives), _MEANING)
     for side, rows, gaps, partners in (
         (a, rows_a, gaps_a, [p.a for p in pairs]),
         (b, rows_b, gaps_b, [p.b for p in pairs]),
@@ -175,30 +183,45 @@ def _pair_json(pair: Pair) -> dict[str, object]:
     }
 
 
-def _pair_table(pairs: Sequence[Pair], across: bool) -> Table:
-    def cell(pair: Pair, measure: Measure, a: str, b: str) -> str:
-        verdict = pair.verdict(measure)
-        return f"{a} | {b}" if verdict is None else f"{a} | {b}  {verdict}"
-
-    columns = ["instance", *([] if across else ["scheduler"]), ">seed", ">value A | B", ">gap A | B", ">decision A | B"]
-    cells = []
+def _pair_table(pairs: Sequence[Pair], across: bool, each_seed: bool) -> Fitted:
+    """Return a table with a line per instance, or per run if ``each_seed``."""
+    groups: dict[tuple[object, ...], list[Pair]] = {}
     for pair in pairs:
-        values = (worth(achieved(row), objective_of(row)) for row in (pair.a, pair.b))
+        groups.setdefault((pair.a.instance_hash, pair.name, *((pair.a.seed,) * each_seed)), []).append(pair)
+    several = each_seed or any(len(group) > 1 for group in groups.values())
+    columns = ["instance", *([] if across else ["scheduler"]), *([">seed" if each_seed else ">seeds"] * several)]
+    cells = []
+    for group in groups.values():
+        first = group[0]
+        told = partial(worth, objective=objective_of(first.a))
+        words = (
+            _shared(_in_words(pair.change(measure), measure, first.a.objective) for pair in group)
+            for measure in Measure
+        )
         cells.append(
             [
-                pair.a.instance,
-                *([] if across else [pair.name]),
-                pair.a.seed,
-                cell(pair, Measure.VALUE, *values),
-                cell(pair, Measure.GAP, percent(pair.gap_a), percent(pair.gap_b)),
-                cell(pair, Measure.DECISION, seconds(pair.a.decision_s), seconds(pair.b.decision_s)),
+                first.a.instance,
+                *([] if across else [first.name]),
+                *([first.a.seed if each_seed else len(group)] * several),
+                spread([achieved(pair.a) for pair in group], told),
+                spread([achieved(pair.b) for pair in group], told),
+                *words,
             ]
         )
-    return table(columns, cells, None if across else [pair.a.instance_hash for pair in pairs])
+    columns += [">value A", ">value B", "=by value", "=by gap", "=by time"]
+    return Fitted(columns, cells, None if across else [key[0] for key in groups], ("by gap", "by time"))
 
 
-def _test_table(found: Sequence[Comparison], across: bool) -> Table:
-    columns = [*([] if across else ["scheduler"]), "measure", ">better", ">equal", ">worse", ">B worse by"]
+def _shared(words: Iterable[str]) -> str:
+    """Return what all seeds have in common, or the number of seeds for which either side is better."""
+    texts = list(words)
+    sides = Counter(text[0] for text in texts)
+    return texts[0] if len(set(texts)) == 1 else ", ".join(f"{side} {sides[side]}" for side in "AB=-" if sides[side])
+
+
+def _test_table(found: Sequence[Comparison], across: bool, objectives: Collection[str]) -> Fitted:
+    columns = [*([] if across else ["scheduler"]), "measure", ">better", ">equal", ">worse", "on average"]
+    objective = next(iter(objectives)) if len(objectives) == 1 else ""
     cells = [
         [
             *([] if across else [test.scheduler]),
@@ -206,17 +229,40 @@ def _test_table(found: Sequence[Comparison], across: bool) -> Table:
             test.better,
             test.equal,
             test.worse,
-            _percents(test.mean_change, test.interval),
+            _with_interval(test, objective),
             f"{test.p:.2g}",
             f"{test.p_holm:.2g}",
-            test.verdict or "not significant",
+            f"significantly {test.verdict}" if test.verdict else "not significant",
         ]
         for test in found
     ]
-    return table([*columns, ">p", ">p (Holm)", "B is"], cells)
+    groups = None if across else [test.scheduler for test in found]
+    return Fitted([*columns, ">p", ">p (Holm)", "B is"], cells, groups, ("p", "equal"))
 
 
-def _percents(mean: float, interval: tuple[float, float] | None) -> str:
-    """Return a mean change and its interval: relative change in percent for values, percentage points for gaps."""
-    told = f"{100.0 * mean:+.1f} %"
-    return told if interval is None else f"{told} ({100.0 * interval[0]:+.1f} to {100.0 * interval[1]:+.1f})"
+def _with_interval(test: Comparison, objective: str) -> str:
+    """Return which side is better by how much on average, and the 95 % interval."""
+    told = _in_words(test.mean_change, test.measure, objective)
+    if test.interval is None or test.interval[0] == test.interval[1]:
+        return told
+    ends = sorted(test.interval, key=abs)
+    low, high = (_in_words(end, test.measure, objective) for end in ends)
+    if low[0] == high[0]:
+        return f"{told} ({low.split()[1]} to {high.split()[1]})"
+    return f"{told} ({low} to {high})".replace(" to =", " to equal").replace("(=", "(equal")
+
+
+def _in_words(change: float | None, measure: Measure, objective: str) -> str:
+    """Return which side is better and by how much: ``B 18 % cheaper``; the percentage is of the worse side's value."""
+    if change is None:
+        return "-"
+    size = 100.0 * abs(change)
+    if size < 0.05:
+        return "="
+    side = "A" if change > 0.0 else "B"
+    amount = f"{size:.0f}" if size >= 9.95 else f"{size:.1f}"
+    if measure is Measure.GAP:
+        return f"{side} {amount} points closer"
+    if measure is Measure.DECISION:
+        return f"{side} {min(size, 99.9):.3g} % less time"
+    return f"{side} {amount} % {'cheaper' if objective == 'cost' else 'better'}"

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.completion import complete_figure, complete_instance, complete_scheduler
 from bench.cli.files import make_folder
 from bench.cli.options import (
     DEFAULT_LEDGER,
@@ -43,7 +44,10 @@ EXAMPLES = (
 
 
 def draw_figures(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Figures to draw. Default: all.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", autocompletion=complete_figure, help="Figures to draw. Default: all."),
+    ] = None,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder.")] = Path("results/figures"),
     no_run: Annotated[bool, typer.Option("--no-run", help="Exit with code 2 if the ledger lacks runs.")] = False,
@@ -53,10 +57,21 @@ def draw_figures(
     ] = None,
     instances: Annotated[
         list[str] | None,
-        typer.Option("--instances", metavar="NAME|FILE[,...]", help="With --from: draw only the runs on these."),
+        typer.Option(
+            "--instances",
+            metavar="NAME|FILE[,...]",
+            autocompletion=complete_instance,
+            help="With --from: draw only the runs on these.",
+        ),
     ] = None,
     schedulers: Annotated[
-        str | None, typer.Option("--schedulers", metavar="A,B,...", help="With --from: draw only runs of these.")
+        str | None,
+        typer.Option(
+            "--schedulers",
+            metavar="A,B,...",
+            autocompletion=complete_scheduler,
+            help="With --from: draw only runs of these.",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
     time_limit: TimeLimitOption = 10.0,

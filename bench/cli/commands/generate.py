@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.api import Run
+from bench.cli.completion import complete_gpu
 from bench.cli.options import Format, FormatOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
@@ -49,6 +50,7 @@ def generate_instance(
         typer.Option(
             "--pool",
             metavar="TYPE[:COUNT],...",
+            autocompletion=complete_gpu,
             help="GPU types of pool-mix, each with its number or unlimited. The first type sets SLOs and rates. "
             "Default: v100.",
         ),

@@ -1,5 +1,6 @@
 """``bench list``: names of instances, schedulers, figures, suites and GPU types."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from reports.papers import figure, figure_names, figures_not_drawn
 EXAMPLES = (
     "bench list instances",
     "bench list schedulers --format json",
-    "bench list figures",
+    "bench list figures exact-gap     # what it shows, what it needs, how to read it",
 )
 
 _KINDS = ("instances", "schedulers", "figures", "suites", "gpus")
@@ -30,35 +31,106 @@ _ABOUT_NOT_DRAWN = ("title", "paper", "reason")
 Entries = list[dict[str, Any]]
 
 
+def _complete_kind(incomplete: str) -> list[str]:
+    return [kind for kind in _KINDS if kind.startswith(incomplete)]
+
+
 def list_things(
-    kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What to list.")],
+    kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What to list.", autocompletion=_complete_kind)],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Only these, in full. For instances, suites also.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List everything that is known of each.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """List the instances, schedulers, figures, suites or GPU types that commands accept by name."""
+    """List the instances, schedulers, figures, suites or GPU types that commands accept by name.
+
+    Without --all, instances are listed by suite and figures by paper. JSON has everything.
+    """
     if kind not in _KINDS:
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
-    collect, columns = {
-        "instances": (_instances, ["name", "objective", ">workloads", ">jobs", ">scenarios", "pool", "suites"]),
-        "schedulers": (_schedulers, ["name", "from", "objectives", "parameters", "work_unit", "description"]),
-        "figures": (_figures, [*_ABOUT_FIGURES]),
-        "suites": (_suites, ["name", "instances", "description"]),
-        "gpus": (_gpus, ["name", ">share_units", ">memory_mib", ">price_per_hour", "models", "source"]),
+    collect, short, columns = {
+        "instances": (_instances, [], ["name", "objective", ">workloads", ">jobs", ">scenarios", "pool", "suites"]),
+        "schedulers": (
+            _schedulers,
+            ["name", "description"],
+            ["name", "from", "objectives", "parameters", "work_unit", "description"],
+        ),
+        "figures": (_figures, [], [*_ABOUT_FIGURES]),
+        "suites": (_suites, ["name", "description"], ["name", "instances", "description"]),
+        "gpus": (
+            _gpus,
+            ["name", ">share_units", ">memory_mib", ">price_per_hour", "models"],
+            ["name", ">share_units", ">memory_mib", ">price_per_hour", "models", "source"],
+        ),
     }[kind]
-    entries = collect()
+    entries = _named(collect(), names or [], kind)
+    whole = everything or bool(names)
     if form is Format.JSON:
         print_json(entries)
-    elif kind == "figures":
+    elif kind == "figures" and whole:
         _show_figures(entries)
+    elif kind == "figures":
+        _show_figures_by_paper(entries)
+    elif kind == "instances" and not whole:
+        _show_instances_by_suite(entries)
     else:
-        _show(entries, columns)
+        _show(entries, columns if whole else short, everything)
+        if not whole:
+            show("", f"`bench list {kind} NAME` or --all tells more")
 
 
-def _show(entries: Entries, columns: list[str]) -> None:
+def _named(entries: Entries, names: Sequence[str], kind: str) -> Entries:
+    """Return the entries called ``names``, and those of suites called so; all without names."""
+    found = []
+    for name in names:
+        own = [entry for entry in entries if name == entry["name"] or name in entry.get("suites", ())]
+        if not own:
+            known = [known for entry in entries for known in (entry["name"], *entry.get("suites", ()))]
+            raise unknown_name("NAME", kind.removesuffix("s"), name, list(dict.fromkeys(known)), [])
+        found += own
+    return found if names else entries
+
+
+def _show(entries: Entries, columns: list[str], every_line: bool) -> None:
     keys = [column.lstrip(">") for column in columns]
-    show(table([c.replace("_", " ") for c in columns], [[_in_words(e[key]) for key in keys] for e in entries]))
+    cells = [[_in_words(entry[key]) for key in keys] for entry in entries]
+    show(table([c.replace("_", " ") for c in columns], cells), every_line=every_line)
     for entry in entries:
         if entry.get("error"):
             show(f"{one_line(entry['name'])} cannot be used: {one_line(entry['error'])}")
+
+
+def _show_instances_by_suite(entries: Entries) -> None:
+    """Show a line per suite; an instance of several suites counts in each."""
+    suites: dict[str, Entries] = {}
+    for entry in entries:
+        for suite in entry["suites"]:
+            suites.setdefault(suite, []).append(entry)
+    lines = []
+    for suite, own in suites.items():
+        sizes = [entry["workloads"] or entry["jobs"] for entry in own]
+        count = own[0]["scenarios"]
+        lines.append(
+            [
+                suite,
+                f"{count:,} scenarios" if count else len(own),
+                ", ".join(dict.fromkeys(entry["objective"] for entry in own)),
+                f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,}–{max(sizes):,}",
+            ]
+        )
+    show(table(["suite", ">instances", "objective", ">size"], lines), "")
+    show("size: workloads or jobs; `bench list instances SUITE` lists its instances, --all all of them")
+
+
+def _show_figures_by_paper(entries: Entries) -> None:
+    papers: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry["reproducible"]:
+            papers.setdefault(entry["paper"].partition(",")[0], []).append(entry["name"])
+    show(table(["paper", "figures"], [[paper, "  ".join(sorted(names))] for paper, names in papers.items()]), "")
+    without = sum(not entry["reproducible"] for entry in entries)
+    show(f"{without} more of the papers' figures are not drawn; `bench list figures NAME` or --all tells more, and why")
 
 
 def _show_figures(entries: Entries) -> None:
@@ -70,7 +142,7 @@ def _show_figures(entries: Entries) -> None:
         for number, key in enumerate(about):
             label = "not drawn" if key == "reason" else key.replace("_", " ")
             lines.append(["" if number else entry["name"], label, entry[key]])
-    show(table(["name", "", ""], lines, groups))
+    show(table(["name", "", ""], lines, groups), every_line=True)
 
 
 def _in_words(value: object) -> object:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from bench.cli.completion import complete_instance, complete_scheduler
 from bench.cli.options import (
     DEFAULT_LEDGER,
     INTERRUPTED,
@@ -47,9 +48,19 @@ LEAST_STEP = 0.001
 def max_rate(
     instances: Annotated[
         list[str],
-        typer.Option("--instances", metavar="NAME|FILE|DIR[,...]", help="Instances with a GPU pool of fixed size."),
+        typer.Option(
+            "--instances",
+            metavar="NAME|FILE|DIR[,...]",
+            autocompletion=complete_instance,
+            help="Instances with a GPU pool of fixed size.",
+        ),
     ],
-    schedulers: Annotated[str, typer.Option("--schedulers", metavar="A,B,C@START", help="Schedulers to compare.")],
+    schedulers: Annotated[
+        str,
+        typer.Option(
+            "--schedulers", metavar="A,B,C@START", autocompletion=complete_scheduler, help="Schedulers to compare."
+        ),
+    ],
     parameters: Annotated[
         list[str] | None,
         typer.Option("--param", metavar="A.NAME=VALUE", help="Scheduler parameter; repeatable."),

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.completion import complete_instance
 from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
 from bench.cli.running import tell_loss
 from bench.cli.terminal import one_line, print_json, say
@@ -39,7 +40,11 @@ def replay_plan(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     instance_name: Annotated[
         str | None,
-        typer.Argument(metavar="INSTANCE", help="Name or file. Default: the instance in the plan file."),
+        typer.Argument(
+            metavar="INSTANCE",
+            autocompletion=complete_instance,
+            help="Name or file. Default: the instance in the plan file.",
+        ),
     ] = None,
     backend: Annotated[
         str,

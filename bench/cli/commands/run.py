@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.completion import complete_instance, complete_scheduler
 from bench.cli.experiment import names_experiments, take_experiment
 from bench.cli.files import make_folder, plan_file_name, write_plan
 from bench.cli.options import (
@@ -29,7 +30,7 @@ from bench.cli.options import (
 from bench.cli.running import run_with_progress, tell_failures, tell_loss
 from bench.cli.terminal import print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
-from bench.cli.views.run_tables import refuted_claims, row_json, run_tables
+from bench.cli.views.run_tables import by_seeds, refuted_claims, row_json, run_tables
 from bench.cli.views.tables import show
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.evaluation import Trial
@@ -68,6 +69,7 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="EXPERIMENT.toml|NAME|FILE",
+            autocompletion=complete_instance,
             callback=take_experiment,
             is_eager=True,  # parsed before the options, whose defaults come from the file
             help="TOML file of options (the command line overrides it), or a value for --instances.",
@@ -78,6 +80,7 @@ def run(
         typer.Option(
             "--instances",
             metavar="NAME|FILE|DIR[,...]",
+            autocompletion=complete_instance,
             help="Suites, scenario sets, instances, files, patterns such as 'mine/*.json', or folders of *.json files.",
         ),
     ] = None,
@@ -86,6 +89,7 @@ def run(
         typer.Option(
             "--schedulers",
             metavar="A,B,C@START",
+            autocompletion=complete_scheduler,
             help="Schedulers to run, by name or as FILE.py:CLASS; C@START starts C from START's plan. Default: all that"
             " support the instance.",
         ),
@@ -127,6 +131,9 @@ def run(
     plans: Annotated[
         Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan, with its instance, to this folder.")
     ] = None,
+    each_seed: Annotated[
+        bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread over the seeds.")
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Run schedulers on instances and store the results in the ledger.
@@ -168,7 +175,9 @@ def run(
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in rows])
     else:
-        show(*run_tables(rows, gaps, len(chosen_seeds) > 1), *notes)
+        others = {} if each_seed else by_seeds(rows)
+        lines = [row for row in rows if each_seed or row.key in others]
+        show(*run_tables(lines, gaps, each_seed, others), *notes)
     say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger.path})")
     if interrupted:
         tell_loss(ledger)

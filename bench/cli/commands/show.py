@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.completion import complete_instance
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
 from bench.cli.terminal import one_line, print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run import show_run
-from bench.cli.views.run_tables import best_tables, row_json, run_tables
+from bench.cli.views.run_tables import best_tables, by_seeds, rank, row_json, run_tables
 from bench.cli.views.tables import show, table
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
@@ -40,7 +41,11 @@ _START = re.compile("[0-9a-f]{1,3}", re.IGNORECASE)
 def show_things(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN|INSTANCE", help="Start of a run's key, or instance, suite or file. Default: all."),
+        typer.Argument(
+            metavar="RUN|INSTANCE",
+            autocompletion=complete_instance,
+            help="Start of a run's key, or instance, suite or file. Default: all.",
+        ),
     ] = None,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     plan: Annotated[
@@ -57,22 +62,23 @@ def show_things(
             " plan holds under the simulated arrivals.",
         ),
     ] = False,
+    every_line: Annotated[bool, typer.Option("--all", help="Show lists in full, also on a terminal.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Show the best results so far, one run in full, or an instance."""
     if best:
         if plan or output is not None or form is not Format.TABLE:
             raise InputError("--best", "shows a table of instances; omit --plan, --output and --format")
-        _show_best(names or [], ledger_file)
+        _show_best(names or [], ledger_file, every_line)
     elif plan or output is not None:
         if names is None or len(names) != 1:
             raise InputError("--plan" if plan else "--output", "expected exactly one run or instance")
         _write(names[0], ledger_file, plan, output)
     elif not names:
         with Ledger(ledger_file) as ledger:
-            _show_leaderboard(ledger, form)
+            _show_leaderboard(ledger, form, every_line)
     else:
-        _show_each(names, ledger_file, form)
+        _show_each(names, ledger_file, form, every_line)
 
 
 def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
@@ -97,7 +103,7 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
         say(f"wrote {output}")
 
 
-def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
+def _show_each(names: Sequence[str], ledger_file: Path, form: Format, every_line: bool) -> None:
     """Show runs and instances; the JSON form of one is an object, of several a list."""
     found: list[dict[str, object]] = []
     for name in names:
@@ -110,10 +116,10 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
                     continue
                 if count is not None:
                     show(f"{count:,} scenarios with different rates; the highest rates are:")
-                show_instance(base_of(problem))
+                show_instance(base_of(problem), every_line)
                 if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
                     with Ledger(ledger_file) as ledger:
-                        _show_leaderboard(ledger, form, problem.fingerprint)
+                        _show_leaderboard(ledger, form, every_line, problem.fingerprint)
             continue
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)
@@ -121,7 +127,7 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format) -> None:
             if form is Format.JSON:
                 found.append(row_json(row, gaps))
             else:
-                show_run(row, gaps[row.key], ledger)
+                show_run(row, gaps[row.key], ledger, every_line)
     if form is Format.JSON:
         print_json(found[0] if len(found) == 1 else found)
 
@@ -153,20 +159,22 @@ def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
     return []
 
 
-def _show_best(names: Sequence[str], ledger_file: Path) -> None:
+def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> None:
     """Show the best runs on the instances called ``names``, or on all."""
     with Ledger(ledger_file) as ledger:
         rows = leaders([row for row in ledger.rows(without=DETAILS) if not names or row.instance in names])
         if missing := [name for name in names if name not in {row.instance for row in rows}]:
             raise InputError(f"--best {missing[0]}", f"{ledger_file} has no run on this instance")
         gaps = ledger_gaps(rows, ledger)
-        show(*best_tables(rows, gaps, ledger.arrivals()), *answers(rows, gaps, ledger))
+        told = [*best_tables(rows, gaps, ledger.arrivals()), *answers(rows, gaps, ledger)]
+        show(*told, every_line=every_line)
 
 
-def _show_leaderboard(ledger: Ledger, form: Format, fingerprint: str | None = None) -> None:
+def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprint: str | None = None) -> None:
     """Show the best rows, or those of one instance if its ``fingerprint`` is given; show nothing if it has no rows."""
     without = DETAILS if form is Format.TABLE else ()
-    keys = [row.key for row in leaders(ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint))]
+    rows = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint)
+    keys = [row.key for row in leaders(rows)]
     if fingerprint is not None and not keys:
         return
     best = [row for key in keys for row in ledger.rows(key=key, without=without)]
@@ -174,7 +182,11 @@ def _show_leaderboard(ledger: Ledger, form: Format, fingerprint: str | None = No
     if form is Format.JSON:
         print_json([row_json(row, gaps) for row in best])
         return
-    show(*run_tables(best, gaps), *better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger))
+    groups = by_seeds(rows)
+    alike = {key: groups[key] for key in keys if len(groups.get(key, ())) > 1}
+    gaps |= ledger_gaps([row for group in alike.values() for row in group], ledger, ledger.reaches())
+    notes = [*better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger)]
+    show(*run_tables(best, gaps, others=alike), *notes, every_line=every_line)
 
 
 def leaders(rows: Sequence["Row"]) -> list["Row"]:
@@ -184,16 +196,6 @@ def leaders(rows: Sequence["Row"]) -> list["Row"]:
     infeasible plans, and these before rows without a plan. Ties are broken by the better value, then by the shorter
     decision time.
     """
-
-    def rank(row: Row) -> tuple[bool, bool, float, float]:
-        value = row.value if row.value is not None else 0.0
-        return (
-            not row.feasible,
-            row.value is None,
-            value if row.objective == "cost" else -value,
-            row.decision_s if row.decision_s is not None else float("inf"),
-        )
-
     best: dict[tuple[object, ...], Row] = {}
     for row in rows:
         place = row.instance_hash, row.scheduler, str(row.parameters), row.headroom, row.truth
@@ -202,7 +204,7 @@ def leaders(rows: Sequence["Row"]) -> list["Row"]:
     return sorted(best.values(), key=lambda row: (row.instance, row.instance_hash, *rank(row)))
 
 
-def show_instance(instance: Instance) -> None:
+def show_instance(instance: Instance, every_line: bool = False) -> None:
     """Show an instance with its workloads or jobs."""
     show(
         one_line(f"{instance.name}: {instance.objective} on {pool_in_words(instance)}"),
@@ -214,10 +216,10 @@ def show_instance(instance: Instance) -> None:
     )
     if instance.workloads:
         rows = [[w.id, w.model, f"{w.slo_ms:g} ms", f"{w.rate_rps:g} req/s"] for w in instance.workloads]
-        show(table(["workload", "model", ">SLO", ">rate"], rows), "")
+        show(table(["workload", "model", ">SLO", ">rate"], rows), "", every_line=every_line)
     if instance.applications:
         applications = [[a.id, list(a.stages), f"{a.slo_ms:g} ms"] for a in instance.applications]
-        show(table(["application", "stages", ">SLO"], applications), "")
+        show(table(["application", "stages", ">SLO"], applications), "", every_line=every_line)
     if instance.jobs:
         jobs = [
             [
@@ -230,4 +232,4 @@ def show_instance(instance: Instance) -> None:
             ]
             for j in instance.jobs
         ]
-        show(table(["job", "model", ">mean batch", ">largest", ">mean gap", ">rate"], jobs), "")
+        show(table(["job", "model", ">mean batch", ">largest", ">mean gap", ">rate"], jobs), "", every_line=every_line)

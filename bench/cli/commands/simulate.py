@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from bench.cli.completion import complete_instance
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, OwnArrivalsOption, TruthOption
 from bench.cli.terminal import listed, one_line, print_json, say
@@ -36,7 +37,11 @@ def simulate_plan(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     instance_name: Annotated[
         str | None,
-        typer.Argument(metavar="INSTANCE", help="Name or file. Default: the instance in the plan file."),
+        typer.Argument(
+            metavar="INSTANCE",
+            autocompletion=complete_instance,
+            help="Name or file. Default: the instance in the plan file.",
+        ),
     ] = None,
     arrivals: OwnArrivalsOption = None,
     seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Measured seconds, simulated.")] = 30.0,

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.completion import complete_instance, complete_scheduler
 from bench.cli.options import DEFAULT_LEDGER
 from bench.cli.terminal import emit, one_line, print_json
 from bench.cli.views.stats_tables import StatsTable, latex, loss_lines, markdown, sentences, stats_json, stats_tables
-from bench.cli.views.tables import show, table
+from bench.cli.views.tables import Fitted, show
 from bench.ledger.store import Ledger
 from bench.selection import names_in
 from instances import InputError
@@ -28,6 +29,9 @@ EXAMPLES = (
 )
 
 
+_SPARE = ("gap to bound", "rank", "1.5x", "2x", "decision", "95 % interval")
+
+
 class StatsFormat(StrEnum):
     """Output format of statistics."""
 
@@ -41,15 +45,30 @@ def stats(
     ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="SQLite file with the runs.")] = DEFAULT_LEDGER,
     instances: Annotated[
         list[str] | None,
-        typer.Option("--instances", metavar="NAME|FILE[,...]", help="Instances, suites or files. Default: all."),
+        typer.Option(
+            "--instances",
+            metavar="NAME|FILE[,...]",
+            autocompletion=complete_instance,
+            help="Instances, suites or files. Default: all.",
+        ),
     ] = None,
     schedulers: Annotated[
         str | None,
-        typer.Option("--schedulers", metavar="A,B,...", help="Schedulers. Default: the largest complete table."),
+        typer.Option(
+            "--schedulers",
+            metavar="A,B,...",
+            autocompletion=complete_scheduler,
+            help="Schedulers. Default: the largest complete table.",
+        ),
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option("--reference", metavar="NAME", help="Scheduler compared with all others. Default: the best."),
+        typer.Option(
+            "--reference",
+            metavar="NAME",
+            autocompletion=complete_scheduler,
+            help="Scheduler compared with all others. Default: the best.",
+        ),
     ] = None,
     losses: Annotated[
         int, typer.Option("--losses", metavar="N", min=0, help="Instances to list on which the reference loses most.")
@@ -81,7 +100,8 @@ def stats(
 
 def _show(found: Summary, tables: Sequence[StatsTable], worst: Sequence[tuple[Loss, list[str]]]) -> None:
     for each in tables:
-        show(each.caption, table([f"{'>' * (n > 0)}{head}" for n, head in enumerate(each.heads)], each.lines), "")
+        heads = [f"{'>' * (n > 0)}{head}" for n, head in enumerate(each.heads)]
+        show(each.caption, Fitted(heads, each.lines, None, _SPARE), "")
     show(*map(one_line, [*sentences(found), *loss_lines(found, worst)]))
 
 

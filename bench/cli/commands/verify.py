@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.completion import complete_instance
 from bench.cli.options import Format, FormatOption
 from bench.cli.terminal import one_line, print_json
 from bench.cli.views.run import plan_picture
@@ -25,7 +26,11 @@ def verify(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     instance_name: Annotated[
         str | None,
-        typer.Argument(metavar="INSTANCE", help="Name or file. Default: the instance in the plan file."),
+        typer.Argument(
+            metavar="INSTANCE",
+            autocompletion=complete_instance,
+            help="Name or file. Default: the instance in the plan file.",
+        ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the plan is infeasible.")] = False,
     form: FormatOption = Format.TABLE,

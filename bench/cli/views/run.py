@@ -23,6 +23,7 @@ from bench.formatting import (
     percent,
     result,
     seconds,
+    short,
     worth,
 )
 from bench.ledger.better_plans import BetterPlan, ledger_better_plans
@@ -103,11 +104,11 @@ def _percent(part: int, units: int) -> str:
 _POINTS_SHOWN = 20
 
 
-def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
+def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> None:
     """Show everything that the ledger stores about a run."""
     better = {} if gap.refuted else ledger_better_plans([row], ledger)
     facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key)) if fact not in ("", None)]
-    show(table(["run", row.key], facts), *([ON_PAPER_MEANS] if row.feasible and holding(row) is False else []), "")
+    show(table(["run", short(row)], facts), *([ON_PAPER_MEANS] if row.feasible and holding(row) is False else []), "")
     if row.trajectory:
         show(table([">after", ">value", "feasible", ">bound"], _trajectory(row, _instance(row, ledger))), "")
     if row.violation_details:
@@ -121,12 +122,13 @@ def show_run(row: Row, gap: Gap, ledger: Ledger) -> None:
     if row.log_tail:
         show("end of the output", *(f"  {line}" for line in many_lines(row.log_tail).split("\n")), "")
     if row.plan is not None:
-        _show_plan(row, ledger)
+        _show_plan(row, ledger, every_line)
 
 
 def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
     objective = objective_of(row)
     facts: list[list[object]] = [
+        ["key", row.key],
         ["instance", f"{row.instance} ({row.instance_hash[:12]})"],
         ["objective", f"{objective}, rule {row.slo_rule}, model {row.performance_model}"],
         ["scheduler", row.scheduler],
@@ -212,9 +214,9 @@ def _trajectory(row: Row, instance: Instance | None) -> list[list[object]]:
     ]
 
 
-def _show_plan(row: Row, ledger: Ledger) -> None:
+def _show_plan(row: Row, ledger: Ledger, every_line: bool) -> None:
     try:
-        show(plan_picture(plan_from_json(row.plan), ledger.instance(row.instance_hash)))
+        show(plan_picture(plan_from_json(row.plan), ledger.instance(row.instance_hash)), every_line=every_line)
     except InputError as error:  # the catalogue has changed since; the figures above are still valid
         show(f"no picture of the plan: {one_line(str(error))}")
 

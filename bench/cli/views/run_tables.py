@@ -1,15 +1,18 @@
 """Tables of runs on instances, and of runs on scenario sets, which have counts of scenarios instead of a value."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import median
 
-from rich.table import Table
 from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, listed, one_line
-from bench.cli.views.tables import coloured, mark, table
+from bench.cli.views.tables import Fitted, coloured, mark
 from bench.evaluation import UNCHECKED
 from bench.formatting import (
     HOLDS_MEANS,
+    NOT_IN_TIME_MEANS,
     ON_PAPER,
     ON_PAPER_MEANS,
     holding,
@@ -27,20 +30,56 @@ from bench.formatting import (
 from bench.ledger.gap import Gap
 from bench.ledger.row import JsonObject, Row
 
+SPARE = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
+"""Columns of runs that a narrow terminal omits, the first ones first."""
 
-def run_tables(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> list[Table | str]:
-    """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows."""
+
+def run_tables(
+    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool = False, others: Mapping[str, Sequence[Row]] | None = None
+) -> list[Fitted | str]:
+    """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows.
+
+    Parameters
+    ----------
+    rows
+        Rows, one for each line; with ``others``, the best of its seeds.
+    gaps
+        Gaps by key, also of ``others``.
+    seeds
+        Whether to show a column with the seed.
+    others
+        By key of a row, the runs of all seeds, whose spread its line shows.
+    """
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
-    tables: list[Table | str] = []
+    tables: list[Fitted | str] = []
     if singles or not sets:
-        tables.append(_run_table(singles, gaps, seeds))
+        tables.append(_run_table(singles, gaps, seeds, others or {}))
     if singles and sets:
         tables.append("")
     if sets:
         tables.append(_set_table(sets, seeds))
     legend = [HOLDS_MEANS, ON_PAPER_MEANS] if any(row.feasible and holding(row) is False for row in singles) else []
+    if any(row.sim_violation_rate is not None for row in singles):
+        legend.append(NOT_IN_TIME_MEANS)
     return [*tables, *legend, *_why_unchecked(singles), *_why_no_plan(singles), *refuted_claims(rows, gaps)]
+
+
+def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the latest runs of all seeds by the key of the best of them, for runs that differ in their seed alone."""
+    groups: dict[tuple[object, ...], dict[int, Row]] = {}
+    for row in rows:
+        limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
+        alike = row.instance_hash, row.scheduler, str(row.parameters), row.headroom, row.truth, row.source, *limits
+        groups.setdefault(alike, {})[row.seed] = row
+    return {min(each.values(), key=rank).key: list(each.values()) for each in groups.values()}
+
+
+def rank(row: Row) -> tuple[bool, bool, float, float]:
+    """Return the sort key of runs on an instance: feasible plans, plans, values, decision times."""
+    value = row.value if row.value is not None else 0.0
+    time_s = row.decision_s if row.decision_s is not None else float("inf")
+    return not row.feasible, row.value is None, value if row.objective == "cost" else -value, time_s
 
 
 def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
@@ -48,13 +87,17 @@ def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
     return [one_line(str(gap.refuted)) for row in rows if (gap := gaps[row.key]).refuted is not None]
 
 
-def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = False) -> Table:
+def _run_table(
+    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool, others: Mapping[str, Sequence[Row]]
+) -> Fitted:
     """Return a table of runs grouped by instance, with a column of seeds if ``seeds`` is true.
 
     If a scheduler runs with several parameters, they are part of its name: ``colgen[plan_class=split]``.
 
     If a run has the objective ``colocation``, a column shows its third score: the time over capacity.
     """
+    groups = [others.get(row.key, [row]) for row in rows]
+    several = any(len(group) > 1 for group in groups)
     scored = any(row.over_capacity_pct is not None for row in rows)
     simulated = any(row.sim_violation_rate is not None for row in rows)
     tried = [_tried(row) for row in rows]
@@ -63,6 +106,7 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
         "instance",
         "scheduler",
         *([">seed"] if seeds else []),
+        *([">seeds"] if several else []),
         *(["tried"] if differently else []),
         "status",
         ">value",
@@ -73,8 +117,8 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
         ">decision",
         ">judged",
         *([">not in time"] if simulated else []),
-        "holds",
-        "run",
+        "=holds",
+        "=run",
     ]
     names = labels(rows)
     cells = [
@@ -82,25 +126,63 @@ def _run_table(rows: Sequence["Row"], gaps: Mapping[str, "Gap"], seeds: bool = F
             row.instance,
             names[row.key],
             *([row.seed] if seeds else []),
+            *([len(group)] if several else []),
             *([how] if differently else []),
-            result(row) if gaps[row.key].refuted is None else f"{result(row)}, refuted",
-            worth(row.value, objective_of(row)),
-            row.gpus_used,
+            _shared([result(one) if gaps[one.key].refuted is None else f"{result(one)}, refuted" for one in group]),
+            spread([one.value for one in group], partial(worth, objective=objective_of(row))),
+            spread([one.gpus_used for one in group], lambda gpus: "-" if gpus is None else f"{gpus:g}"),
             *([pct(row.over_capacity_pct)] if scored else []),
             bound_cell(row, gaps[row.key]),
-            percent(gaps[row.key].gap),
-            seconds(row.decision_s),
-            judged(row, row.feasible, row.violations),
-            *([percent(row.sim_violation_rate)] if simulated else []),
-            coloured(holds(row), holding(row)),
+            spread([gaps[one.key].gap for one in group], percent),
+            seconds(_median([one.decision_s for one in group])),
+            judged(*_worst(group)),
+            *([spread([one.sim_violation_rate for one in group], percent)] if simulated else []),
+            _held(group),
             short(row),
         ]
-        for row, how in zip(rows, tried, strict=True)
+        for row, how, group in zip(rows, tried, groups, strict=True)
     ]
-    return table(columns, cells, [row.instance_hash for row in rows])
+    return Fitted(columns, cells, [row.instance_hash for row in rows], SPARE)
 
 
-def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mapping[str, str]) -> list[Table | str]:
+def spread(values: Sequence[float | None], told: Callable[[float | None], str]) -> str:
+    """Return the least and the largest value, once if they read alike; a dash stands for runs without a value."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return told(None)
+    low, high = told(min(known)), told(max(known))
+    text = low if low == high else f"{low.split()[0]}–{high}"
+    return text if len(known) == len(values) else f"{text}, -"
+
+
+def _shared(texts: Sequence[str]) -> str:
+    """Return a text that all runs share, or each with the number of its runs."""
+    counts = Counter(texts)
+    return texts[0] if len(counts) == 1 else ", ".join(f"{text} ×{count}" for text, count in counts.most_common())
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _worst(group: Sequence[Row]) -> tuple[Row, bool | None, int | None]:
+    """Return the run with the most violations, or without a plan, and its verdict."""
+    row = max(group, key=lambda one: (one.feasible is False, one.feasible is None, one.violations or 0))
+    return row, row.feasible, row.violations
+
+
+def _held(group: Sequence[Row]) -> Text:
+    """Return whether the plans of all seeds hold, or how many of them are late; plans may break constraints, too."""
+    if broken := max((row.violations or 0 for row in group if row.feasible is False), default=0):
+        return coloured(f"no, breaks {broken}", False)
+    texts, found = {holds(row) for row in group}, [holding(row) for row in group]
+    late = found.count(False)
+    words = f"{late} of {len(group)} late" if late else f"{found.count(True)} of {len(group)} hold"
+    return coloured(texts.pop() if len(texts) == 1 else words, False if late else None if None in found else True)
+
+
+def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mapping[str, str]) -> list[Fitted | str]:
     """Return the best run and the best heuristic's run on each instance, and an explanation of the columns.
 
     A heuristic is a scheduler that proves a bound in none of the runs.
@@ -139,12 +221,13 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
     ]
     columns = ["instance", "", "scheduler", ">value", ">GPUs", ">gap", "arrivals", ">not in time", "holds"]
     return [
-        table(columns, cells, [row.instance_hash for _, row in chosen]),
+        Fitted(columns, cells, [row.instance_hash for _, row in chosen], ("arrivals", "not in time", "GPUs")),
         "",
         "gap: distance from the best certified bound, which no plan of the same class can beat; 0.0 %: proven optimal"
         " in its class",
         "heuristic: a scheduler that proves no bound",
         HOLDS_MEANS,
+        NOT_IN_TIME_MEANS,
     ]
 
 
@@ -181,9 +264,9 @@ def _why_no_plan(rows: Sequence["Row"]) -> list[str]:
     ]
 
 
-def _set_table(rows: Sequence["Row"], seeds: bool) -> Table:
+def _set_table(rows: Sequence["Row"], seeds: bool) -> Fitted:
     columns = ["scenario set", "scheduler", "parameters", *([">seed"] if seeds else []), "ended"]
-    columns += [">scenarios", ">schedulable", ">judged", ">decisions", ">median", ">longest", "run"]
+    columns += [">scenarios", ">schedulable", ">judged", ">decisions", ">median", ">longest", "=run"]
     cells = [
         [
             row.instance,
@@ -196,7 +279,7 @@ def _set_table(rows: Sequence["Row"], seeds: bool) -> Table:
         ]
         for row in rows
     ]
-    return table(columns, cells, [row.instance_hash for row in rows])
+    return Fitted(columns, cells, [row.instance_hash for row in rows], ("longest", "ended", "decisions", "parameters"))
 
 
 def set_in_words(found: JsonObject) -> list[str]:

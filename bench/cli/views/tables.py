@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import StringIO
+from itertools import groupby
+from textwrap import fill
 from typing import TextIO
 
 from rich import box
 from rich.console import Console, RenderableType
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -19,30 +21,97 @@ _PIPE_WIDTH = 500
 _LEAST_WIDTH = 24
 """Least width of a text column, so that shorter names are never folded."""
 
+_NARROW = 16
+"""The same where a terminal is narrow."""
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], groups: Sequence[object] | None = None) -> Table:
+_MOST_LINES = 56
+"""Lines of a table or a list that a terminal shows; a pipe or file gets all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Table that omits columns where a terminal is too narrow for all of them.
+
+    Attributes
+    ----------
+    columns, rows, groups
+        As of ``table``.
+    spare
+        Columns to omit, the least important first.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    groups: Sequence[object] | None
+    spare: Sequence[str]
+
+    def within(self, console: Console) -> tuple[Table, list[str]]:
+        """Return the table as it fits on a console, and the names of the omitted columns.
+
+        If it is too wide without them, too, the first column becomes a line above each group.
+        """
+        left, omitted = list(range(len(self.columns))), list[str]()
+        made = table(self.columns, self.rows, self.groups)
+        for name in self.spare:
+            if _least_width(made) <= console.width:
+                return made, omitted
+            at = next((at for at in left if self.columns[at].lstrip(_MARKS) == name), None)
+            if at is not None:
+                omitted.append(name)
+                left.remove(at)
+                rows = [[row[at] for at in left] for row in self.rows]
+                made = table([self.columns[at] for at in left], rows, self.groups)
+        if _least_width(made) > console.width:
+            columns, rows = [self.columns[at] for at in left], [[row[at] for at in left] for row in self.rows]
+            made = table(columns, rows, least_width=_NARROW) if self.groups is None else self._headed(columns, rows)
+        return made, omitted
+
+    def _headed(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+        lines: list[Sequence[object]] = []
+        groups: list[object] = []
+        for group, row in zip(self.groups or (), rows, strict=True):
+            if not groups or groups[-1] != group:
+                lines.append([row[0], *[""] * (len(row) - 2)])
+                groups.append(group)
+            lines.append([f"  {cell(row[1])}", *row[2:]])
+            groups.append(group)
+        return table([columns[0], *columns[2:]], lines, groups, least_width=_NARROW)
+
+
+_MARKS = ">="
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    groups: Sequence[object] | None = None,
+    least_width: int = _LEAST_WIDTH,
+) -> Table:
     """Return a table.
 
     Parameters
     ----------
     columns
-        Column names. A name that starts with ``>`` makes a right-aligned column that is never folded.
+        Column names. A name that starts with ``>`` makes a right-aligned column that is never folded, one that starts
+        with ``=`` a left-aligned one.
     rows
         Values of the cells.
     groups
         Group of each row; a blank line separates groups.
+    least_width
+        Width down to which a text column may be folded.
     """
     cells = [[cell(value) for value in row] for row in rows]
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):
-        number = column.startswith(">")
+        whole = column.startswith(tuple(_MARKS))
         widest = max((len(row[position]) for row in cells), default=0)
         made.add_column(
-            column.lstrip(">"),
-            justify="right" if number else "left",
-            no_wrap=number,
+            column.lstrip(_MARKS),
+            justify="right" if column.startswith(">") else "left",
+            no_wrap=whole,
             overflow="fold",
-            min_width=min(widest, _LEAST_WIDTH),
+            min_width=max(widest, len(column) - 1) if whole else min(widest, least_width),
         )
     for position, row in enumerate(cells):
         last = groups is not None and position + 1 < len(cells) and groups[position] != groups[position + 1]
@@ -74,19 +143,50 @@ def mark(good: bool | None) -> str:
     return ticks[0] if good else ticks[1]
 
 
-def show(*things: RenderableType, stream: TextIO | None = None) -> None:
-    """Print tables and text on standard output or on ``stream``, without interpreting markup in text."""
+def show(*things: RenderableType | Fitted, stream: TextIO | None = None, every_line: bool = False) -> None:
+    """Print tables and text on standard output or on ``stream``, without interpreting markup in text.
+
+    A terminal shows the first ``_MOST_LINES`` lines of each table and of each list of texts, unless ``every_line``.
+    """
     stream = stream or sys.stdout
+    most = _MOST_LINES if stream.isatty() and not every_line else None
+    shown = []
+    for texts, group in groupby(things, key=lambda thing: isinstance(thing, str)):
+        parts = [_rendered(thing, stream) for thing in group]
+        shown += [_beginning(part, most) for part in (["".join(parts)] if texts else parts)]
+    emit("".join(shown), stream)
+
+
+def _rendered(thing: RenderableType | Fitted, stream: TextIO) -> str:
     sheet = _Sheet(stream)
     console = console_on(sheet)
-    for thing in things:
-        if isinstance(thing, str):
-            console.print(thing, soft_wrap=True)
-        else:  # if the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off
-            least = Measurement.get(console, console.options.update(max_width=_PIPE_WIDTH), thing).minimum
-            console.width = max(console.width, least)
-            console.print(thing)
-    emit("\n".join(line.rstrip() for line in sheet.getvalue().split("\n")), stream)
+    note = ""
+    if isinstance(thing, str):
+        console.print(thing, soft_wrap=not stream.isatty())
+        return sheet.getvalue()
+    if isinstance(thing, Fitted):
+        thing, omitted = thing.within(console)
+        if omitted:
+            told = f"(too narrow for {', '.join(omitted)}; a wider terminal or `| less -S` shows these columns)"
+            note = fill(told, max(_NARROW, console.width)) + "\n"
+    # If the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off.
+    console.width = max(console.width, _least_width(thing))
+    console.print(thing)
+    return "\n".join(line.rstrip() for line in sheet.getvalue().split("\n")) + note
+
+
+def _least_width(made: RenderableType) -> int:
+    """Return the width down to which a table keeps unfoldable columns whole and the others at their least width."""
+    if not isinstance(made, Table):
+        return 0
+    return sum((column.min_width or 1) + 2 for column in made.columns) - 1
+
+
+def _beginning(text: str, most: int | None) -> str:
+    lines = text.splitlines(keepends=True)
+    if most is None or len(lines) <= most:
+        return text
+    return "".join(lines[:most]) + f"... and {len(lines) - most:,} more lines; `| less -S` shows all\n"
 
 
 class _Sheet(StringIO):

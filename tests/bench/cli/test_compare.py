@@ -1,6 +1,7 @@
 """``bench compare``: what it prints, and when it fails."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +44,32 @@ def test_equal_ledgers_are_no_regression(call: Call, store: Callable[..., None])
     store("b.sqlite", "igniter", [6.0, 7.0])
     done = call("compare", "a.sqlite", "b.sqlite", "--strict", "--fail-on", "feasible,value,gap,decision")
     assert (done.code, done.err) == (0, "")
-    assert done.out.count("6.00 $/h | 6.00 $/h  equal") == 1
+    assert re.search(r"igniter +6\.00 \$/h +6\.00 \$/h +=", done.out)
+
+
+def test_percentages_say_which_side_is_better(call: Call, store: Callable[..., None]) -> None:
+    store("l.sqlite", "igniter", [10.0, 8.0, 6.0])
+    store("l.sqlite", "ffd+", [8.0, 10.0, None])
+    lines = call("compare", "igniter", "ffd+", "--ledger", "l.sqlite", "--fail-on", "nothing").out.splitlines()
+    for instance, words in zip(INSTANCES, ("B 20 % cheaper", "A 20 % cheaper", "A 100 % cheaper"), strict=False):
+        (line,) = (each for each in lines if each.startswith(instance.name))
+        assert words in line
+    assert not any(re.search(r"[+-]\d", line) for line in lines if not line.startswith("exact"))
+
+
+def test_seeds_share_a_line_unless_asked(call: Call, store: Callable[..., None], tmp_path: Path) -> None:
+    store("l.sqlite", "igniter", [10.0])
+    store("l.sqlite", "ffd+", [8.0])
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        for row in ledger.rows():
+            again = {"key": f"{row.key}-1", "seed": 1, "value": 12.0 if row.scheduler == "igniter" else 8.0}
+            ledger.add(replace(row, **again), INSTANCES[0])
+    line = ("compare", "igniter", "ffd+", "--ledger", "l.sqlite")
+    told = call(*line).out
+    assert re.search(r" 2 +10\.00–12\.00 \$/h +8\.00 \$/h +B 2 +", told)
+    each = call(*line, "--each-seed").out
+    assert "B 20 % cheaper" in each
+    assert "B 33 % cheaper" in each
 
 
 def test_a_significant_regression_fails_and_the_other_way_round_it_does_not(

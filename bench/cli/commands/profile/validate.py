@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.commands.profile.error_tables import rows_of, size, summary_table, worst_table
+from bench.cli.completion import complete_gpu
 from bench.cli.options import Format, FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.tables import show
@@ -28,7 +29,10 @@ EXAMPLES = (
 
 def validate(
     pairs_file: Annotated[Path, typer.Argument(metavar="PAIRS", help="Measured pairs, as CSV.")],
-    gpu_name: Annotated[str, typer.Option("--gpu", metavar="NAME|FILE", help="GPU type, or a catalogue file.")],
+    gpu_name: Annotated[
+        str,
+        typer.Option("--gpu", metavar="NAME|FILE", autocompletion=complete_gpu, help="GPU type, or a catalogue file."),
+    ],
     model_name: Annotated[str, typer.Option("--model", metavar="NAME", help="Performance model.")],
     hold_out: Annotated[
         str | None,

@@ -1,0 +1,29 @@
+"""Names that a shell offers while a command is typed: schedulers, instances, figures and GPU types."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bench.schedulers.registry import entries
+from bench.selection import known_names
+from instances.catalogue import gpu_type_names
+from reports.papers import figure_names
+
+Complete = Callable[[Any], list[str]]
+
+
+def _offered(names: Callable[[], Iterable[str]], marks: str = "") -> Complete:
+    """Return a completion of the last of the names that ``marks`` separate."""
+
+    def complete(incomplete: str) -> list[str]:
+        last = re.split(f"[{marks}]", incomplete)[-1] if marks else incomplete
+        typed = incomplete[: len(incomplete) - len(last)]
+        return [typed + name for name in names() if name.startswith(last)]
+
+    return complete
+
+
+complete_figure = _offered(figure_names)
+complete_gpu = _offered(gpu_type_names, ",")
+complete_instance = _offered(known_names, ",")
+complete_scheduler = _offered(entries, ",@")

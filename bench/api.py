@@ -74,6 +74,8 @@ class Outcome:
     reason
         One line for people that explains a missing plan, such as the workload that no GPU can serve, or a missing
         claim.
+    duals
+        Price of each workload at the bound, in the objective's unit: the part of the bound that falls away with it.
     """
 
     status: Status
@@ -81,6 +83,7 @@ class Outcome:
     bound: Bound | None = None
     statistics: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    duals: Mapping[str, float] = field(default_factory=dict)
 
 
 def _ignore(plan: Plan | None, bound: Bound | None) -> None:

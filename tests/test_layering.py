@@ -22,6 +22,7 @@ BENCH = (
     ("max_rate",),
     ("runner",),
     ("planning",),
+    ("fleet",),
     ("conformance", "replay", "session"),
     ("doctor",),
     ("cli",),

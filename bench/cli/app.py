@@ -25,6 +25,7 @@ EXAMPLES = (
 )
 
 COMMANDS = {
+    "plan": Subcommand("plan", "plan", "Find the cheapest GPUs for services of your own."),
     "run": Subcommand("run", "run", "Run schedulers on instances."),
     "list": Subcommand("listing", "list_things", "List instances, schedulers, figures, suites or GPUs."),
     "show": Subcommand("show", "show_things", "Show the best results, one run in full, or an instance."),

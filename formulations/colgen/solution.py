@@ -207,7 +207,15 @@ class Solution:
         if self.impossible():
             return Outcome(Status.INFEASIBLE, statistics=statistics, reason=self._too_few())
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
-        return Outcome(status, self.plan, self._bound(), statistics)
+        return Outcome(status, self.plan, self._bound(), statistics, duals=self._duals())
+
+    def _duals(self) -> dict[str, float]:
+        """Return the dual of each workload where the bound was found."""
+        best = self.generation.smoothing.stability_centre
+        if best is None:
+            return {}
+        dual = best.workload_dual[self.generation.class_of]
+        return {w.id: float(price) for w, price in zip(self.instance.workloads, dual, strict=True)}
 
 
 DIVING_PART = 0.05

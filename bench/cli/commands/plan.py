@@ -1,0 +1,153 @@
+"""``bench plan``: the cheapest GPUs for services of one's own."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from bench.cli.files import refuse_input
+from bench.cli.options import INTERRUPTED
+from bench.cli.terminal import emit, say
+from bench.cli.views.run import plan_picture
+from bench.cli.views.tables import show
+from bench.fleet.answer import cost_line, headroom_line, holding_line, proof_line, straw_line
+from bench.fleet.example import write_example
+from bench.fleet.last_straw import last_straw
+from bench.fleet.solving import BEST, PRACTICE, Solve, plan_of, solved
+from bench.holding import Holding, holding
+from bench.judging.judge import judge
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.plan_simulation import finished
+from bench.runner.runner import Listener
+from bench.simulation.arrivals import parse_arrivals
+from bench.task import Task
+from instances import InputError, Instance, Plan
+from instances.files import plan_to_json, write_json
+from instances.inputs import ask
+from reports.page.site import write_site
+
+EXAMPLES = (
+    "bench plan --example demo-services     # writes the tables of the next line",
+    "bench plan services.csv --profile profile.csv --gpus gpus.csv -o plan.json",
+    "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --attainment 0.999 --page page/",
+)
+
+
+class _SolveTold(Listener):
+    """Progress on standard error."""
+
+    def finished(self, task: Task, row: Row) -> None:
+        """Tell the cost that a run found."""
+        cost = "no plan" if row.cost_per_hour is None else f"{row.gpus_used} GPUs, ${row.cost_per_hour:,.2f}/h"
+        say(f"{task.scheduler}: {cost}")
+
+
+def plan(
+    services: Annotated[
+        Path | None, typer.Argument(metavar="SERVICES", help="Table: service, model, rate_rps, slo_ms (docs/plan.md).")
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option("--profile", metavar="FILE", help="Table: gpu, model, batch, share_pct, latency_ms, memory_mib."),
+    ] = None,
+    gpus: Annotated[
+        Path | None, typer.Option("--gpus", metavar="FILE", help="Table: gpu, count, price_per_hour, memory_mib, sms.")
+    ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", metavar="FILE", help="Table of latencies of two models on one GPU.")
+    ] = None,
+    attainment: Annotated[
+        float | None, typer.Option("--attainment", metavar="A", help="Fraction of requests in time. Default: 0.99.")
+    ] = None,
+    arrivals: Annotated[
+        str | None, typer.Option("--arrivals", metavar="PROCESS", help="poisson or gamma:CV. Default: the table's.")
+    ] = None,
+    slowdown: Annotated[
+        float | None,
+        typer.Option("--interference", metavar="F", help="Slowdown by one neighbour. Default: measured, else a P95."),
+    ] = None,
+    model: Annotated[str, typer.Option("--performance-model", metavar="NAME", help="Performance model.")] = "hybrid",
+    time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves.")] = 60.0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Plan file, with its instance.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option("--page", metavar="DIR", help="Write a web page of all runs.")] = None,
+    example: Annotated[
+        Path | None, typer.Option("--example", metavar="DIR", help="Write example tables to DIR and stop.")
+    ] = None,
+) -> None:
+    """Find the cheapest GPUs that serve all services in time, and answer in five lines.
+
+    The plan is the best of local search and column generation in the time allowed. Today's practice (a GPU per service,
+    equal shares, time slices) is planned beside it. Tables are CSV, TOML or JSON files.
+
+    Exit code 1 means that no plan was found, or that the plan does not hold in the simulations.
+    """
+    if example is not None:
+        _example(example)
+        return
+    missing = [name for name, given in (("SERVICES", services), ("--gpus", gpus)) if given is None]
+    if services is None or gpus is None:
+        raise InputError(missing[0], f"is missing; the command needs {' and '.join(missing)}; see bench plan --example")
+    refuse_input(output, [services, profile, gpus, pairs], "-o")
+    asked = ask(
+        services, profile, gpus, pairs=pairs, attainment=attainment, arrivals=arrivals, slowdown=slowdown, model=model
+    )
+    for note in asked.notes:
+        say(f"note: {note}")
+    with ExitStack() as stack:
+        folder = page or Path(stack.enter_context(TemporaryDirectory(prefix="bench-")))
+        try:
+            holds = _answer(asked.instance, time_limit, output, folder, page is not None)
+        except KeyboardInterrupt:
+            say("interrupted: no plan was written")
+            raise typer.Exit(INTERRUPTED) from None
+    if not holds:
+        raise typer.Exit(1)
+
+
+def _example(folder: Path) -> None:
+    tables = write_example(folder)
+    options = f"{tables[0]} --profile {tables[1]} --gpus {tables[2]}"
+    emit(f"wrote {', '.join(map(str, tables))}; next: bench plan {options} -o plan.json\n", sys.stdout)
+
+
+def _answer(instance: Instance, time_limit_s: float, output: Path | None, folder: Path, page: bool) -> bool:
+    """Solve, write the plan, and print the answer; return whether there is a plan that holds."""
+    with ExitStack() as stack:
+        ledger = stack.enter_context(Ledger(folder / "ledger.sqlite", create=True)) if page else None
+        half_s = time_limit_s / 2.0
+        solves = [Solve(instance, name, half_s) for name in (BEST, *PRACTICE)]
+        row, *others = solved(solves, ledger, _SolveTold())
+        found = plan_of(row)
+        if found is None or row.cost_per_hour is None or not row.feasible:
+            say(f"no plan was found: {row.reason or row.termination}")
+            return False
+        if output is not None:
+            write_json(output, plan_to_json(found, instance))
+        held = _held(found, instance)
+        practice = {
+            name: (each, None if (theirs := plan_of(each)) is None else _held(theirs, instance))
+            for name, each in zip(PRACTICE, others, strict=True)
+        }
+        lines = [
+            cost_line(found, row, practice),
+            proof_line(row, instance),
+            holding_line(held),
+            headroom_line(judge(found, instance)),
+            straw_line(last_straw(instance, found, half_s), instance, row.cost_per_hour),
+        ]
+        show(*(f"{number} {line}" for number, line in enumerate(lines, 1)), "", plan_picture(found, instance))
+        if output is not None:
+            say(f"wrote {output}")
+        if ledger is not None:
+            say(f"wrote {write_site(ledger, folder / 'site')}")
+    return held.holds
+
+
+def _held(found: Plan, instance: Instance) -> Holding:
+    return finished(holding(found, instance, parse_arrivals(instance.arrivals)))

@@ -1,0 +1,1 @@
+"""Plans for a cluster of one's own: the best plan in the time allowed, beside what people do today."""

@@ -1,0 +1,86 @@
+"""The answer about a plan in five lines: cost, proof, test, headroom and last straw."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from bench.fleet.last_straw import MOST_CANDIDATES, RATES, SLOS
+from bench.formatting import percent
+from bench.holding import SECONDS, SEEDS, Holding
+from bench.judging.verdict import Verdict
+from bench.ledger.bound_scope import scope_in_words
+from bench.ledger.row import Row
+from instances import Instance, Plan
+from instances.costs import next_cost
+
+
+def gpus_in_words(plan: Plan) -> str:
+    """Return the GPUs of a plan by type, such as ``3 a100 + 1 t4``."""
+    used = Counter(gpu.type for gpu in plan.gpus if gpu.gpulets)
+    return " + ".join(f"{number} {name}" for name, number in sorted(used.items())) or "no GPUs"
+
+
+def cost_line(plan: Plan, row: Row, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
+    """Return the saving over each practice of today whose plan holds, and the GPUs with their price."""
+    cost = row.cost_per_hour or 0.0
+    savings, others = [], []
+    for name, (other, held) in practice.items():
+        if other.cost_per_hour is None:
+            others.append(f"{name} finds no plan")
+            continue
+        gpus = f"{other.gpus_used} GPUs, ${other.cost_per_hour:,.2f}/h"
+        if held is not None and not held.holds:
+            others.append(f"{name} takes {gpus} and does not hold")
+        elif other.cost_per_hour > 0.0:
+            savings.append(f"{100.0 * (1.0 - cost / other.cost_per_hour):.0f} % over {name} ({gpus})")
+    answer = f"{gpus_in_words(plan)} for ${cost:,.2f}/h"
+    told = f"saves {', '.join(savings)}: {answer}" if savings else answer
+    return "; ".join([told, *others])
+
+
+def proof_line(row: Row, instance: Instance) -> str:
+    """Return what is excluded by proof."""
+    if row.bound is None or not row.bound_certified or row.cost_per_hour is None:
+        return "proven: nothing in the time allowed"
+    bound = min(next_cost(row.bound, instance), row.cost_per_hour)
+    where = f"in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
+    price = instance.gpus[0].type.price_per_hour
+    if bound >= row.cost_per_hour * (1.0 - 1e-9):
+        return f"proven: no plan is cheaper {where}".rstrip()
+    if len(instance.gpus) == 1 and price > 0.0:
+        least = max(1, math.ceil(bound / price - 1e-6))
+        few, open_ = (f"{n} GPU{'s are' if n > 1 else ' is'}" for n in (least - 1, least))
+        return f"proven: {few} too few, {open_} not excluded {where}".rstrip()
+    return f"proven: below ${math.floor(100.0 * bound + 1e-6) / 100:,.2f}/h there is no plan {where}".rstrip()
+
+
+def holding_line(found: Holding) -> str:
+    """Return whether the plan holds in simulations."""
+    test = f"{SEEDS} simulations of {SECONDS:g} s, {found.requests:,} requests"
+    target = percent(found.target)
+    if found.holds:
+        return f"holds: every service keeps {target} in time ({percent(found.attainment)} of all; {test})"
+    late = ", ".join(f"{one.workload} {percent(one.attainment)}" for one in found.late[:3]) or "all together"
+    return f"does not hold: {late} below {target} in time ({test})"
+
+
+def headroom_line(verdict: Verdict) -> str:
+    """Return the service whose batches may slow down least before its SLO breaks."""
+    if not verdict.slots:
+        return "least headroom: there is no service"
+    tightest = min(verdict.slots, key=lambda slot: slot.budget_ms / slot.t_gpu_ms)
+    spare = tightest.budget_ms / tightest.t_gpu_ms - 1.0
+    times = f"{tightest.t_gpu_ms:.3g} of {tightest.budget_ms:.3g} ms per batch"
+    return f"least headroom: {tightest.workload}, its batches may take {100.0 * spare:.1f} % longer ({times})"
+
+
+def straw_line(found: tuple[str, Plan] | None, instance: Instance, cost_per_hour: float) -> str:
+    """Return the service that costs a GPU, confirmed by solving again."""
+    if found is None:
+        least, slowest = 100.0 * (1.0 - RATES[0]), 100.0 * (SLOS[0] - 1.0)
+        given_up = f"{least:.0f} % of its rate or {slowest:.0f} % on its SLO"
+        return f"last straw: none of the {MOST_CANDIDATES} dearest services saves a GPU by giving up {given_up}"
+    words, plan = found
+    prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
+    saved = cost_per_hour - math.fsum(prices[gpu.type] for gpu in plan.gpus if gpu.gpulets)
+    return f"last straw: {words} saves ${saved:,.2f}/h and takes {gpus_in_words(plan)} (solved again)"

@@ -1,0 +1,50 @@
+"""A complete example of the tables that a plan is made from; its latencies are the catalogue's of the A100."""
+
+from pathlib import Path
+
+from instances.catalogue import gpu_type
+from instances.files import write_bytes
+
+SERVICES = """\
+service,model,rate_rps,slo_ms
+search-ranking,resnet50,750,60
+photo-tags,vgg16,200,80
+moderation,resnet101,150,100
+thumbnails,mobilenet,500,50
+near-duplicates,densenet121,100,120
+ads-images,resnet152,80,150
+"""
+
+GPUS = """\
+gpu,count,price_per_hour
+a100,8,4.10
+"""
+
+
+def write_example(folder: Path) -> list[Path]:
+    """Write ``services.csv``, ``profile.csv`` and ``gpus.csv`` to ``folder`` and return their paths.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written.
+    """
+    files = {"services.csv": SERVICES, "profile.csv": _profile(), "gpus.csv": GPUS}
+    for name, text in files.items():
+        write_bytes(folder / name, text.encode())
+    return [folder / name for name in files]
+
+
+def _profile() -> str:
+    """Return the solo latencies of the services' models on an A100, transfers included."""
+    gpu = gpu_type("a100")
+    lines = ["gpu,model,batch,share_pct,latency_ms,memory_mib"]
+    for name in dict.fromkeys(line.split(",")[1] for line in SERVICES.splitlines()[1:]):
+        model = gpu.model(name)
+        solo = model.profiled(gpu.name)
+        for batch, row in zip(solo.batch, solo.gpu_ms, strict=True):
+            transfer_ms = batch * (model.input_bytes + model.output_bytes) / gpu.hardware.pcie_bytes_per_ms
+            for share_pct, gpu_ms in zip(solo.share_pct, row, strict=True):
+                latency, memory = gpu_ms + transfer_ms, model.memory_mib(batch)
+                lines.append(f"{gpu.name},{name},{batch},{share_pct:g},{latency:.3f},{memory:.0f}")
+    return "\n".join(lines) + "\n"

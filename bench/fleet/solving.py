@@ -1,0 +1,91 @@
+"""Solves of instances by the best schedulers and by today's practice, each run in its own process."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bench.api import Outcome, Run
+from bench.evaluation import Trial
+from bench.judging.judge import judge
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.planning import Limits, RunOrder, default_jobs, plan_orders
+from bench.runner.runner import Listener, run_tasks
+from bench.schedulers.parameters import instantiate
+from bench.schedulers.registry import entries, load
+from instances import Instance, Plan
+from instances.files import plan_from_json
+
+BEST = "colgen@local-search"
+"""Local search, then column generation from its plan."""
+
+SHORT = ("local-search.rounds=2000",)
+"""Limit on the local search, which leaves most of the time to column generation."""
+
+PRACTICE = ("whole-gpu", "equal-shares", "time-slicing")
+"""Schedulers of today's clusters."""
+
+_MEMORY_GB = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Solve:
+    """A solve to make: an instance, a scheduler, and the time limit in seconds."""
+
+    instance: Instance
+    scheduler: str = BEST
+    time_limit_s: float = 30.0
+
+
+def solved(solves: Sequence[Solve], ledger: Ledger | None = None, listener: Listener | None = None) -> list[Row]:
+    """Return the rows of all solves, in their order.
+
+    Raises
+    ------
+    InputError
+        If a limit is out of range.
+    """
+    orders = [
+        RunOrder(
+            [solve.instance],
+            [solve.scheduler],
+            SHORT if "local-search" in solve.scheduler else (),
+            [0],
+            Limits(solve.time_limit_s, _MEMORY_GB, 1),
+            Trial(),
+        )
+        for solve in solves
+    ]
+    tasks = [task for found, _ in plan_orders(orders) for task in found]
+    return run_tasks(tasks, ledger, default_jobs(1), listener)
+
+
+def plan_of(row: Row) -> Plan | None:
+    """Return the plan of a run, if it has one."""
+    return None if row.plan is None else plan_from_json(row.plan)
+
+
+def solved_here(instance: Instance, seconds: float, start: Plan | None = None, below: float | None = None) -> Outcome:
+    """Return the result of the best schedulers in this process, which saves the start of a worker.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    seconds
+        Time limit.
+    start
+        A known plan; the local search is then left out.
+    below
+        Cost per hour; column generation is left out if the local search finds a cheaper plan.
+    """
+    deadline, known = time.monotonic() + seconds, entries()
+    for name, parameters in (("local-search", {"rounds": "200"}), ("colgen", {})):
+        if name == "local-search" and start is not None:
+            continue
+        scheduler = instantiate(load(known[name].target, known[name].version), parameters, name)
+        outcome = scheduler.schedule(instance, Run(deadline=deadline, start=start))
+        start = outcome.plan or start
+        if below is not None and start is not None and judge(start, instance).cost_per_hour < below:
+            break
+    return replace(outcome, plan=start)

@@ -1,0 +1,202 @@
+"""GPUs as clusters hand them out today: whole, in equal MPS shares, or in turns of equal time."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run, Status
+from heuristics.baselines.improvement import order_waiting
+from heuristics.baselines.placement import Placement, PlacementMarket, warm_placement
+from heuristics.options import whole_items
+from heuristics.packing import UnservableError
+from instances import DnnModel, Gpulet, GpuType, Instance, Objective, PlacedGpu, Plan
+from instances.gpu import Company, PairFactor
+from instances.performance import performance_model
+from instances.view import View
+
+MOST_REPLICAS = 10
+"""Most equal parts of a GPU that are tried."""
+
+OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY})
+
+
+@dataclass(frozen=True, slots=True)
+class WholeGpu:
+    """A GPU for each workload: no sharing.
+
+    Each workload takes the cheapest GPU type that serves it, or equal parts of it take several GPUs.
+    """
+
+    name: ClassVar[str] = "whole-gpu"
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_placement()
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return the plan with one workload on each GPU."""
+        return _cheapest(instance, run, [1], lambda units: [_divided(pool.type, units) for pool in instance.gpus])
+
+
+@dataclass(frozen=True, slots=True)
+class EqualShares:
+    """Equal MPS shares: every GPU is cut into the same number of replicas, and each takes a workload or a part of one.
+
+    The NVIDIA device plugin offers MPS in this form. Workloads go, largest first, where they fit beside their
+    neighbours.
+
+    Attributes
+    ----------
+    replicas
+        Replicas of a GPU; 0 tries 2 to ``MOST_REPLICAS`` and takes the cheapest plan.
+    """
+
+    name: ClassVar[str] = "equal-shares"
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    replicas: int = 0
+
+    def __post_init__(self) -> None:
+        _check_replicas(self.replicas)
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_placement()
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return the cheapest plan of equal shares."""
+        types = [pool.type for pool in instance.gpus]
+        return _cheapest(instance, run, _tried(self.replicas), lambda n: [_divided(gpu, n) for gpu in types])
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSlicing:
+    """Time slices: the processes on a GPU take turns on the whole of it, as without MPS.
+
+    Each of n processes is planned as if it had the n-th part of the GPU's time: its batches take n times as long as
+    alone, without interference. In the plan, the slots of a whole GPU take turns; rules without a test for turns break.
+
+    Attributes
+    ----------
+    replicas
+        Processes on a GPU; 0 tries 2 to ``MOST_REPLICAS`` and takes the cheapest plan.
+    """
+
+    name: ClassVar[str] = "time-slicing"
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+    own_model: ClassVar[bool] = True
+
+    replicas: int = 0
+
+    def __post_init__(self) -> None:
+        _check_replicas(self.replicas)
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_placement()
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return the cheapest plan of equal time."""
+        sliced = replace(instance, gpus=tuple(replace(pool, type=_in_time_slices(pool.type)) for pool in instance.gpus))
+        types = [pool.type for pool in sliced.gpus]
+        found = _cheapest(sliced, run, _tried(self.replicas), lambda n: [_divided(gpu, n) for gpu in types])
+        if found.plan is None:
+            return found
+        gpus = tuple(_in_turns(gpu, instance) for gpu in found.plan.gpus)
+        return replace(found, plan=Plan(instance.name, gpus))
+
+
+def _check_replicas(replicas: int) -> None:
+    if not (replicas == 0 or 1 <= replicas <= 100):
+        raise ValueError(f"replicas is {replicas}; expected 1 to 100, or 0 to try several")
+
+
+def _tried(replicas: int) -> Iterable[int]:
+    return [replicas] if replicas else range(2, MOST_REPLICAS + 1)
+
+
+def _divided(gpu: GpuType, parts: int) -> GpuType | None:
+    """Return a GPU type whose only share is one of ``parts`` equal ones; ``None`` if it has no such share."""
+    units = gpu.share_units // parts
+    if units < 1 or (gpu.allowed_shares is not None and units not in gpu.allowed_shares):
+        return None
+    return replace(gpu, allowed_shares=(units,))
+
+
+def _cheapest(
+    instance: Instance, run: Run, tried: Iterable[int], divided: Callable[[int], list[GpuType | None]]
+) -> Outcome:
+    """Return the cheapest greedy plan over the numbers of equal parts."""
+    best, least, reason = None, math.inf, "no GPU type has such shares"
+    for parts in tried:
+        pools = [(pool, gpu) for pool, gpu in zip(instance.gpus, divided(parts), strict=True) if gpu is not None]
+        if best is not None and run.remaining_s <= 0.0:
+            break
+        if not pools:
+            continue
+        cut = replace(instance, gpus=tuple(replace(pool, type=gpu) for pool, gpu in pools))
+        try:
+            gpus, why = _greedy(cut, run)
+        except UnservableError as unservable:
+            gpus, why = (), str(unservable)
+        prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
+        cost = math.fsum(prices[gpu.type] for gpu in gpus)
+        if why:
+            reason = why
+        elif cost < least:
+            best, least = Plan(instance.name, gpus), cost
+    if best is None:
+        return Outcome(Status.UNKNOWN, reason=reason)
+    return Outcome(Status.FEASIBLE, best)
+
+
+def _greedy(instance: Instance, run: Run) -> tuple[tuple[PlacedGpu, ...], str]:
+    """Return the GPUs of a greedy placement, or the reason why workloads are left out."""
+    random = np.random.default_rng(run.seed)
+    views = [View.of(instance, pool.type) for pool in instance.gpus]
+    market = PlacementMarket.of(views, whole_items(views))
+    placement = Placement.empty(market)
+    order_waiting(placement, random, noise=0.0)
+    placement.insert(market.cheapest_first(), random)
+    return placement.gpus(), placement.shortage() if len(placement.waiting) else ""
+
+
+def _in_time_slices(gpu: GpuType) -> GpuType:
+    """Return a GPU type on which times are inverse in the share, and neighbours cause no interference."""
+    hardware = replace(gpu.hardware, alpha_f=0.0, alpha_sch=0.0, beta_sch=0.0)
+    models = {name: _sliced(model) for name, model in gpu.models.items()}
+    return replace(gpu, hardware=hardware, models=models, pair=PairFactor(0.0, 0.0, 0.0, 0.0, 1.0))
+
+
+def _sliced(model: DnnModel) -> DnnModel:
+    k1, k2, k3, k4, k5 = model.k
+    full = 100.0 / (100.0 + k4)  # the time at 100 % of iGniter's equation 11, times 100 over the share
+    changed = replace(
+        model, k=(k1 * full, k2 * full, k3 * full + 100.0 * k5, 0.0, 0.0), alpha_cache=0.0, kernels=0, inss=(0.0, 0.0)
+    )
+    if model.solo is None:
+        return changed
+    solo = model.solo
+    times = tuple(tuple(row[-1] * 100.0 / share for share in solo.share_pct) for row in solo.gpu_ms)
+    return replace(changed, solo=replace(solo, gpu_ms=times), company=Company(times, 0.0, 0.0))
+
+
+def _in_turns(gpu: PlacedGpu, instance: Instance) -> PlacedGpu:
+    """Return a GPU whose slots take turns on the whole of it, each once per duty cycle."""
+    pool = instance.pool(gpu.type)
+    if pool is None:
+        raise ValueError(f"the instance has no {gpu.type}")
+    slots = tuple(slot for gpulet in gpu.gpulets for slot in gpulet.slots)
+    if len(slots) == 1:
+        return PlacedGpu(gpu.type, (Gpulet(pool.type.share_units, slots),))
+    performance = performance_model(instance.performance_model)
+    models = [pool.type.model(instance.model_of[slot.workload]) for slot in slots]
+    cycle_ms = math.fsum(
+        float(performance.demand(pool.type, model, np.array(float(slot.batch)), np.array(100.0)).active_ms)
+        for model, slot in zip(models, slots, strict=True)
+    )
+    return PlacedGpu(gpu.type, (Gpulet(pool.type.share_units, slots, cycle_ms),))

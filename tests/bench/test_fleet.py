@@ -1,0 +1,110 @@
+"""Plans for a cluster of one's own: the solves in this process, the last straw, and the answer."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.fleet.answer import cost_line, headroom_line, holding_line, proof_line, straw_line
+from bench.fleet.example import write_example
+from bench.fleet.last_straw import candidates, last_straw, relaxed
+from bench.fleet.solving import solved_here
+from bench.holding import Attained, Holding
+from bench.judging.judge import judge
+from bench.ledger.row import Row
+from instances import Gpulet, Instance, PlacedGpu, Plan, Slot, Workload
+from instances.files.records import TableColumn, describe
+from instances.inputs import ask, tables
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Instance:
+    services, profile, gpus = write_example(tmp_path_factory.mktemp("example"))
+    return ask(services, profile, gpus).instance
+
+
+def test_the_example_is_solved_and_its_duals_add_up_to_the_bound(asked: Instance) -> None:
+    found = solved_here(asked, 60.0)
+    assert found.plan is not None
+    assert found.bound is not None
+    verdict = judge(found.plan, asked)
+    assert verdict.feasible
+    assert set(found.duals) == set(asked.workload_index)
+    assert sum(found.duals.values()) <= verdict.cost_per_hour + 1e-6
+    assert sum(found.duals.values()) > 0.0
+    assert headroom_line(verdict).startswith("least headroom: ")
+
+
+def test_the_last_straw_is_confirmed_by_a_cheaper_plan(asked: Instance) -> None:
+    one, *_ = asked.workloads
+    heavy = replace(asked, workloads=(replace(one, rate_rps=5.0), Workload("heavy", one.model, one.slo_ms, 1400.0)))
+    before = _plan(heavy)
+    assert before.gpus_used == 2
+    found = last_straw(heavy, before, 60.0)
+    assert found is not None
+    words, plan = found
+    assert words.startswith("heavy at ")
+    assert plan.gpus_used == 1
+    line = straw_line(found, heavy, 8.2)
+    assert line == f"last straw: {words} saves $4.10/h and takes 1 a100 (solved again)"
+    assert "none of the 3 dearest" in straw_line(None, heavy, 8.2)
+
+
+def _plan(instance: Instance) -> Plan:
+    found = solved_here(instance, 60.0).plan
+    assert found is not None
+    return found
+
+
+def test_a_relaxation_touches_one_service(asked: Instance) -> None:
+    dearest = candidates(asked, {"moderation": 3.0, "photo-tags": 2.0})
+    assert [each.id for each in dearest][:2] == ["moderation", "photo-tags"]
+    (strong, mild), (_, later) = relaxed(asked, dearest[0])
+    assert mild.words == "moderation at 135 instead of 150 req/s"
+    assert later.words == "moderation within 125 instead of 100 ms"
+    for each in (strong, mild, later):
+        pairs = zip(each.instance.workloads, asked.workloads, strict=True)
+        assert sum(changed != before for changed, before in pairs) == 1
+
+
+def test_the_example_is_complete(tmp_path: Path, asked: Instance) -> None:
+    assert [path.name for path in write_example(tmp_path)] == ["services.csv", "profile.csv", "gpus.csv"]
+    assert len(asked.workloads) == 6
+
+
+def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: Callable[..., Row]) -> None:
+    plan = Plan(asked.name, (PlacedGpu("a100", (Gpulet(54, (Slot("moderation", 1, 1.0),)),)),))
+    row, dearer, none = (make_row(gpus_used=n, cost_per_hour=cost) for n, cost in ((1, 4.1), (2, 8.2), (None, None)))
+    late = Holding(0.99, 0.5, (Attained("moderation", 100, 0.5, 0.01, True),))
+    kept = Holding(0.99, 1.0, (Attained("moderation", 100, 1.0, 0.0, False),))
+    line = cost_line(
+        plan, row, {"whole-gpu": (dearer, kept), "equal-shares": (dearer, late), "time-slicing": (none, None)}
+    )
+    assert line == (
+        "saves 50 % over whole-gpu (2 GPUs, $8.20/h): 1 a100 for $4.10/h; "
+        "equal-shares takes 2 GPUs, $8.20/h and does not hold; time-slicing finds no plan"
+    )
+    assert holding_line(late).startswith("does not hold: moderation 50.0 % below 99.0 % in time")
+    assert holding_line(kept).startswith("holds: every service keeps 99.0 %")
+
+
+@pytest.mark.parametrize(
+    ("cost", "bound", "certified", "words"),
+    [
+        (12.3, 8.3, True, "proven: no plan is cheaper"),
+        (12.3, 4.2, True, "proven: 1 GPU is too few, 2 GPUs are not excluded"),
+        (12.3, 4.2, False, "proven: nothing in the time allowed"),
+    ],
+)
+def test_a_bound_excludes_whole_gpus(
+    asked: Instance, make_row: Callable[..., Row], cost: float, bound: float, certified: bool, words: str
+) -> None:
+    row = make_row(cost_per_hour=cost, bound=bound, bound_certified=certified, bound_scope=None)
+    assert proof_line(row, asked).startswith(words)
+
+
+@pytest.mark.parametrize("table", [tables.SERVICES, tables.PROFILE, tables.GPUS, tables.PAIRS])
+def test_every_column_is_documented_with_its_unit(table: tuple[TableColumn, ...]) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "plan.md").read_text()
+    assert "\n".join(f"| `{name}` | {meaning} |" for name, meaning in describe(table)) in document

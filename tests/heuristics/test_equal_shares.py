@@ -1,0 +1,64 @@
+"""GPUs as clusters hand them out: whole, in equal shares, in turns."""
+
+from dataclasses import replace
+
+import pytest
+
+from bench.api import Outcome, Run, Scheduler, Status
+from bench.judging.judge import judge
+from heuristics.baselines.equal_shares import EqualShares, TimeSlicing, WholeGpu
+from heuristics.baselines.local_search import LocalSearch
+from instances import GpuPool, Instance, Plan, SloRule
+from instances.generate import generate
+
+
+def planned(scheduler: Scheduler, instance: Instance) -> Plan:
+    outcome: Outcome = scheduler.schedule(instance, Run())
+    assert outcome.status is Status.FEASIBLE
+    assert outcome.plan is not None
+    return outcome.plan
+
+
+@pytest.fixture(scope="module")
+def mix() -> Instance:
+    return generate("igniter-mix", 8, 0)
+
+
+def test_a_whole_gpu_serves_one_workload(mix: Instance) -> None:
+    plan = planned(WholeGpu(), mix)
+    assert judge(plan, mix).feasible
+    assert all(len(gpu.gpulets) == 1 and gpu.share_units == 40 for gpu in plan.gpus)
+    assert len(plan.gpus) >= len(mix.workloads)
+
+
+def test_equal_shares_are_equal_and_cost_no_less_than_free_ones(mix: Instance) -> None:
+    plan = planned(EqualShares(), mix)
+    assert judge(plan, mix).feasible
+    assert len({gpulet.share_units for gpu in plan.gpus for gpulet in gpu.gpulets}) == 1
+    assert planned(LocalSearch(rounds=500), mix).gpus_used <= plan.gpus_used <= planned(WholeGpu(), mix).gpus_used
+    (units,) = {gpulet.share_units for gpu in planned(EqualShares(4), mix).gpus for gpulet in gpu.gpulets}
+    assert units == 10
+
+
+def test_time_slices_take_turns_on_whole_gpus(mix: Instance) -> None:
+    plan = planned(TimeSlicing(), mix)
+    assert all(len(gpu.gpulets) == 1 and gpu.share_units == 40 for gpu in plan.gpus)
+    assert {violation.kind for violation in judge(plan, mix).violations} <= {"duty-cycle", "rate"}
+    served = {slot.workload for _, _, slot in plan.slots()}
+    assert served == set(mix.workload_index)
+
+
+def test_under_attainment_turns_have_no_test_and_shares_do(mix: Instance) -> None:
+    asked = replace(mix, slo_rule=SloRule.ATTAINMENT)
+    assert judge(planned(EqualShares(), asked), asked).feasible
+    assert judge(planned(WholeGpu(), asked), asked).feasible
+    assert {v.kind for v in judge(planned(TimeSlicing(), asked), asked).violations} <= {"duty-cycle", "latency"}
+
+
+def test_a_pool_that_is_too_small_gives_a_reason(mix: Instance) -> None:
+    small = replace(mix, gpus=(GpuPool(mix.gpus[0].type, 1),))
+    outcome = WholeGpu().schedule(small, Run())
+    assert (outcome.status, outcome.plan) == (Status.UNKNOWN, None)
+    assert outcome.reason
+    with pytest.raises(ValueError, match="expected 1 to 100"):
+        EqualShares(-1)

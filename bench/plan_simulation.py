@@ -4,7 +4,8 @@ Each workload has a first-come-first-served queue, split over its slots in propo
 is ready when it is full or its oldest request has waited for the slot's timeout. It starts when its executor is free.
 If several slots take turns, the batch that is ready first starts first; an idle executor never waits for the duty
 cycle. The performance model gives the time of a batch of its actual size, with the batches that run at the same time
-(``dynamic``) or with all planned neighbours (``static``).
+(``dynamic``) or with all planned neighbours (``static``). Language-model services are simulated by
+``bench.simulation.services``.
 """
 
 import math
@@ -15,6 +16,7 @@ from typing import TypeVar
 from bench.judging.judge import check_belongs
 from bench.simulation.driver import Simulation
 from bench.simulation.result import Series, Served, Simulated
+from bench.simulation.services import ServiceSimulation
 from bench.simulation.serving_rules import offered_rps
 from bench.simulation.settings import MOST_REQUESTS, Interference, Settings
 from instances import Gpulet, InputError, Instance, Objective, PlacedGpu, Plan, Slot
@@ -83,6 +85,8 @@ def simulation(
     if (requests := expected_requests(plan, instance, settings)) > MOST_REQUESTS:
         problem = f"{requests:,.0f} requests would arrive; at most {MOST_REQUESTS:,} are simulated"
         raise InputError("simulation", f"{problem}; ask for fewer seconds")
+    if instance.services:
+        return ServiceSimulation(plan, instance, settings, truth or instance).run()
     return Simulation(plan, instance, settings, truth or instance).run()
 
 

@@ -20,6 +20,9 @@ CONTINUOUS = "continuous"
 
 _BISECTIONS = 60
 
+_TABULATED = 128
+"""Numbers of places are tabulated up to a multiple of this."""
+
 
 def waiting_probability(places: int, load: float) -> float:
     """Return the probability that a request waits for one of ``places`` (Erlang C); 1 if the load is not below them."""
@@ -31,18 +34,31 @@ def waiting_probability(places: int, load: float) -> float:
     return places * blocked / (places - load * (1.0 - blocked))
 
 
-@lru_cache(maxsize=64)
 def largest_loads(most: int, waiting: float) -> Floats:
     """Return the largest load of 0 to ``most`` places at which at most the fraction ``waiting`` of requests waits."""
-    loads = np.zeros(most + 1)
-    for places in range(1, most + 1):
-        low, high = float(loads[places - 1]), float(places)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if waiting_probability(places, middle) <= waiting else (low, middle)
-        loads[places] = low
-    loads.flags.writeable = False
-    return loads
+    return _largest_loads(-(-most // _TABULATED) * _TABULATED, waiting)[: most + 1]
+
+
+@lru_cache(maxsize=64)
+def _largest_loads(most: int, waiting: float) -> Floats:
+    places = np.arange(most + 1)
+    low, high = np.zeros(most + 1), places.astype(np.float64)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        rare = _waiting_probabilities(middle) <= waiting
+        low, high = np.where(rare, middle, low), np.where(rare, high, middle)
+    low[0] = 0.0
+    low.flags.writeable = False
+    return low
+
+
+def _waiting_probabilities(load: Floats) -> Floats:
+    """Return ``waiting_probability`` at the load of each number of places, from 0 on; loads are below the places."""
+    blocked, found = np.ones(len(load)), np.ones(len(load))
+    for n in range(1, len(load)):
+        blocked[n:] = load[n:] * blocked[n:] / (n + load[n:] * blocked[n:])
+        found[n] = n * blocked[n] / (n - load[n] * (1.0 - blocked[n]))
+    return found
 
 
 def places_needed(slo_ms: ArrayLike, rate_rps: ArrayLike, steps: ArrayLike, waiting: float, most: int) -> Ints:

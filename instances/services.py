@@ -90,7 +90,8 @@ def gpu_for_services(gpu: GpuType, services: Iterable[Service]) -> GpuType:
         for name, build in ((service.prefill_model, _prefill), (service.decode_model, _decode)):
             if name not in models:
                 models[name] = build(name, service, known, gpu.memory_mib)
-    return replace(gpu, models=models)
+    # Types with equal models are equal, and tables are kept by type, so the order of the models must be the same too.
+    return replace(gpu, models=dict(sorted(models.items())))
 
 
 def _prefill(name: str, service: Service, known: LanguageModel, memory_mib: float) -> DnnModel:

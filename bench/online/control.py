@@ -63,6 +63,8 @@ def online_instance(instance: Instance) -> Instance:
     """
     if instance.applications:
         raise InputError(instance.name, "has applications; an online run needs an instance without applications")
+    if instance.services:
+        raise InputError(instance.name, "has language-model services, whose requests an online run cannot move")
     if instance.objective in (Objective.GOODPUT, Objective.COLOCATION):
         raise InputError(instance.name, f"has the objective {instance.objective}, which an online run does not support")
     return replace(instance, objective=Objective.COST) if instance.objective is Objective.SCALE else instance

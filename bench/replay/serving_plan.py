@@ -112,6 +112,8 @@ class ServingPlan:
             raise InputError("plan", "cannot be replayed: best-effort jobs have no requests with an SLO")
         if instance.applications:
             raise InputError("plan", "cannot be replayed: requests of applications visit several workloads")
+        if instance.services:
+            raise InputError("plan", "cannot be replayed: a replay has no language models")
         if instance.partition is Partition.MIG:
             raise InputError("plan", "cannot be replayed: a replay does not create MIG instances")
         offered = offered_rps(plan, instance)

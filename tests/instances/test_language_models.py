@@ -116,6 +116,12 @@ def test_nothing_is_extrapolated_below_the_measured_shares() -> None:
 # --- Services ---
 
 
+def test_tables_do_not_depend_on_the_order_of_the_services() -> None:
+    one, other = gpu_for_services(A100, [CHAT, SUMMARY]), gpu_for_services(A100, [SUMMARY, CHAT])
+    assert list(one.models) == list(other.models)
+    assert gpu_tables(one, "table") is gpu_tables(other, "table")
+
+
 def test_a_service_becomes_prefill_and_decode() -> None:
     prefill, decode = service_workloads(CHAT, 3.0)
 

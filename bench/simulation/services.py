@@ -1,0 +1,239 @@
+"""Simulation of language-model services: every request is prefilled and then decoded, on gpulets of their own.
+
+A service's requests queue for prefill; its pass produces the first token, which is delivered when the request takes its
+place in a decoding batch. The time to first token ends there; the time per output token is the mean step from then on.
+The results of ``x/prefill`` are about the time to first token, those of ``x/decode`` about the time per output
+token. Nothing models interference between services, so slots are independent of each other.
+"""
+
+import math
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.simulation.arrivals import Stream
+from bench.simulation.decoding import Decoded, Noise, decode, prefill
+from bench.simulation.histogram import counts_of
+from bench.simulation.layout import sites
+from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
+from bench.simulation.routing import routing_of, spread
+from bench.simulation.serving_rules import ROUNDING_MS, offered_rps
+from bench.simulation.settings import Settings
+from instances import InputError, Instance, Plan, Workload
+from instances.arrays import Flags, Floats, Ints
+
+LONGEST_DRAIN_MS = 60_000.0
+"""Longest time after the last measured arrival; requests not served by then count as unfinished."""
+
+MOST_REQUESTS = 10_000_000
+"""Most requests of a service: all of them are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSlot:
+    """A decoding slot in a simulation: its workload, its places, and its totals in the measured time."""
+
+    workload: str
+    places: int
+    totals: Decoded
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A slot of a plan: number, times by batch size, SLO and timeout."""
+
+    number: int
+    rate_rps: float
+    gpu_ms: Floats
+    promised_ms: Floats
+    slo_ms: float
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """Requests of one workload: arrivals at the service, latencies (NaN: not served), and moments at which it ends."""
+
+    arrived_ms: Floats
+    latency_ms: Floats
+    waiting_ms: Floats
+    ended_ms: Floats
+
+
+class ServiceSimulation:
+    """Simulation of a plan for language-model services.
+
+    Parameters
+    ----------
+    plan, instance, settings, truth
+        See ``bench.plan_simulation.simulate``.
+
+    Attributes
+    ----------
+    decode_slots
+        The decoding slots, after ``run``.
+    """
+
+    def __init__(self, plan: Plan, instance: Instance, settings: Settings, truth: Instance) -> None:
+        self.instance, self.settings = instance, settings
+        self.from_ms = 1000.0 * settings.warmup_s
+        self.to_ms = self.from_ms + 1000.0 * settings.seconds
+        self.offered = offered_rps(plan, instance)
+        if (requests := max(self.offered.values()) * self.to_ms / 1000.0) > MOST_REQUESTS:
+            problem = f"{requests:,.0f} requests of one service would arrive; at most {MOST_REQUESTS:,} are simulated"
+            raise InputError("simulation", f"{problem}; ask for fewer seconds")
+        self.decode_slots: list[DecodeSlot] = []
+        self.slots: list[list[_Slot]] = [[] for _ in instance.workloads]
+        number = 0
+        for site in sites(plan, instance, truth):
+            for row, times in zip(site.slots, site.times, strict=True):
+                own = times[: int(row["batch"]) + 1]
+                slot = _Slot(
+                    number,
+                    float(row["rate_rps"]),
+                    np.ascontiguousarray(own["gpu_ms"] + own["tail_ms"]),
+                    np.ascontiguousarray(own["promised_ms"]),
+                    float(row["slo_ms"]),
+                    float(row["timeout_ms"]),
+                )
+                self.slots[int(row["workload"])].append(slot)
+                number += 1
+
+    def run(self) -> Generator[float, None, Simulated]:
+        """Simulate to the end; yield the finished fraction after every service."""
+        started = time.perf_counter()
+        found: dict[int, _Requests] = {}
+        services = self.instance.services
+        for number, service in enumerate(services):
+            pair = [w for w, workload in enumerate(self.instance.workloads) if workload.service == service]
+            found |= self._service([w for w in pair if not self.instance.workloads[w].steps], pair)
+            yield (number + 1) / len(services)
+        requests = [found[w] for w in range(len(found))]
+        results = tuple(self._of_workload(w, each) for w, each in enumerate(requests))
+        series = self._series(requests) if self.settings.by_second else None
+        return Simulated(results, (), self.settings.seconds, time.perf_counter() - started, series)
+
+    def _service(self, prefills: Sequence[int], pair: Sequence[int]) -> dict[int, _Requests]:
+        """Serve the requests of one service: by its prefill workload if it has one, then by its decode workload."""
+        first = self.instance.workloads[pair[0]]
+        rate_rps = self.offered[first.id]
+        # Requests arrive until all measured ones are decoded, so that the last steps have full batches too.
+        last_ms = self.to_ms + 2.0 * sum(w.slo_ms * max(1, w.steps) for w in map(self._workload, pair))
+        arrived_ms = np.empty(0)
+        if rate_rps > 0.0:
+            arrived_ms = Stream(self.settings.arrivals, rate_rps, self.settings.seed, first.id).until(last_ms)
+        found, ready_ms = {}, arrived_ms
+        for w in prefills:
+            ready_ms = self._prefilled(w, arrived_ms)
+            found[w] = _Requests(arrived_ms, ready_ms - arrived_ms, np.zeros(len(arrived_ms)), ready_ms)
+        for w in pair:
+            if w not in prefills:
+                joined_ms, finished_ms = self._decoded(w, ready_ms)
+                tpot_ms = (finished_ms - joined_ms) / self._workload(w).steps
+                begun = np.isfinite(ready_ms)
+                found[w] = _Requests(
+                    arrived_ms[begun], tpot_ms[begun], (joined_ms - ready_ms)[begun], finished_ms[begun]
+                )
+                for p in prefills:
+                    found[p] = _Requests(arrived_ms, joined_ms - arrived_ms, joined_ms - arrived_ms, joined_ms)
+        return found
+
+    def _workload(self, w: int) -> Workload:
+        return self.instance.workloads[w]
+
+    def _prefilled(self, w: int, arrived_ms: Floats) -> Floats:
+        """Return the end of each request's prefill; NaN if it was dropped."""
+        done_ms = np.full(len(arrived_ms), np.nan)
+        for slot, mine in self._dealt(w, len(arrived_ms)):
+            own_ms = np.empty(int(mine.sum()))
+            most = len(slot.gpu_ms) - 1
+            noise, dropping = self._noise(slot), self.settings.dropping
+            prefill(
+                arrived_ms[mine], most, slot.gpu_ms, slot.promised_ms, slot.slo_ms, slot.timeout_ms, dropping, noise,
+                own_ms,
+            )  # fmt: skip
+            done_ms[mine] = own_ms
+        return done_ms
+
+    def _decoded(self, w: int, ready_ms: Floats) -> tuple[Floats, Floats]:
+        """Return the times at which each request joins a batch and has all tokens; NaN if it was dropped before."""
+        joined_ms, finished_ms = np.full(len(ready_ms), np.nan), np.full(len(ready_ms), np.nan)
+        order = np.argsort(ready_ms, kind="stable")[: int(np.isfinite(ready_ms).sum())]
+        for slot, mine in self._dealt(w, len(order)):
+            at = order[mine]
+            joined, finished = np.empty(len(at)), np.empty(len(at))
+            totals = decode(
+                ready_ms[at], self._workload(w).steps, slot.gpu_ms, self.from_ms, self.to_ms, self._noise(slot), joined,
+                finished,
+            )  # fmt: skip
+            joined_ms[at], finished_ms[at] = joined, finished
+            self.decode_slots.append(DecodeSlot(self._workload(w).id, len(slot.gpu_ms) - 1, Decoded(*totals)))
+        return joined_ms, finished_ms
+
+    def _noise(self, slot: _Slot) -> Noise:
+        return Noise(self.settings.noise, self.settings.seed, slot.number)
+
+    def _dealt(self, w: int, count: int) -> Iterator[tuple[_Slot, Flags]]:
+        """Yield the slots of a workload with the requests that each gets, in proportion to the planned rates."""
+        slots = self.slots[w]
+        if not slots:
+            return
+        target = np.empty(count, dtype=np.int64)
+        rates = np.array([slot.rate_rps for slot in slots])
+        spread(routing_of(1, np.zeros(len(slots), dtype=np.int64), rates), 0, target)
+        for number, slot in enumerate(slots):
+            yield slot, target == number
+
+    def _outcomes(self, w: int, each: _Requests) -> tuple[Flags, Flags, Flags, Flags]:
+        """Mark the measured requests, and those of them that were dropped, are unfinished, or were late."""
+        measured = (self.from_ms <= each.arrived_ms) & (each.arrived_ms < self.to_ms)
+        dropped = measured & np.isnan(each.latency_ms)
+        unfinished = measured & (each.ended_ms > self.to_ms + LONGEST_DRAIN_MS)
+        return measured, dropped, unfinished, measured & ~unfinished & (each.latency_ms > self._slo_ms(w) + ROUNDING_MS)
+
+    def _slo_ms(self, w: int) -> float:
+        """Return the objective that the results of a workload are about."""
+        workload = self._workload(w)
+        return workload.slo_ms if workload.steps or workload.service is None else workload.service.ttft_ms
+
+    def _of_workload(self, w: int, each: _Requests) -> Served:
+        measured, dropped, unfinished, late = self._outcomes(w, each)
+        done = measured & ~dropped & ~unfinished
+        latency_ms = each.latency_ms[done]
+        counts = RequestCounts(int(measured.sum()), len(latency_ms), int(late.sum()), int(dropped.sum()))
+        return served(
+            self._workload(w).id,
+            self._slo_ms(w),
+            self.offered[self._workload(w).id],
+            self.settings.seconds,
+            counts,
+            counts_of(latency_ms),
+            float(latency_ms.max(initial=0.0)),
+            float(latency_ms.sum()),
+            float(each.waiting_ms[done].sum()),
+            round(1.0 - self.instance.attainment, 12),
+        )
+
+    def _series(self, requests: Sequence[_Requests]) -> Series:
+        """Return the outcomes by the second of arrival at the service."""
+        seconds = math.ceil(self.settings.seconds)
+        shape = (seconds, len(requests))
+        arrived, in_time, late_ones, dropped_ones = (np.zeros(shape, dtype=np.int64) for _ in range(4))
+        for w, each in enumerate(requests):
+            measured, dropped, unfinished, late = self._outcomes(w, each)
+            second = np.minimum((each.arrived_ms - self.from_ms) // 1000.0, seconds - 1)
+            finished = measured & ~unfinished
+            for target, which in (
+                (arrived, finished),
+                (in_time, finished & ~dropped & ~late),
+                (late_ones, late),
+                (dropped_ones, dropped),
+            ):
+                target[:, w] = _by_second(second[which], seconds)
+        return Series(tuple(w.id for w in self.instance.workloads), arrived, in_time, late_ones, dropped_ones)
+
+
+def _by_second(second: Floats, seconds: int) -> Ints:
+    return np.bincount(second.astype(np.int64), minlength=seconds)

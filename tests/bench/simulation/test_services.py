@@ -1,0 +1,178 @@
+"""Simulation of language-model services: by hand, against Little's law and the rule, and against the engine."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from bench.plan_simulation import Settings, finished, simulate
+from bench.simulation.arrivals import parse_arrivals
+from bench.simulation.decoding import Noise, decode, prefill
+from bench.simulation.services import ServiceSimulation
+from instances import Gpulet, GpuPool, InputError, Instance, PlacedGpu, Plan, Slot
+from instances.catalogue import gpu_type
+from instances.continuous import continuous_budget_ms, mean_in_flight
+from instances.instance import instance_of_services
+from instances.services import Service
+from instances.tables import gpu_tables
+
+QUIET = Noise(0.0, 0, 0)
+CHAT = Service("chat", "llama-7b", 128, 96, 500.0, 50.0)
+
+
+def instance_of(*services: tuple[Service, float], **fields: object) -> Instance:
+    return instance_of_services("mix", services, [GpuPool(gpu_type("a100-llm"))], **fields)
+
+
+def plan_of(*gpulets: tuple[str, int, int, float]) -> Plan:
+    """Gpulets of (workload, units, batch, rate), three to a GPU."""
+    made = [Gpulet(units, (Slot(workload, batch, rate),)) for workload, units, batch, rate in gpulets]
+    return Plan("mix", tuple(PlacedGpu("a100-llm", tuple(made[at : at + 3])) for at in range(0, len(made), 3)))
+
+
+def test_decoding_worked_by_hand() -> None:
+    """Two places, three steps each; steps of one request take 10 ms, of two 15 ms."""
+    ready, joined, done = np.array([0.0, 4.0, 5.0, 200.0]), np.empty(4), np.empty(4)
+    totals = decode(ready, 3, np.array([0.0, 10.0, 15.0]), 0.0, 1000.0, QUIET, joined, done)
+
+    assert joined.tolist() == [0.0, 10.0, 40.0, 200.0]
+    # 0-10 alone; 10-25, 25-40 both, the first is done; 40-55 second and third, 55-65-75 third
+    assert done.tolist() == [40.0, 55.0, 75.0, 230.0]
+    assert (totals.steps, totals.tokens) == (9, 12)
+    assert totals.busy_ms == 105.0
+    assert totals.in_flight_ms == 10 + 3 * 2 * 15 + 2 * 10 + 30
+
+
+def test_little_s_law_and_the_rule_hold_in_a_hundred_random_services() -> None:
+    """Mean batch, step time and token throughput, in the long run and within 3 %."""
+    random, worst = Random(24), np.zeros(3)
+    for number in range(100):
+        model = random.choice(["llama-7b", "llama-13b"])
+        prompt, output = random.randrange(32, 400), random.randrange(8, 112)
+        service = Service("x", model, prompt, output, 1000.0, random.choice([40.0, 60.0, 100.0]))
+        instance = instance_of((service, 1.0))
+        tables, units = gpu_tables(instance.gpus[0].type, "table"), random.randrange(17, 55)
+        row = list(instance.gpus[0].type.models).index(service.decode_model)
+        top = int(tables.max_batch[row])
+        places = random.randrange(2, top + 1)
+        step_ms = np.concatenate(([0.0], tables.active_ms[row, 1 : places + 1, units]))
+        # The largest rate at which the rule holds with these places, or a part of it
+        holds = continuous_budget_ms(1e9, 1.0, places, output, 0.01, 1.0) / step_ms[-1]
+        rate = float(holds) * random.uniform(0.3, 1.0)
+        arrivals = np.cumsum(np.random.default_rng(number).exponential(1000.0 / rate, 40_000))
+        joined, done = np.empty_like(arrivals), np.empty_like(arrivals)
+        window = arrivals[2_000], arrivals[38_000]
+        totals = decode(arrivals, output, step_ms, *window, QUIET, joined, done)
+
+        length_ms = window[1] - window[0]
+        batch = totals.in_flight_ms / length_ms
+        tokens_rps = 1000.0 * totals.tokens / length_ms
+        per_step_ms = totals.in_flight_ms / totals.tokens
+        assert batch == pytest.approx(tokens_rps * per_step_ms / 1000.0, rel=1e-9)  # Little's law, of tokens
+        inside = (window[0] <= joined) & (joined < window[1])
+        residence_ms = float((done - joined)[inside].mean())
+        assert batch == pytest.approx(rate * residence_ms / 1000.0, rel=0.03)
+        expected = mean_in_flight(step_ms, rate, output)
+        found = batch / expected, per_step_ms / (1000.0 * expected / (rate * output)), tokens_rps / (rate * output)
+        worst = np.maximum(worst, np.abs(np.array(found) - 1.0))
+        # The rule: a request waits for a place at most that often, beyond the step in progress
+        waited = joined - arrivals > step_ms[-1] * (1.0 + 1e-9)
+        assert float(waited.mean()) <= 0.012, (number, places, waited.mean())
+    assert worst.max() <= 0.03, worst
+
+
+def test_prefill_is_served_as_the_engine_serves_any_workload() -> None:
+    """The same requests, batches and drops where the workload is no part of a service."""
+    service = replace(CHAT, ttft_ms=150.0)
+    asked = instance_of((service, 70.0))
+    plan = plan_of(("chat/prefill", 40, 4, 70.0))
+    alone = replace(asked, workloads=(asked.workloads[0],))
+    plain = replace(asked, workloads=(replace(asked.workloads[0], service=None),))
+    settings = Settings(seconds=60.0, by_second=True)
+
+    as_service, as_workload = (simulate(plan, each, settings) for each in (alone, plain))
+    (ours,), (engine,) = as_service.workloads, as_workload.workloads
+    assert ours.dropped > 0
+    assert (ours.requests, ours.dropped, ours.throughput_rps) == (
+        engine.requests,
+        engine.dropped,
+        engine.throughput_rps,
+    )
+    assert ours.p99_ms == pytest.approx(engine.p99_ms)
+    assert ours.mean_ms == pytest.approx(engine.mean_ms)
+    assert as_service.series is not None and as_workload.series is not None  # noqa: PT018
+    assert as_service.series.dropped.tolist() == as_workload.series.dropped.tolist()
+
+
+def test_prefill_drops_only_where_it_is_told_to() -> None:
+    arrivals, done, times = np.array([0.0, 1.0, 2.0]), np.empty(3), np.array([0.0, 10.0])
+    prefill(arrivals, 1, times, times, 15.0, 0.0, True, QUIET, done)
+    assert done.tolist() == [10.0, pytest.approx(np.nan, nan_ok=True), pytest.approx(np.nan, nan_ok=True)]
+    prefill(arrivals, 1, times, times, 19.0, 0.0, True, QUIET, done)
+    assert done.tolist() == [10.0, 20.0, pytest.approx(np.nan, nan_ok=True)]
+    prefill(arrivals, 1, times, times, 15.0, 0.0, False, QUIET, done)
+    assert done.tolist() == [10.0, 20.0, 30.0]
+
+
+def test_results_are_about_first_tokens_and_tokens() -> None:
+    asked = instance_of((CHAT, 4.0))
+    plan = plan_of(("chat/prefill", 20, 2, 4.0), ("chat/decode", 20, 32, 4.0))
+    first, token = simulate(plan, asked, Settings(seconds=120.0)).workloads
+
+    assert (first.id, first.slo_ms, token.id, token.slo_ms) == ("chat/prefill", 500.0, "chat/decode", 50.0)
+    assert first.requests == token.requests > 400
+    assert not first.violating
+    assert not token.violating
+    assert token.p50_ms is not None
+    assert 10.0 < token.p50_ms < token.p99_ms < 50.0  # type: ignore[operator]
+    assert first.p50_ms is not None
+    assert 30.0 < first.p50_ms < 500.0
+
+
+def test_too_few_places_delay_first_tokens_and_slow_steps_miss_the_time_per_token() -> None:
+    asked = instance_of((CHAT, 6.0))
+    plan = plan_of(("chat/prefill", 30, 2, 6.0), ("chat/decode", 20, 8, 6.0))
+    first, token = simulate(plan, asked, Settings(seconds=60.0)).workloads
+    assert first.violating
+    assert not token.violating
+
+    hurried = instance_of((replace(CHAT, tpot_ms=12.0), 6.0))
+    slow = plan_of(("chat/prefill", 30, 2, 6.0), ("chat/decode", 20, 64, 6.0))
+    assert simulate(slow, hurried, Settings(seconds=30.0)).workloads[1].violation_rate > 0.9
+
+
+def test_split_decoding_shares_the_requests_out() -> None:
+    asked = instance_of((CHAT, 8.0))
+    plan = plan_of(("chat/prefill", 54, 4, 8.0), ("chat/decode", 20, 32, 6.0), ("chat/decode", 20, 16, 2.0))
+    run = ServiceSimulation(plan, asked, Settings(seconds=200.0), asked)
+    result = finished(run.run())
+
+    assert [(slot.workload, slot.places) for slot in run.decode_slots] == [("chat/decode", 32), ("chat/decode", 16)]
+    large, small = (slot.totals.tokens for slot in run.decode_slots)
+    assert large / small == pytest.approx(3.0, rel=0.05)
+    assert result.workloads[1].throughput_rps == pytest.approx(8.0, rel=0.1)
+
+
+def test_requests_without_a_slot_are_dropped() -> None:
+    asked = instance_of((CHAT, 4.0))
+    first, token = simulate(plan_of(("chat/prefill", 20, 2, 4.0)), asked, Settings(by_second=True)).workloads
+    assert first.drop_rate == token.drop_rate == 1.0
+    first, token = simulate(plan_of(("chat/decode", 20, 32, 4.0)), asked).workloads
+    assert first.drop_rate == 1.0
+    assert token.requests == 0
+
+
+def test_runs_repeat_and_noise_changes_them() -> None:
+    asked = instance_of((CHAT, 4.0))
+    plan = plan_of(("chat/prefill", 20, 2, 4.0), ("chat/decode", 20, 32, 4.0))
+    bursts = Settings(arrivals=parse_arrivals("gamma:2"), noise=0.2)
+
+    assert simulate(plan, asked, bursts).workloads == simulate(plan, asked, bursts).workloads
+    assert simulate(plan, asked, bursts).workloads != simulate(plan, asked, replace(bursts, noise=0.0)).workloads
+
+
+def test_too_many_requests_are_refused() -> None:
+    asked = instance_of((CHAT, 4.0))
+    with pytest.raises(InputError, match="requests of one service would arrive"):
+        simulate(plan_of(("chat/prefill", 20, 2, 4.0)), asked, Settings(seconds=9e6))

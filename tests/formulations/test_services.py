@@ -1,0 +1,192 @@
+"""Language-model services: the exact schedulers against brute force from the measured tables, and the heuristics."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import combinations, product
+from random import Random
+
+import pytest
+
+from bench.api import Run, Scheduler, Status, refusal
+from bench.judging.judge import judge
+from bench.plan_simulation import Settings, finished
+from bench.simulation.services import ServiceSimulation
+from formulations.colgen import ColGen
+from formulations.colgen.scheduler import SearchedClass
+from formulations.cpsat import CpSat
+from formulations.minlp import Minlp
+from heuristics.baselines.local_search import LocalSearch
+from heuristics.baselines.random_fit import RandomFit
+from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
+from heuristics.igniter.gslice_plus import GslicePlus
+from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
+from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, PlanClass, SloRule
+from instances.catalogue import gpu_type
+from instances.continuous import waiting_probability
+from instances.instance import instance_of_services
+from instances.services import Service
+from instances.tables import gpu_tables
+
+MIXES = 50
+SERVICES = 3
+BUFFER = 1.2
+WAITING = 0.01
+
+
+def served(workload: int, instance: Instance) -> list[tuple[int, float]]:
+    """(Units, MiB) of every batch at its least share that meets the rules, from the tables and nothing else."""
+    asked, gpu = instance.workloads[workload], instance.gpus[0].type
+    tables, row = gpu_tables(gpu, "table"), list(gpu.models).index(instance.workloads[workload].model)
+    found = []
+    for batch in range(1, int(tables.max_batch[row]) + 1):
+        for units in gpu.allowed_shares or ():
+            time_ms = BUFFER * float(tables.active_ms[row, batch, units])
+            if asked.steps:
+                load = asked.rate_rps * asked.steps * time_ms / 1000.0
+                holds = time_ms <= asked.slo_ms and waiting_probability(batch, load) <= WAITING
+            else:
+                holds = time_ms <= min(asked.slo_ms / 2.0, 1000.0 * batch / asked.rate_rps)
+            if holds:
+                found.append((units, gpu.models[asked.model].memory_mib(batch)))
+                break
+    return [one for one in found if not any(o[0] <= one[0] and o[1] <= one[1] and o != one for o in found)]
+
+
+def fewest_gpus(instance: Instance) -> int:
+    """The optimum: the least number of GPUs over all partitions of the workloads."""
+    options = [served(w, instance) for w in range(len(instance.workloads))]
+    gpu = instance.gpus[0].type
+
+    @cache
+    def fits(members: tuple[int, ...]) -> bool:
+        return any(
+            sum(units for units, _ in chosen) <= gpu.share_units and sum(mib for _, mib in chosen) <= gpu.memory_mib
+            for chosen in product(*(options[w] for w in members))
+        )
+
+    @cache
+    def fewest(left: tuple[int, ...]) -> int:
+        if not left:
+            return 0
+        first, rest = left[0], left[1:]
+        groups = ((first, *others) for size in range(3) for others in combinations(rest, size))
+        return 1 + min(fewest(tuple(w for w in left if w not in group)) for group in groups if fits(group))
+
+    return fewest(tuple(range(len(options))))
+
+
+def random_mix(seed: int, rule: SloRule = SloRule.HALF_SLO) -> Instance:
+    """Three services that single GPUs can serve, at rates that need from a third of a GPU to all of it."""
+    random, pool = Random(seed), [GpuPool(gpu_type("a100-llm"))]
+    services: list[tuple[Service, float]] = []
+    while len(services) < SERVICES:
+        prompt, output = random.choice([(64, 64), (128, 128), (256, 128), (384, 96), (128, 320)])
+        service = Service(
+            f"s{len(services)}", random.choice(["llama-7b", "llama-13b"]), prompt, output,
+            random.choice([400.0, 800.0, 1500.0]), random.choice([40.0, 60.0, 90.0]),
+        )  # fmt: skip
+        rate = round(random.uniform(1.0, 20.0), 1)
+        alone = instance_of_services("alone", [(service, rate)], pool)
+        if all(served(w, alone) for w in range(2)):
+            services.append((service, rate))
+    return instance_of_services(f"mix-{seed}", services, pool, latency_buffer=BUFFER, slo_rule=rule)
+
+
+def solved(scheduler: Scheduler, instance: Instance) -> tuple[Status, int, float]:
+    outcome = scheduler.schedule(instance, Run())
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible, verdict.violations
+    return outcome.status, verdict.gpus_used, outcome.bound.value
+
+
+@pytest.mark.parametrize("seed", range(MIXES))
+def test_brute_force_agrees_with_both_exact_methods(seed: int) -> None:
+    instance = random_mix(seed)
+    expected, price = fewest_gpus(instance), instance.gpus[0].type.price_per_hour
+
+    for scheduler in (ColGen(), CpSat()):
+        status, gpus, bound = solved(scheduler, instance)
+        assert (status, gpus) == (Status.OPTIMAL, expected)
+        assert price * (expected - 1) < bound <= price * expected * (1.0 + 1e-9)
+
+
+def test_the_mixes_need_from_two_to_five_gpus() -> None:
+    assert {fewest_gpus(random_mix(seed)) for seed in range(MIXES)} >= {2, 3, 4}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_splitting_costs_no_more_and_is_certified(seed: int) -> None:
+    instance = random_mix(seed)
+    outcome = ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run(work_limit=200_000))
+
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert outcome.bound.certified
+    assert outcome.bound.plan_class is PlanClass.SPLIT
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible, verdict.violations
+    assert outcome.bound.value <= verdict.value <= fewest_gpus(instance) * instance.gpus[0].type.price_per_hour + 1e-9
+
+
+def test_a_service_beyond_one_gpu_is_split() -> None:
+    heavy = Service("heavy", "llama-13b", 256, 256, 1500.0, 60.0)
+    instance = instance_of_services("heavy", [(heavy, 12.0)], [GpuPool(gpu_type("a100-llm"))])
+
+    assert ColGen().schedule(instance, Run()).status is Status.INFEASIBLE
+    outcome = ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run(work_limit=200_000))
+    assert outcome.plan is not None
+    assert judge(outcome.plan, instance).feasible
+    assert outcome.plan.plan_class is PlanClass.SPLIT
+    token = finished(ServiceSimulation(outcome.plan, instance, Settings(seconds=120.0), instance).run()).workloads[1]
+    assert not token.violating
+
+
+def test_exact_methods_agree_under_attainment_and_on_the_scale() -> None:
+    attained = random_mix(1, SloRule.ATTAINMENT)
+    assert solved(ColGen(), attained)[:2] == solved(CpSat(), attained)[:2]
+
+    pool = GpuPool(attained.gpus[0].type, 3)
+    scale = replace(random_mix(1), objective=Objective.SCALE, gpus=(pool,))
+    values = []
+    for scheduler in (ColGen(), CpSat()):
+        outcome = scheduler.schedule(scale, Run())
+        assert outcome.plan is not None
+        verdict = judge(outcome.plan, scale)
+        assert verdict.feasible
+        values.append(verdict.value)
+    assert values[0] == pytest.approx(values[1])
+
+
+@pytest.mark.parametrize("scheduler", [IGniter(), FfdPlus(), FfdPlusPlus(), LocalSearch(), RandomFit()])
+@pytest.mark.parametrize("seed", range(4))
+def test_heuristics_plan_services_by_the_budget(scheduler: Scheduler, seed: int) -> None:
+    instance = random_mix(seed)
+    outcome = scheduler.schedule(instance, Run(work_limit=20))
+
+    assert outcome.plan is not None
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible, verdict.violations
+    assert verdict.gpus_used >= fewest_gpus(instance) or outcome.plan.plan_class is PlanClass.SPLIT
+
+
+def test_schedulers_with_latencies_of_their_own_say_so() -> None:
+    instance = random_mix(0)
+    assert "does not plan language-model services" in str(refusal(GslicePlus(), instance))
+    assert refusal(IGniter(), instance) is None
+    for scheduler in (ElasticPartitioning(), Minlp(), ColGen(plan_class=SearchedClass.SPATIO_TEMPORAL)):
+        outcome = scheduler.schedule(instance, Run())
+        assert outcome.plan is None
+        assert "continuous" in outcome.reason or "decoding" in outcome.reason
+
+
+def test_decoding_in_turns_is_a_violation() -> None:
+    instance = random_mix(0)
+    plan = CpSat().schedule(instance, Run()).plan
+    assert plan is not None
+    first = plan.gpus[0]
+    turning = (*first.gpulets[:-1], replace(first.gpulets[-1], duty_cycle_ms=50.0))
+    verdict = judge(replace(plan, gpus=(PlacedGpu(first.type, turning), *plan.gpus[1:])), instance)
+    assert "duty-cycle" in {one.kind for one in verdict.violations}
+    assert isinstance(turning[0], Gpulet)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.formatting import beaten_by, held, holds, percent, seconds, worth
+from bench.formatting import beaten_by, held, holds, percent, seconds
 from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
@@ -15,7 +15,7 @@ from instances import InputError
 from instances.costs import whole_gpus
 from instances.files import instance_to_json
 from reports.page.curves import progress, reference
-from reports.page.instance_results import InstanceResults
+from reports.page.instance_results import InstanceResults, in_gpus
 from reports.page.latencies import FRACTIONS, RATIOS, distributions, measured, simulated
 from reports.page.leaderboard import outcome
 from reports.page.plan_columns import GpuColumn, compact_plan, stacks
@@ -180,9 +180,9 @@ def _of(value: float | None, most: float) -> Any:
 def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> list[tuple[str, str]]:
     sign = "≥" if case.minimised else "≤"
     facts = [
-        ("Value", worth(row.value, case.objective)),
+        ("Value", in_gpus(row.value, case)),
         ("Better plan", beaten_by(case.better[row.key]) if row.key in case.better else "-"),
-        ("Certified bound", "-" if bound is None else f"{sign} {worth(bound.value, case.objective)}"),
+        ("Certified bound", "-" if bound is None else f"{sign} {in_gpus(bound.value, case)}"),
         ("Bound holds for", "-" if bound is None else f"class {scope_in_words(bound.scope)}"),
         ("Gap", percent(case.gaps[row.key].gap)),
         ("GPUs", "-" if row.gpus_used is None else str(row.gpus_used)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from bench.formatting import objective_of
+from bench.formatting import objective_of, worth
 from bench.ledger.better_plans import BetterPlan, better_plans
 from bench.ledger.bound_scope import Reach
 from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
@@ -14,6 +14,7 @@ from bench.ledger.refutation import Refutation, refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
+from instances.costs import whole_gpus
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.entrants import entrants, facets_of, newest
 
@@ -159,6 +160,16 @@ class InstanceResults:
         """Return the sort key of runs, best first."""
         value = 0.0 if row.value is None else row.value
         return (not row.feasible, 0.0 if row.feasible else (row.violations or 0), value if self.minimised else -value)
+
+
+def in_gpus(value: float | None, case: InstanceResults) -> str:
+    """Return a value or a bound with its unit; on cost also as whole GPUs, where the pool has one type."""
+    told = worth(value, case.objective)
+    prices = {pool.type.price_per_hour for pool in case.instance.gpus} if case.instance is not None else set()
+    if value is None or not case.minimised or len(prices) != 1 or min(prices) <= 0.0 or value / min(prices) > 1e6:
+        return told
+    count = whole_gpus(value, min(prices))
+    return f"{told} ({count:,} GPU{'s' * (count != 1)})"
 
 
 def read_cases(ledger: Ledger) -> list[InstanceResults]:

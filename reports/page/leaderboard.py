@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from bench.formatting import HOLDS_MEANS, held, holds, percent, result, seconds, worth
+from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, held, holds, percent, result, seconds, worth
 from bench.ledger.row import Row
+from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
+from reports.page.overview import why_no_plan
 
 BROKEN = "breaks constraints"
 
@@ -31,6 +33,8 @@ class Head:
 
     text: str
     meaning: str
+    minor: bool = False
+    """Whether a phone hides the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class LeaderboardLine:
         Rank from 1, equal for ties; ``None`` without anything to rank by.
     cells
         One for each column of the board.
+    why
+        Reason why it has no feasible plan; empty otherwise.
     """
 
     name: str
@@ -57,6 +63,7 @@ class LeaderboardLine:
     runs: int
     rank: int | None
     cells: tuple[Cell, ...]
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +94,20 @@ def outcome(row: Row) -> str:
 
 
 _INSTANCES = Head("Instances", "Instances with a feasible plan, of all instances of the suite with runs")
-_FEASIBLE = Head("Feasible", "Runs with a feasible plan, of all runs")
+_FEASIBLE = Head("Feasible", "Runs with a feasible plan, of all runs", minor=True)
 _GAP = Head("Gap to bound", "|value − bound| / max(|value|, |bound|), mean over the runs with a gap")
-_BEHIND = Head("Behind best", "Distance to the best known plan of the same instance, mean over feasible plans")
-_DECISION = Head("Decision", "Median of the scheduler's own time")
-_LATE = Head("Not in time", "Requests served late or dropped in the simulation, mean over the simulated runs")
+_BEHIND = Head(
+    "Behind best", "Distance to the best known plan of the same instance, mean over feasible plans", minor=True
+)
+_DECISION = Head("Decision", "Median of the scheduler's own time", minor=True)
+_LATE = Head(
+    f"Not in time ({100.0 * VIOLATIONS_ALLOWED:g} % allowed)",
+    f"{NOT_IN_TIME_MEANS}; mean over the simulated runs",
+    minor=True,
+)
 _HOLDS = Head("Holds", f"{HOLDS_MEANS}; a plan in red holds on paper only")
 _VALUE = Head("Value", "The judge's value of the best plan")
-_GPUS = Head("GPUs", "GPUs of the best plan")
+_GPUS = Head("GPUs", "GPUs of the best plan", minor=True)
 _SCENARIOS = (
     Head("Scenarios", "Decided scenarios, of the set"),
     Head("Schedulable", "Scenarios with a plan"),
@@ -112,7 +125,7 @@ def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Boar
         heads, score = _SCENARIOS, _scenario_score
     else:
         several = (_INSTANCES,) if len(cases) > 1 else (_VALUE, _GPUS)
-        heads, score = (*several, _FEASIBLE, _GAP, _BEHIND, _DECISION, _LATE, _HOLDS), _score
+        heads, score = (*several, _GAP, _HOLDS, _FEASIBLE, _BEHIND, _DECISION, _LATE), _score
     # Schedulers had different rates there, so there is no ranking.
     scores = {entrant: None if suite.endswith(AT_OTHER_RATES) else score(found) for entrant, found in runs.items()}
     known = sorted(each for each in scores.values() if each is not None)
@@ -124,6 +137,7 @@ def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Boar
             len(found),
             None if (own := scores[name, scheduler]) is None else bisect_left(known, own) + 1,
             tuple(_scenario_cells(found) if objective == "scenarios" else _cells(found, len(cases))),
+            "" if any(row.feasible or row.scenarios for _, row in found) else why_no_plan([row for _, row in found]),
         )
         for (name, scheduler), found in runs.items()
     ]
@@ -169,12 +183,12 @@ def _cells(runs: Runs, instances: int) -> list[Cell]:
     times = [row.decision_s for row in rows if row.decision_s is not None]
     late = mean(row.sim_violation_rate for row in rows)
     found = [
-        Cell(f"{feasible} of {len(rows)}", feasible / len(rows)),
         Cell(percent(gap), gap),
+        _holds_cell(rows),
+        Cell(f"{feasible} of {len(rows)}", feasible / len(rows)),
         Cell(percent(behind), behind),
         Cell(seconds(median(times)) if times else "-", median(times) if times else None),
         Cell(percent(late), late),
-        _holds_cell(rows),
     ]
     if instances > 1:
         solved = len({case.fingerprint for case, row in runs if row.feasible})

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -12,16 +12,21 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bench.api import Status
-from bench.formatting import HOLDS_MEANS, ON_PAPER_MEANS, percent, worth
+from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, seconds
 from bench.ledger.store import Ledger
 from reports.page.curves import METRICS, scaling
 from reports.page.files import check_folder, write_folder, written
+from reports.page.hold import hold_data
 from reports.page.instance_page import instance_page
-from reports.page.instance_results import InstanceResults, read_cases
+from reports.page.instance_results import HEAVY, InstanceResults, in_gpus, read_cases
 from reports.page.leaderboard import leaderboards, outcome
+from reports.page.overview import comparable, comparable_cases, selections
 from reports.page.plan_columns import boxes
 from reports.page.runs import all_runs
 from reports.page.styles import page_look
+from reports.statistics.summary import summary
+from reports.statistics.tables import sentences as stats_sentences
+from reports.statistics.tables import stats_tables
 
 _NAME_LENGTH = 60
 
@@ -52,8 +57,10 @@ def site_files(ledger: Ledger) -> dict[str, str]:
     environment.globals |= {
         "ledger": ledger.path.name,
         "looks": looks,
+        "library": any(case.suite.startswith("library") for case in cases),
         "holds_means": HOLDS_MEANS,
         "on_paper_means": ON_PAPER_MEANS,
+        "not_in_time_means": NOT_IN_TIME_MEANS,
     }
     file_of = {case.fingerprint: _file_name(case) for case in cases if case.instance is not None}
     pages = {
@@ -62,15 +69,24 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         if case.instance is not None
     }
     overviews = {
-        "index.html": partial(_index_text, environment, cases, file_of),
+        "index.html": partial(_index_text, environment, cases, file_of, ledger.path),
         "runs.html": partial(_runs_text, environment, cases, file_of),
     }
     return _assets() | written({**pages, **overviews})
 
 
-def _index_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
+def _index_text(
+    environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str], ledger_file: Path
+) -> str:
+    found = selections(cases)
+    with Ledger(ledger_file) as ledger:
+        statistics = _statistics(cases, ledger) if found else None
     return environment.get_template("index.html.j2").render(
         root="",
+        selections=found,
+        scatter={one.key: one.points() for one in found},
+        hold=hold_data(cases),
+        statistics=statistics,
         boards=leaderboards(cases),
         runs=sum(len(case.all_rows) for case in cases),
         outcomes=Counter(outcome(row) for case in cases for row in case.rows),
@@ -79,6 +95,20 @@ def _index_text(environment: Environment, cases: Sequence[InstanceResults], file
         lines=[_instance_line(case, file_of.get(case.fingerprint)) for case in cases],
         scaling={"metrics": METRICS, "suites": scaling(cases)},
     )
+
+
+def _statistics(cases: Sequence[InstanceResults], ledger: Ledger) -> dict[str, Any]:
+    """Return the tables and sentences of the statistics over all instances on which the same schedulers ran."""
+    own = comparable_cases(cases)
+    read = {row.key: row.trajectory for row in ledger.rows(without=HEAVY - {"trajectory"})}
+    table, rows = comparable(own)
+    runs = {
+        name: {at: [replace(row, trajectory=read[row.key] or []) for row in each] for at, each in by_instance.items()}
+        for name, by_instance in table.runs.items()
+    }
+    gaps = {row.key: gap for case in own for row in case.rows for gap in [case.gaps[row.key]]}
+    found = summary(replace(table, runs=runs), gaps, rows)
+    return {"tables": stats_tables(found), "sentences": stats_sentences(found), "reference": found.reference}
 
 
 def _runs_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
@@ -101,6 +131,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["boxes"] = boxes
+    made.filters["seconds"] = seconds
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 
@@ -127,9 +158,9 @@ def _instance_line(case: InstanceResults, file: str | None) -> dict[str, Any]:
         "file": file,
         "size": None if case.instance is None else len(case.instance.workloads) or len(case.instance.jobs),
         "runs": len(case.all_rows),
-        "best": worth(case.best_known, case.objective),
+        "best": in_gpus(case.best_known, case),
         "best_number": case.best_known,
-        "bound": "-" if bound is None else worth(bound.value, case.objective),
+        "bound": "-" if bound is None else in_gpus(bound.value, case),
         "bound_number": None if bound is None else bound.value,
         "gap": percent(min(gaps, default=None)),
         "gap_number": min(gaps, default=None),

@@ -16,6 +16,10 @@ LEAST_S = 1e-4
 """Resolution of the decision clock; shorter times count as equal."""
 
 
+MOST_S = 1e9
+"""Longest time that counts, in seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompleteTable:
     """Runs of every contestant on every instance.
@@ -63,8 +67,10 @@ class CompleteTable:
 
     @property
     def horizon_s(self) -> float:
-        """Shortest time limit of a run."""
-        return min(row.time_limit_s for runs in self.runs.values() for seeds in runs.values() for row in seeds)
+        """Shortest time limit of a run, at most ``MOST_S``, since a ledger from elsewhere can have any number."""
+        return min(
+            MOST_S, *(row.time_limit_s for runs in self.runs.values() for seeds in runs.values() for row in seeds)
+        )
 
     def integrals_s(self) -> Array:
         """Return the mean primal integrals up to ``horizon_s``."""

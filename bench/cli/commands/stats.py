@@ -11,7 +11,6 @@ import typer
 from bench.cli.completion import complete_instance, complete_scheduler
 from bench.cli.options import DEFAULT_LEDGER
 from bench.cli.terminal import emit, one_line, print_json
-from bench.cli.views.stats_tables import StatsTable, latex, loss_lines, markdown, sentences, stats_json, stats_tables
 from bench.cli.views.tables import Fitted, show
 from bench.ledger.store import Ledger
 from bench.selection import names_in
@@ -20,6 +19,7 @@ from instances.files import plan_from_json
 from reports.plan_difference import plan_difference
 from reports.statistics.ledger_summary import ledger_summary
 from reports.statistics.summary import Loss, Summary
+from reports.statistics.tables import StatsTable, latex, loss_lines, markdown, sentences, stats_json, stats_tables
 
 EXAMPLES = (
     "bench stats results/ledger.sqlite",

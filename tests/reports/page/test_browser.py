@@ -26,11 +26,12 @@ def test_on_a_phone_nothing_scrolls_sideways(browser, addresses, page):
     assert browser.run("document.documentElement.scrollWidth") == 360
 
 
+@pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
-def test_everybody_can_use_it(browser, addresses, page, scheme):
+def test_everybody_can_use_it(browser, addresses, page, scheme, width):
     (folder,) = find_spec("axe_core_python").submodule_search_locations
-    browser.open(addresses[page], prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
+    browser.open(addresses[page], width=width, prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
     browser.run(Path(folder, "axe.min.js").read_text(encoding="utf-8") + "; 0")
     if page == "runs":
         browser.run("document.querySelector('#runs tbody button').click()")  # the dialog as well
@@ -39,6 +40,80 @@ def test_everybody_can_use_it(browser, addresses, page, scheme):
     told = "id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html)"
     found = browser.run(f"axe.run().then(r => r.violations.map(v => ({{{told}}})))")
     assert [violation for violation in found if violation["impact"] in ("serious", "critical")] == []
+
+
+WIDTHS = [(1440, 900), (390, 844)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), WIDTHS)
+def test_the_first_screen_answers(browser, addresses, width, height, scheme):
+    browser.open(addresses["index"], width=width, height=height, prefers_color_scheme=scheme)
+    shown = "document.querySelector('[data-selection]:not([hidden])')"
+    boxes = browser.run(
+        f"[...{shown}.querySelectorAll('dd, .scatter > svg')].map(one => one.getBoundingClientRect().toJSON())"
+    )
+    assert len(boxes) == 4  # three sentences and the scatter
+    assert all(box["left"] >= 0 and box["right"] <= width and box["height"] > 20 for box in boxes)
+    assert all(box["bottom"] <= height for box in boxes[:3])
+    assert boxes[3]["top"] < height
+    assert browser.complaints == []
+    names = browser.run(f"[...{shown}.querySelectorAll('.scatter .name')].map(one => one.textContent)")
+    assert "igniter" in names
+
+
+@pytest.mark.parametrize(("width", "height"), WIDTHS)
+def test_labels_of_the_scatter_do_not_overlap(browser, addresses, width, height):
+    browser.open(addresses["index"], width=width, height=height)
+    texts = "[...document.querySelectorAll('[data-selection]:not([hidden]) .scatter text')]"
+    boxes = browser.run(f"{texts}.map(one => [one.textContent, one.getBoundingClientRect().toJSON()])")
+    for at, (one, a) in enumerate(boxes):
+        assert -1 <= a["left"] < a["right"] <= width + 1, one
+        for other, b in boxes[:at]:
+            apart = (
+                min(a["right"], b["right"]) - max(a["left"], b["left"]),
+                min(a["bottom"], b["bottom"]) - max(a["top"], b["top"]),
+            )
+            assert min(apart) <= 2, (one, other)
+
+
+def test_on_a_phone_name_value_gap_and_holds_are_visible(browser, addresses):
+    browser.open(addresses["index"], width=390, height=844)
+    for table in ("[data-selection]:not([hidden]) table", "[data-suite=igniter-12] table"):
+        heads = browser.run(
+            f"[...document.querySelectorAll('{table} thead th')].filter(one => one.checkVisibility())"
+            ".map(one => [one.textContent.trim(), one.getBoundingClientRect().right])"
+        )
+        told = [name for name, right in heads if right <= 390]
+        assert [name for name in told if name != "#"][:4] in (
+            ["Scheduler", "Value", "Gap to bound", "Holds"],
+            ["Scheduler", "Value", "Behind best", "Holds"],
+        )
+    count = "[...document.querySelectorAll('[data-suite=igniter-12] thead th')].filter(x => x.checkVisibility()).length"
+    few = browser.run(count)
+    browser.run("document.querySelector('[data-suite=igniter-12] .columns input').click()")
+    assert browser.run(count) > few
+
+
+def test_the_first_screen_follows_objective_and_suite(browser, addresses):
+    browser.open(addresses["index"])
+    found = "[...document.querySelectorAll('[data-selection]')]"
+    shown = f"{found}.filter(one => !one.hidden).map(one => one.dataset.selection)"
+    assert browser.run(shown) == ["|"]
+    type_into(browser, "#selection [data-key=suite]", "igniter-12")
+    assert browser.run(shown) == ["igniter-12|"]
+    type_into(browser, "#selection [data-key=objective]", "cost")
+    assert browser.run(shown) == ["igniter-12|cost"]
+    assert browser.run("document.querySelector('[data-selection=\"igniter-12|cost\"] .scatter svg') !== null")
+    type_into(browser, "#selection [data-key=objective]", "scale")
+    assert browser.run(shown) == []
+    assert browser.run("!document.getElementById('no-selection').hidden")
+
+
+def test_points_of_the_scatter_tell_more(browser, addresses):
+    browser.open(addresses["index"])
+    browser.tap("document.querySelector('[data-selection]:not([hidden]) .dot[data-held] .point')")
+    assert "away" in browser.run("document.getElementById('tip').textContent")
 
 
 def test_tables_are_sorted_by_a_click_and_by_the_keyboard(browser, addresses):
@@ -172,7 +247,7 @@ def test_instances_are_sorted_by_value_within_a_unit(browser, addresses):
     for text in ("Best plan", "Best plan", "Certified bound"):
         at = browser.run(f"[...{table}.tHead.rows[0].cells].findIndex(c => c.textContent.startsWith('{text}'))")
         browser.run(f"{table}.tHead.rows[0].cells[{at}].querySelector('button').click()")
-        units = [value.partition(" ")[2] for value in column(browser, table, at) if value != "-"]
+        units = [value.split()[1] for value in column(browser, table, at) if value != "-"]
         assert len(units) > 0
         assert units == sorted(units)
 
@@ -191,6 +266,7 @@ def test_filters_that_the_browser_puts_back_are_applied(browser, addresses, page
 
 def test_a_scheduler_stays_in_sight_while_its_line_is_scrolled(browser, addresses):
     browser.open(addresses["index"], width=360, height=740)
+    browser.run("for (const box of document.querySelectorAll('.columns input')) box.click(); 0")
     lefts = browser.run(
         """[...document.querySelectorAll(".board .scroll")].map((scroll) => {
           scroll.scrollLeft = 10_000;
@@ -200,7 +276,7 @@ def test_a_scheduler_stays_in_sight_while_its_line_is_scrolled(browser, addresse
     )
     assert any(scrolled > 0 for scrolled, _ in lefts)
     assert all(0 <= left <= 60 for _, left in lefts)
-    assert browser.run("document.querySelector('.board tbody tr').cells[2].querySelector('a').href").count("runs.html#")
+    assert browser.run("document.querySelector('.board tbody tr').querySelector('a').href").count("runs.html#")
 
 
 def test_print_is_light_and_whole(browser, addresses, crowded):

@@ -69,7 +69,7 @@ def test_figures_are_means_over_runs():
         "Gap to bound": "-",
         "Behind best": "25.0 %",
         "Decision": "2.00 s",
-        "Not in time": "-",
+        "Not in time (1 % allowed)": "-",
         "Holds": "unchecked × 2",
     }
     assert found["b"]["Feasible"] == "0 of 1"

@@ -1,0 +1,327 @@
+"""First screen of the page: three sentences, the scatter of distance over time, and one table of comparable results."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, median
+
+from bench.formatting import holding, objective_of, percent, seconds, worth
+from bench.ledger.row import Row
+from reports.entrants import entrants, facets_of
+from reports.page.curves import mean
+from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
+from reports.statistics.complete_table import CompleteTable, complete_table
+from reports.statistics.gaps import UNSOLVED, achieved, gap_to_best
+
+_EQUAL = 1e-6
+"""Gaps that differ by at most this are equal."""
+
+_AT_LIMIT = 0.95
+"""Part of the time limit from which a run counts as stopped by it."""
+
+_LIMITS_S = (0.01, 0.1, 1.0, 10.0)
+"""Decision times in which the sentences look for the best fast scheduler."""
+
+_PHRASES = {0.01: "10 ms", 0.1: "0.1 s", 1.0: "1 s", 10.0: "10 s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Results of an entrant on all instances of a selection.
+
+    Attributes
+    ----------
+    name, scheduler
+        The entrant and its scheduler.
+    solved, runs
+        Number of runs with a feasible plan, and of all.
+    best_on
+        Number of instances on which a run has the best known value.
+    value
+        Mean value over the instances in words; empty if they have several objectives or some run has no plan.
+    gaps
+        Mean distance of each instance to the certified bound, or to the best known value if ``Selection.bounded`` is
+        false.
+    times_s
+        Decision times of the runs.
+    holds
+        Number of runs by ``holding``: ``True``, ``False`` or ``None`` for unchecked.
+    why
+        Reason why it has no feasible plan; empty otherwise.
+    """
+
+    name: str
+    scheduler: str
+    solved: int
+    runs: int
+    best_on: int
+    value: str
+    gaps: Sequence[float]
+    times_s: Sequence[float]
+    holds: Mapping[bool | None, int]
+    why: str
+
+    @property
+    def gap(self) -> float:
+        """Mean distance."""
+        return fmean(self.gaps)
+
+    @property
+    def decision_s(self) -> float | None:
+        """Median decision time."""
+        return median(self.times_s) if self.times_s else None
+
+    @property
+    def held(self) -> str:
+        """Whether its plans hold, as a page's attribute: ``no`` if one is late, ``yes`` if all were tested and hold."""
+        return "no" if self.holds.get(False) else "yes" if self.holds.get(True) == self.runs else ""
+
+    @property
+    def holds_words(self) -> str:
+        """Whether its plans hold, in words."""
+        late, unchecked = self.holds.get(False, 0), self.holds.get(None, 0)
+        if late:
+            return f"{late} of {self.runs} late"
+        return "unchecked" if unchecked == self.runs else f"{self.runs - unchecked} of {self.runs} hold"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Comparable results: entrants that all ran on the same instances.
+
+    Attributes
+    ----------
+    suite, objective
+        The selection; empty for all.
+    results
+        Entrants, the best first; those without a plan last.
+    instances
+        Names of the instances on which all of them ran.
+    of
+        Number of instances of the selection.
+    bounded
+        Whether distances are to certified bounds; otherwise they are to the best known values.
+    proven
+        Number of instances whose best known value is proven optimal in its class.
+    left_out
+        Entrants that did not run on all of the instances.
+    undecided
+        Instances on which ``random`` reaches the best known value.
+    stopped
+        Schedulers that stopped at their time limit with an open gap, and the limits in seconds.
+    """
+
+    suite: str
+    objective: str
+    results: Sequence[Result]
+    instances: Sequence[str]
+    of: int
+    bounded: bool
+    proven: int
+    left_out: Sequence[str]
+    undecided: Sequence[str]
+    stopped: Mapping[str, float]
+
+    @property
+    def key(self) -> str:
+        """Key of the selection on the page."""
+        return f"{self.suite}|{self.objective}"
+
+    @cached_property
+    def solvers(self) -> list[Result]:
+        """Entrants with a feasible plan on some instance."""
+        return [one for one in self.results if one.solved]
+
+    def points(self) -> dict[str, object]:
+        """Return the data of the scatter."""
+        return {
+            "to": "certified bound" if self.bounded else "best known plan",
+            "points": [
+                {
+                    "name": one.name,
+                    "held": one.held,
+                    "x": [min(one.times_s), one.decision_s, max(one.times_s)],
+                    "y": [round(100.0 * value, 4) for value in (min(one.gaps), one.gap, max(one.gaps))],
+                    "told": [f"{percent(one.gap)} away, {seconds(one.decision_s)}", one.holds_words],
+                }
+                for one in self.solvers
+                if one.times_s
+            ],
+        }
+
+    def sentences(self) -> list[tuple[str, str]]:
+        """Return questions and their answers; none without a feasible plan."""
+        if not self.solvers:
+            return []
+        told = [("Which scheduler is best?", self._which()), ("How far from the optimum?", self._how_far())]
+        return [*told, ("Do its plans hold?", self._holds())]
+
+    @cached_property
+    def _leaders(self) -> list[Result]:
+        best = self.solvers[0].gap
+        return [one for one in self.solvers if one.gap - best <= _EQUAL]
+
+    def _which(self) -> str:
+        leader, count = self._leaders[0], len(self.instances)
+        told = f"{_names(self._leaders)}: best known plan on {leader.best_on} of {count}"
+        told += f" instance{'s' * (count != 1)}, decided in {seconds(leader.decision_s)}"
+        for limit_s in reversed(_LIMITS_S):
+            quick = [one for one in self.solvers if one.decision_s is not None and one.decision_s <= limit_s]
+            if leader not in quick and quick:
+                away = f"{quick[0].name}, {percent(quick[0].gap)} away"
+                return f"{told}. Within {_PHRASES[limit_s]}, the best is {away}."
+        return f"{told}."
+
+    def _how_far(self) -> str:
+        leader = self._leaders[0]
+        to = "the certified bound" if self.bounded else "the best known plan; not all instances have a certified bound"
+        told = f"{percent(leader.gap)}: the mean distance of {leader.name} to {to}"
+        if self.bounded:
+            count = len(self.instances)
+            told += f"; the best plan is proven optimal in its class on {self.proven} of {count} instances"
+        others = [one.gap for one in self.solvers if one not in self._leaders]
+        if others:
+            ends = [percent(end) for end in (min(others), max(others))]
+            told += f". The others are {ends[0] if ends[0] == ends[1] else f'{ends[0]} to {ends[1]}'} away"
+        return f"{told}."
+
+    def _holds(self) -> str:
+        leader = self._leaders[0]
+        late, unchecked = leader.holds.get(False, 0), leader.holds.get(None, 0)
+        if late:
+            told = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {leader.name}."
+        elif unchecked:
+            told = f"Not tested: bench run --check-holds tests the plans of {leader.name}."
+        else:
+            told = f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {leader.name}."
+        if leader.held == "yes":
+            return told
+        safe = next((one for one in self.solvers if one.held == "yes"), None)
+        if safe is not None:
+            return f"{told} All plans of {safe.name} hold, {percent(safe.gap)} away."
+        if all(one.held == "no" for one in self.solvers):
+            return f"{told} All other schedulers have late plans, too." if len(self.solvers) > 1 else told
+        return f"{told} No scheduler's plans are all known to hold."
+
+
+def selections(cases: Sequence[InstanceResults]) -> list[Selection]:
+    """Return the comparable results of all instances first, then of each suite, objective, and both together."""
+    own = comparable_cases(cases)
+    keys: dict[tuple[str, str], list[InstanceResults]] = {("", ""): []}
+    for case in own:
+        for key in dict.fromkeys((("", ""), (case.suite, ""), ("", case.objective), (case.suite, case.objective))):
+            keys.setdefault(key, []).append(case)
+    found = (_selection(suite, objective, chosen) for (suite, objective), chosen in keys.items())
+    return [one for one in found if one.results]
+
+
+def comparable_cases(cases: Sequence[InstanceResults]) -> list[InstanceResults]:
+    """Return the instances with runs whose values can be compared: no scenario sets, no rates of their own."""
+    known = (one for one in cases if one.rows)
+    return [one for one in known if one.objective != "scenarios" and not one.suite.endswith(AT_OTHER_RATES)]
+
+
+def comparable(cases: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
+    """Return the largest complete table of the instances' runs, and all of these runs."""
+    rows = [row for case in cases for row in case.rows if row.truth is None]
+    arrivals = {key: told for case in cases for key, told in case.arrivals.items()}
+    names = entrants(rows, facets_of(rows, arrivals))
+    return complete_table(rows, names, [case.fingerprint for case in cases]), rows
+
+
+def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Selection:
+    table, rows = comparable(cases)
+    by_print = {case.fingerprint: case for case in cases if case.fingerprint in table.best}
+    gaps = {row.key: case.gaps[row.key].gap for case in by_print.values() for row in case.rows}
+    chosen = [row for by_instance in table.runs.values() for each in by_instance.values() for row in each]
+    bounded = bool(chosen) and all(gaps[row.key] is not None for row in chosen if achieved(row) is not None)
+    results = [_result(name, table, by_print, gaps if bounded else None) for name in table.runs]
+    results.sort(key=lambda one: (not one.solved, round(one.gap, 9), one.decision_s or 0.0, one.name))
+    undecided = {
+        row.instance: None
+        for row in rows
+        if row.scheduler == "random"
+        and (best := table.best.get(row.instance_hash)) is not None
+        and gap_to_best(achieved(row), best) <= _EQUAL
+    }
+    stopped = {
+        row.scheduler: row.time_limit_s
+        for row in chosen
+        if row.bound is not None
+        and row.status != "optimal"
+        and row.decision_s is not None
+        and row.decision_s >= _AT_LIMIT * row.time_limit_s
+    }
+    proven = sum(_proven(case, table.best[at]) for at, case in by_print.items())
+    names = [case.name for case in by_print.values()]
+    return Selection(
+        suite, objective, results, names, len(cases), bounded, proven, table.left_out, list(undecided), stopped
+    )
+
+
+def _proven(case: InstanceResults, best: float | None) -> bool:
+    """Return whether a plan with the best known value meets its certified bound."""
+    found = (
+        case.gaps[row.key].gap for row in case.rows if best is not None and gap_to_best(achieved(row), best) <= _EQUAL
+    )
+    return any(gap is not None and gap <= _EQUAL for gap in found)
+
+
+def _result(
+    name: str, table: CompleteTable, cases: Mapping[str, InstanceResults], gaps: Mapping[str, float | None] | None
+) -> Result:
+    runs = table.runs[name]
+    rows = [row for each in runs.values() for row in each]
+    objectives = {objective_of(row) for row in rows}
+    values = [mean(row.value for row in each) for each in runs.values() if _all_solved(each)]
+
+    def distance(row: Row, best: float | None) -> float:
+        if gaps is None or achieved(row) is None:
+            return gap_to_best(achieved(row), best)
+        gap = gaps[row.key]
+        return UNSOLVED if gap is None else gap
+
+    solved = sum(achieved(row) is not None for row in rows)
+    return Result(
+        name,
+        rows[0].scheduler,
+        solved,
+        len(rows),
+        sum(
+            any(gap_to_best(achieved(row), best) <= _EQUAL for row in runs[at])
+            for at, best in table.best.items()
+            if best is not None
+        ),
+        worth(mean(values), next(iter(objectives))) if len(objectives) == 1 and len(values) == len(runs) else "",
+        [fmean(distance(row, best) for row in runs[at]) for at, best in table.best.items()],
+        [min(max(row.decision_s, 1e-6), 1e9) for row in rows if row.decision_s is not None],
+        Counter(holding(row) for row in rows if row.value is not None),
+        "" if solved else why_no_plan(rows),
+    )
+
+
+def _all_solved(rows: Iterable[Row]) -> bool:
+    return all(achieved(row) is not None for row in rows)
+
+
+def why_no_plan(rows: Sequence[Row]) -> str:
+    """Return the most frequent reason why runs have no feasible plan."""
+    reasons = Counter(_reason(row) for row in rows)
+    return reasons.most_common(1)[0][0] if reasons else ""
+
+
+def _reason(row: Row) -> str:
+    if row.feasible is False:
+        kinds = Counter(str(detail["kind"]) for detail in row.violation_details or ())
+        words = f", such as {kinds.most_common(1)[0][0]}" if kinds else ""
+        return f"breaks {row.violations} constraint{'s' * (row.violations != 1)}{words}"
+    ended = "no plan" if row.termination == "finished" else str(row.termination).replace("_", " ")
+    return f"{ended}: {row.reason}" if row.reason else ended
+
+
+def _names(results: Sequence[Result]) -> str:
+    names = [one.name for one in results[:3]]
+    if len(results) > 3:
+        return f"{', '.join(names)} and {len(results) - 3} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

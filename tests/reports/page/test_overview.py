@@ -1,0 +1,152 @@
+"""First screen: its sentences and its table compare only what ran on the same instances."""
+
+from dataclasses import replace
+
+import pytest
+
+from instances.suites import suite
+from reports.page.hold import hold_data
+from reports.page.instance_results import in_gpus
+from reports.page.overview import selections, why_no_plan
+from reports.page.styles import page_look
+from tests.reports.page.runs_made_here import BOUND, TWELVE, case_of, row_of
+
+MIXES = suite("igniter-scaling").build()[:3]
+SCOPE = BOUND["bound_scope"]
+
+
+def plan_of_value(scheduler, instance, value, **given):
+    plan = {"version": 1, "instance": instance.name, "gpus": []}
+    blank = {"value": value, "feasible": True, "plan": plan, "plan_class": "spatial", "violations": 0}
+    return row_of(scheduler, instance, **(blank | given))
+
+
+def bound_of(instance, value):
+    proven = {"bound": value, "bound_certified": True, "bound_scope": SCOPE, "status": "optimal", "decision_s": 5.0}
+    return plan_of_value("colgen", instance, value, **proven)
+
+
+@pytest.fixture
+def cases():
+    """Colgen and igniter on three mixes, ffd+ without a plan, mediator on one mix only."""
+    found = []
+    for at, instance in enumerate(MIXES):
+        rows = [
+            bound_of(instance, 9.18),
+            plan_of_value("igniter", instance, 12.24, sim_violating=3, decision_s=0.001),
+            row_of("ffd+", instance, value=8.0, feasible=False, violations=4, status="feasible"),
+            *([plan_of_value("mediator", instance, 9.18)] if at == 0 else []),
+        ]
+        found.append(case_of(instance, *rows, suite="mixes"))
+    return found
+
+
+def test_only_what_ran_on_the_same_instances_is_compared(cases):
+    everything, *_ = selections(cases)
+    assert [one.name for one in everything.results] == ["colgen", "igniter", "ffd+"]
+    assert everything.left_out == ["mediator"]
+    assert len(everything.instances) == everything.of == 3
+    assert [one.value for one in everything.results] == ["9.18 $/h", "12.24 $/h", ""]
+    assert [one.gap for one in everything.results] == pytest.approx([0.0, 0.25, 1.0])
+    assert (everything.bounded, everything.proven) == (True, 3)
+
+
+def test_three_sentences_say_which_how_far_and_whether_it_holds(cases):
+    everything, *_ = selections(cases)
+    assert everything.sentences() == [
+        (
+            "Which scheduler is best?",
+            "colgen: best known plan on 3 of 3 instances, decided in 5.00 s. Within 1 s, the best is igniter, 25.0 %"
+            " away.",
+        ),
+        (
+            "How far from the optimum?",
+            "0.0 %: the mean distance of colgen to the certified bound; the best plan is proven optimal in its class on"
+            " 3 of 3 instances. The others are 25.0 % away.",
+        ),
+        (
+            "Do its plans hold?",
+            "Not tested: bench run --check-holds tests the plans of colgen. No scheduler's plans are all known to"
+            " hold.",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ({"holds": True}, "Yes: no workload is late under random arrivals in the 1 plans of igniter."),
+        (
+            {"holds": False, "late_workloads": 2},
+            "No: random arrivals make workloads late in 1 of 1 plans of igniter. All plans of ffd++ hold, 20.0 % away.",
+        ),
+    ],
+)
+def test_the_third_sentence_follows_the_tests(given, answer):
+    rows = [plan_of_value("igniter", TWELVE, 10.0, **given), plan_of_value("ffd++", TWELVE, 12.5, holds=True)]
+    (everything, *_) = selections([case_of(TWELVE, *rows)])
+    assert everything.sentences()[2][1] == answer
+    assert {one["name"]: one["held"] for one in everything.points()["points"]}["ffd++"] == "yes"
+
+
+def test_a_row_without_a_plan_tells_why():
+    crash = row_of("cpsat", TWELVE, termination="crashed", reason="signal 11")
+    broken = row_of("ffd+", TWELVE, value=1.0, feasible=False, violations=1)
+    nothing = row_of("sbp", TWELVE, status="infeasible", reason="w1 fits no GPU")
+    assert [why_no_plan([row]) for row in (crash, broken, nothing)] == [
+        "crashed: signal 11",
+        "breaks 1 constraint",
+        "no plan: w1 fits no GPU",
+    ]
+
+
+def test_a_bound_that_stopped_early_is_told(cases):
+    rows = list(cases[0].rows)
+    early = replace(rows[0], status="feasible", decision_s=9.9, time_limit_s=10.0, bound=7.0)
+    case = case_of(MIXES[0], early, *rows[1:], suite="mixes")
+    assert selections([case])[0].stopped == {"colgen": 10.0}
+    assert selections(cases)[0].stopped == {}
+
+
+def test_an_instance_that_random_solves_is_told(cases):
+    lucky = case_of(MIXES[0], *cases[0].rows, plan_of_value("random", MIXES[0], 9.18), suite="mixes")
+    assert selections([lucky])[0].undecided == [MIXES[0].name]
+    assert selections(cases)[0].undecided == []
+
+
+def test_value_and_bound_are_told_in_whole_gpus():
+    case = case_of(TWELVE, bound_of(TWELVE, 18.36))
+    assert in_gpus(18.36, case) == "18.36 $/h (6 GPUs)"
+    assert in_gpus(3.06, case) == "3.06 $/h (1 GPU)"
+    assert in_gpus(None, case) == "-"
+
+
+def test_tested_plans_are_points():
+    rows = [
+        plan_of_value("igniter", TWELVE, 18.36, gpus_used=6, holds=False, late_workloads=3),
+        plan_of_value("igniter", TWELVE, 36.72, gpus_used=12, holds=True, late_workloads=0, headroom=2.0),
+        plan_of_value("ffd+", TWELVE, 18.36, gpus_used=6),
+    ]
+    (series,) = hold_data([case_of(TWELVE, *rows)])[TWELVE.name]
+    assert series["points"] == [[75.0, 6, "late; headroom 1"], [100.0, 12, "holds; headroom 2"]]
+
+
+def test_colours_of_schedulers_differ_on_a_dark_background():
+    """Schedulers whose colours nearly meet have other marks."""
+    names = (
+        "igniter",
+        "ffd+",
+        "ffd++",
+        "gpu-lets+",
+        "gslice+",
+        "local-search",
+        "colgen",
+        "cpsat",
+        "random",
+        "mediator",
+    )
+    looks = [page_look(name) for name in names]
+    for at, one in enumerate(looks):
+        for other in looks[:at]:
+            channels = zip(*([int(look.dark[i : i + 2], 16) for i in (1, 3, 5)] for look in (one, other)), strict=True)
+            assert one.marker != other.marker or max(abs(a - b) for a, b in channels) > 40

@@ -23,6 +23,7 @@ BENCH = (
     ("runner",),
     ("planning",),
     ("fleet",),
+    ("deploy",),
     ("conformance", "replay", "session"),
     ("doctor",),
     ("cli",),

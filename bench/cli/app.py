@@ -26,6 +26,7 @@ EXAMPLES = (
 
 COMMANDS = {
     "plan": Subcommand("plan", "plan", "Find the cheapest GPUs for services of your own."),
+    "deploy": Subcommand("deploy", "deploy", "Write the files that deploy a plan."),
     "run": Subcommand("run", "run", "Run schedulers on instances."),
     "list": Subcommand("listing", "list_things", "List instances, schedulers, figures, suites or GPUs."),
     "show": Subcommand("show", "show_things", "Show the best results, one run in full, or an instance."),

@@ -139,7 +139,7 @@ def _answer(instance: Instance, time_limit_s: float, output: Path | None, folder
             proof_line(row, instance),
             holding_line(held),
             headroom_line(judge(found, instance)),
-            straw_line(last_straw(instance, found, half_s), instance, row.cost_per_hour),
+            straw_line(last_straw(instance, found, time_limit_s / 3.0), instance, row.cost_per_hour),
         ]
         show(*(f"{number} {line}" for number, line in enumerate(lines, 1)), "", plan_picture(found, instance))
         if output is not None:

@@ -1,0 +1,53 @@
+"""``bench deploy``: files that deploy a plan."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.files import make_folder, write_text
+from bench.cli.terminal import say
+from bench.cli.views.tables import show
+from bench.deploy.targets import Target, deployed, placeholders
+from bench.judging.judge import judge
+from bench.selection import find_plan
+from instances import InputError
+
+EXAMPLES = (
+    "bench deploy plan.json --to compose -o out",
+    "bench deploy plan.json --to device-plugin -o out   # equal shares only: the plan is solved again",
+)
+
+
+def deploy(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    target: Annotated[Target, typer.Option("--to", help="Format of the files.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the files.")],
+    instance_name: Annotated[
+        str | None, typer.Option("--instance", metavar="NAME", help="Name or file. Default: that in the plan file.")
+    ] = None,
+    time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds to solve again.")] = 30.0,
+) -> None:
+    """Write the files that deploy a plan: shares, memory limits, batches and timeouts.
+
+    Where the target cannot say the plan, it is solved again within what the target can say, and the price is printed.
+    The files are read back and judged before the command ends. Names in capitals are placeholders.
+    """
+    plan, instance = find_plan(plan_file, instance_name)
+    verdict = judge(plan, instance)
+    if not verdict.feasible:
+        raise InputError(str(plan_file), f"breaks a constraint: {verdict.violations[0].message}; see bench verify")
+    make_folder(output, "-o")
+    found = deployed(plan, instance, target, time_limit)
+    for path, text in found.files.items():
+        write_text(output / path, text)
+    for note in found.notes:
+        say(f"note: {note}")
+    files = sorted(found.files)
+    shown = f"{files[0]} and {len(files) - 1} more" if len(files) > 3 else ", ".join(files)
+    back = judge(found.plan, found.instance)
+    show(
+        f"wrote {shown} to {output}: {back.gpus_used} GPUs, ${back.cost_per_hour:,.2f}/h",
+        "read back and judged: every constraint holds",
+        f"fill in: {', '.join(placeholders(found.files)) or 'nothing'}",
+    )

@@ -1,0 +1,138 @@
+"""Files for one host: a shell script, Docker Compose, and Triton's model repository."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from bench.deploy.servers import PIPES, Server, plan_of_environments
+from instances import Plan
+
+IMAGE = "REGISTRY/SERVER:TAG"
+COMMAND = "SERVER_COMMAND"
+
+_DAEMON = f"""\
+export CUDA_MPS_PIPE_DIRECTORY={PIPES}
+export CUDA_MPS_LOG_DIRECTORY={PIPES}-log
+"""
+_START = f"""\
+#!/bin/sh
+# Start the MPS daemon and one process per gpulet.
+set -eu
+{_DAEMON}mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
+nvidia-cuda-mps-control -d
+: > servers.pid
+"""
+_STOP = f"""\
+#!/bin/sh
+# Stop the processes that start.sh started, then the MPS daemon.
+set -eu
+{_DAEMON}xargs -r kill < servers.pid
+echo quit | nvidia-cuda-mps-control
+"""
+
+
+def write_shell(servers: Sequence[Server], command: str = COMMAND) -> dict[str, str]:
+    """Return ``start.sh`` and ``stop.sh``."""
+    lines = [_START]
+    for server in servers:
+        settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in server.environment.items())
+        lines.append(f"env {settings} {command} &\necho $! >> servers.pid\n")
+    return {"start.sh": "".join(lines), "stop.sh": _STOP}
+
+
+def read_shell(files: Mapping[str, str], name: str) -> Plan:
+    """Return the plan that ``start.sh`` starts."""
+    environments = [
+        dict(word.split("=", 1) for word in shlex.split(line)[1:] if re.match(r"[A-Z_]+=", word))
+        for line in files["start.sh"].splitlines()
+        if line.startswith("env ")
+    ]
+    return plan_of_environments(name, environments)
+
+
+def write_compose(servers: Sequence[Server]) -> dict[str, str]:
+    """Return ``compose.yaml``: the MPS daemon and a service per gpulet."""
+    volume = f"{PIPES}:{PIPES}"
+    gpus = sorted({str(server.gpu) for server in servers})
+    services: dict[str, object] = {
+        "mps-daemon": {
+            "image": "REGISTRY/CUDA:TAG",
+            "command": ["nvidia-cuda-mps-control", "-f"],
+            "stop_signal": "SIGTERM",
+            "ipc": "host",
+            "environment": {"CUDA_MPS_PIPE_DIRECTORY": PIPES},
+            "volumes": [volume],
+            "deploy": _reserved(gpus),
+        }
+    }
+    for server in servers:
+        # The reservation makes one GPU visible, as device 0.
+        services[server.name] = {
+            "image": IMAGE,
+            "ipc": "host",
+            "depends_on": ["mps-daemon"],
+            "environment": {**server.limits, **server.facts},
+            "volumes": [volume],
+            "deploy": _reserved([str(server.gpu)]),
+        }
+    return {"compose.yaml": _yaml({"services": services})}
+
+
+def read_compose(files: Mapping[str, str], name: str) -> Plan:
+    """Return the plan of the services in ``compose.yaml``."""
+    services = yaml.safe_load(files["compose.yaml"])["services"]
+    found = [each["environment"] for key, each in services.items() if key != "mps-daemon"]
+    return plan_of_environments(name, found)
+
+
+def write_triton(servers: Sequence[Server]) -> dict[str, str]:
+    """Return a model repository per gpulet with its ``config.pbtxt``, and the script that starts the servers."""
+    files = {}
+    lines = [_START]
+    for number, server in enumerate(servers):
+        files[f"{server.name}/{server.name}/config.pbtxt"] = _pbtxt(server)
+        settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in server.environment.items())
+        port = 8000 + 3 * number
+        ports = f"--http-port={port} --grpc-port={port + 1} --metrics-port={port + 2}"
+        lines.append(
+            f"env {settings} tritonserver --model-repository={server.name} {ports} &\necho $! >> servers.pid\n"
+        )
+    return {**files, "start.sh": "".join(lines), "stop.sh": _STOP}
+
+
+def read_triton(files: Mapping[str, str], name: str) -> Plan:
+    """Return the plan of the servers, with the batches of their configurations."""
+    plan = read_shell(files, name)
+    batches = [
+        int(found[1])
+        for path, text in files.items()
+        if path.endswith("config.pbtxt") and (found := re.search(r"^max_batch_size: (\d+)$", text, re.MULTILINE))
+    ]
+    stated = [slot.batch for _, _, slot in plan.slots()]
+    if sorted(batches) != sorted(stated):
+        raise ValueError(f"the configurations have batches {batches}, the servers {stated}")
+    return plan
+
+
+def _pbtxt(server: Server) -> str:
+    queued_us = round(1000.0 * server.timeout_ms)
+    batching = f"dynamic_batching {{\n  preferred_batch_size: [ {server.batch} ]\n"
+    batching += f"  max_queue_delay_microseconds: {queued_us}\n}}\n"
+    return (
+        f"name: {json.dumps(server.name)}\n"
+        f"max_batch_size: {server.batch}\n"
+        "instance_group [\n  {\n    count: 1\n    kind: KIND_GPU\n    gpus: [ 0 ]\n  }\n]\n"
+        f"{batching}"
+    )
+
+
+def _reserved(gpus: Sequence[str]) -> dict[str, object]:
+    device = {"driver": "nvidia", "device_ids": list(gpus), "capabilities": ["gpu"]}
+    return {"resources": {"reservations": {"devices": [device]}}}
+
+
+def _yaml(document: object) -> str:
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=False)

@@ -1,0 +1,173 @@
+"""Servers of a plan: one process per gpulet with its environment, and the plan that environments describe."""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from bench.judging.judge import judge
+from bench.simulation.serving_rules import dispatch_timeout_ms
+from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
+
+PIPES = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
+PERCENTS = 100
+"""Share units of a GPU whose shares are whole percents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Process that serves one slot.
+
+    Attributes
+    ----------
+    name
+        DNS label, unique in the plan.
+    gpu, gpu_type
+        Position of the GPU in the plan, and its type.
+    percent
+        Share of the GPU in whole percents.
+    memory_mib
+        Device memory of the process, rounded up.
+    workload, model, batch, rate_rps
+        Its slot.
+    timeout_ms
+        Time after which a partial batch starts.
+    """
+
+    name: str
+    gpu: int
+    gpu_type: str
+    percent: int
+    memory_mib: int
+    workload: str
+    model: str
+    batch: int
+    rate_rps: float
+    timeout_ms: float
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Environment that tells the process its slot."""
+        return {
+            "GPUSHARE_GPU": str(self.gpu),
+            "GPUSHARE_GPU_TYPE": self.gpu_type,
+            "GPUSHARE_WORKLOAD": self.workload,
+            "GPUSHARE_MODEL": self.model,
+            "GPUSHARE_BATCH": str(self.batch),
+            "GPUSHARE_RATE_RPS": repr(self.rate_rps),
+            "GPUSHARE_TIMEOUT_MS": f"{self.timeout_ms:.3f}",
+        }
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """Environment by which MPS limits the process; device 0 is the only visible one."""
+        return {
+            "CUDA_MPS_PIPE_DIRECTORY": PIPES,
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(self.percent),
+            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={self.memory_mib}M",
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Whole environment on a host that numbers its GPUs as the plan does."""
+        return {"CUDA_VISIBLE_DEVICES": str(self.gpu), **self.limits, **self.facts}
+
+
+def in_percents(instance: Instance) -> Instance:
+    """Return the instance whose shares are whole percents."""
+    types = (replace(pool.type, share_units=PERCENTS, allowed_shares=None) for pool in instance.gpus)
+    pools = tuple(replace(pool, type=gpu) for pool, gpu in zip(instance.gpus, types, strict=True))
+    return replace(instance, gpus=pools)
+
+
+def rounded_up(plan: Plan, instance: Instance) -> Plan | None:
+    """Return the plan with shares in whole percents, rounded up; ``None`` if it then breaks a constraint."""
+    units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
+    gpus = tuple(
+        replace(
+            gpu,
+            gpulets=tuple(
+                replace(one, share_units=math.ceil(one.share_units * PERCENTS / units[gpu.type] - 1e-9))
+                for one in gpu.gpulets
+            ),
+        )
+        for gpu in plan.gpus
+    )
+    found = replace(plan, gpus=gpus)
+    return found if judge(found, in_percents(instance)).feasible else None
+
+
+def servers(plan: Plan, instance: Instance) -> list[Server]:
+    """Return the processes of a plan in whole percents of ``instance``.
+
+    Raises
+    ------
+    InputError
+        If slots take turns.
+    """
+    verdict = iter(judge(plan, instance).slots)
+    names = Counter[str]()
+    found = []
+    for position, gpu in enumerate(plan.gpus):
+        for gpulet in gpu.gpulets:
+            if len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None:
+                raise InputError(f"plan: gpus[{position}]", "slots take turns; expected one slot per gpulet to deploy")
+            (slot,) = gpulet.slots
+            workload = instance.workloads[instance.workload_index[slot.workload]]
+            pool = instance.pool(gpu.type)
+            assert pool is not None  # the judge has checked it
+            timeout_ms = dispatch_timeout_ms(
+                instance.slo_rule,
+                workload.slo_ms,
+                slot.batch,
+                slot.rate_rps,
+                None,
+                next(verdict).t_inf_ms,
+                instance.immediate_dispatch,
+            )
+            label = _label(slot.workload)
+            names[label] += 1
+            found.append(
+                Server(
+                    label if names[label] == 1 else f"{label}-{names[label]}",
+                    position,
+                    gpu.type,
+                    round(100.0 * gpulet.share_units / pool.type.share_units),
+                    math.ceil(pool.type.model(workload.model).memory_mib(slot.batch)),
+                    slot.workload,
+                    workload.model,
+                    slot.batch,
+                    slot.rate_rps,
+                    timeout_ms,
+                )
+            )
+    return found
+
+
+def plan_of_environments(name: str, environments: Iterable[Mapping[str, str]], percent: int | None = None) -> Plan:
+    """Return the plan, in whole percents, that the environments of its processes describe.
+
+    Parameters
+    ----------
+    name
+        Name of the instance.
+    environments
+        Environment of each process.
+    percent
+        Share of every process, where the target gives it and not the environment.
+    """
+    types: dict[int, str] = {}
+    gpulets: dict[int, list[Gpulet]] = defaultdict(list)
+    for each in environments:
+        gpu = int(each["GPUSHARE_GPU"])
+        types[gpu] = each["GPUSHARE_GPU_TYPE"]
+        slot = Slot(each["GPUSHARE_WORKLOAD"], int(each["GPUSHARE_BATCH"]), float(each["GPUSHARE_RATE_RPS"]))
+        share = int(each["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]) if percent is None else percent
+        gpulets[gpu].append(Gpulet(share, (slot,)))
+    return Plan(name, tuple(PlacedGpu(types[gpu], tuple(gpulets[gpu])) for gpu in sorted(types)))
+
+
+def _label(name: str) -> str:
+    """Return ``name`` as a DNS label: lower case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "service"

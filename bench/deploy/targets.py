@@ -1,0 +1,158 @@
+"""Targets of a deployment: what each can say of a plan, and what the plan costs within that."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from bench.deploy import clusters, hosts, mig_parted
+from bench.deploy.servers import Server, in_percents, rounded_up, servers
+from bench.fleet.solving import solved_here
+from bench.judging.judge import judge
+from instances import InputError, Instance, Partition, Plan
+
+MOST_REPLICAS = 10
+"""Most equal shares of a GPU that are tried for the device plugin."""
+
+
+class Target(StrEnum):
+    """Target of a deployment."""
+
+    SHELL = "shell"
+    COMPOSE = "compose"
+    KUBERNETES = "kubernetes"
+    DRA = "dra"
+    DEVICE_PLUGIN = "device-plugin"
+    HAMI = "hami"
+    MIG_PARTED = "mig-parted"
+    TRITON = "triton"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Files of a deployment, and the plan that they say.
+
+    Attributes
+    ----------
+    files
+        Texts by path.
+    plan, instance
+        The plan read back from the files, and the instance in the target's terms; the plan is feasible.
+    notes
+        Sentences about the price of what the target cannot say.
+    """
+
+    files: Mapping[str, str]
+    plan: Plan
+    instance: Instance
+    notes: tuple[str, ...]
+
+
+_Writer = Callable[[list[Server]], dict[str, str]]
+_Reader = Callable[[Mapping[str, str], str], Plan]
+
+_BY_PERCENT: dict[Target, tuple[_Writer, _Reader]] = {
+    Target.SHELL: (hosts.write_shell, hosts.read_shell),
+    Target.COMPOSE: (hosts.write_compose, hosts.read_compose),
+    Target.KUBERNETES: (clusters.write_kubernetes, clusters.read_kubernetes),
+    Target.DRA: (clusters.write_dra, clusters.read_dra),
+    Target.HAMI: (clusters.write_hami, clusters.read_hami),
+    Target.TRITON: (hosts.write_triton, hosts.read_triton),
+}
+
+_REMARKS = {
+    Target.KUBERNETES: "nothing keeps other pods off the GPUs: plain Kubernetes has no admission control of shares",
+    Target.DRA: "unequal shares need the driver's feature gate MPSSupport",
+    Target.DEVICE_PLUGIN: "the plugin chooses the GPU within a node: use nodes of one GPU, or one node per GPU",
+    Target.HAMI: "HAMi limits cores by time; latencies of the plan assume limits by space",
+}
+
+
+def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float = 30.0) -> Deployment:
+    """Return the files that deploy a plan, read back and judged.
+
+    Raises
+    ------
+    InputError
+        If the target cannot say any plan of the instance, or the files do not say the plan.
+    """
+    notes = [_REMARKS[target]] if target in _REMARKS else []
+    if target is Target.MIG_PARTED:
+        files = mig_parted.write_mig_parted(plan, instance)
+        return _checked(files, plan, mig_parted.read_mig_parted(files, instance), instance, notes)
+    if instance.partition is Partition.MIG:
+        name = instance.gpus[0].type.name
+        raise InputError(f"--to {target}", f"{name} is cut into MIG instances; expected --to {Target.MIG_PARTED}")
+    if target is Target.DEVICE_PLUGIN:
+        replicas, said, terms = _equal(plan, instance, time_limit_s)
+        notes.insert(0, _price(plan, instance, said, terms, f"{replicas} equal shares"))
+        files = clusters.write_device_plugin(servers(said, terms), replicas)
+        return _checked(files, said, clusters.read_device_plugin(files, instance.name), terms, notes)
+    terms = in_percents(instance)
+    found = rounded_up(plan, instance)
+    if found is None:
+        found = _solved(terms, time_limit_s, f"--to {target}")
+        notes.insert(0, _price(plan, instance, found, terms, "shares of whole percents"))
+    else:
+        notes.insert(0, "shares are rounded up to whole percents, and the plan stays feasible: it costs nothing")
+    write, read = _BY_PERCENT[target]
+    files = write(servers(found, terms))
+    return _checked(files, found, read(files, instance.name), terms, notes)
+
+
+def placeholders(files: Mapping[str, str]) -> list[str]:
+    """Return the placeholders to fill in before the files are used."""
+    words = {word.strip("\"'=,") for text in files.values() for word in text.replace("=", " ").split()}
+    known = (hosts.IMAGE, "REGISTRY/CUDA:TAG", hosts.COMMAND)
+    starts = ("NODE-OF-GPU-", "INDEX-OF-GPU-", "UUID-OF-GPU-")
+    return sorted(word for word in words if word in known or word.startswith(starts))
+
+
+def _equal(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[int, Plan, Instance]:
+    """Return the cheapest number of equal shares, the plan, and the instance with only these shares."""
+    best: tuple[float, int, Plan, Instance] | None = None
+    for replicas in range(1, MOST_REPLICAS + 1):
+        share = 100 // replicas
+        terms = in_percents(instance)
+        types = (replace(pool.type, allowed_shares=(share,)) for pool in terms.gpus)
+        terms = replace(terms, gpus=tuple(replace(pool, type=gpu) for pool, gpu in zip(terms.gpus, types, strict=True)))
+        try:
+            found = _solved(terms, time_limit_s / MOST_REPLICAS, "--to device-plugin")
+        except InputError:
+            continue
+        if any(server.memory_mib * replicas > _memory_mib(terms, server) for server in servers(found, terms)):
+            continue  # the plugin also divides the memory into equal parts
+        cost = judge(found, terms).cost_per_hour
+        if best is None or cost < best[0]:
+            best = cost, replicas, found, terms
+    if best is None:
+        raise InputError("--to device-plugin", "no plan of equal shares serves all services")
+    return best[1:]
+
+
+def _memory_mib(instance: Instance, server: Server) -> float:
+    return next(pool.type.memory_mib for pool in instance.gpus if pool.type.name == server.gpu_type)
+
+
+def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
+    found = solved_here(instance, time_limit_s)
+    if found.plan is None or not judge(found.plan, instance).feasible:
+        raise InputError(where, f"no plan within what the target can say: {found.reason or 'none was found in time'}")
+    return found.plan
+
+
+def _price(plan: Plan, instance: Instance, said: Plan, terms: Instance, what: str) -> str:
+    before, after = judge(plan, instance), judge(said, terms)
+    if after.cost_per_hour == before.cost_per_hour:
+        return f"{what}: solved again, {after.gpus_used} GPUs as before"
+    costs = f"${after.cost_per_hour:,.2f}/h instead of ${before.cost_per_hour:,.2f}/h"
+    return f"{what}: {after.gpus_used} GPUs instead of {before.gpus_used}, {costs}"
+
+
+def _checked(files: Mapping[str, str], plan: Plan, back: Plan, instance: Instance, notes: list[str]) -> Deployment:
+    """Check that the plan read back is the one that was written, and feasible."""
+    verdict = judge(back, instance)
+    if back != plan:
+        raise InputError("deploy", "the files say another plan than they were written from")
+    if not verdict.feasible:
+        raise InputError("deploy", f"the files say a plan that breaks a constraint: {verdict.violations[0].message}")
+    return Deployment(files, back, instance, tuple(notes))

@@ -1,0 +1,230 @@
+"""Deployments: what every target says is valid, and is the plan."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.api import Run
+from bench.deploy import clusters, hosts
+from bench.deploy.servers import in_percents, rounded_up, servers
+from bench.deploy.targets import Deployment, Target, deployed, placeholders
+from bench.judging.judge import judge
+from heuristics.baselines.local_search import LocalSearch
+from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
+from instances.files import read_plan
+from instances.generate import generate
+from instances.suites import suite
+
+BY_SHARE = [target for target in Target if target is not Target.MIG_PARTED]
+
+
+@pytest.fixture(scope="module")
+def mix() -> Instance:
+    return generate("igniter-mix", 5, 1)
+
+
+@pytest.fixture(scope="module")
+def plan(mix: Instance) -> Plan:
+    found = LocalSearch(rounds=200).schedule(mix, Run()).plan
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def deployments(mix: Instance, plan: Plan) -> dict[Target, Deployment]:
+    return {target: deployed(plan, mix, target, 20.0) for target in BY_SHARE}
+
+
+@pytest.mark.parametrize("target", BY_SHARE)
+def test_what_is_written_is_read_back_and_feasible(
+    deployments: Mapping[Target, Deployment], mix: Instance, plan: Plan, target: Target
+) -> None:
+    found = deployments[target]
+    assert judge(found.plan, found.instance).feasible
+    assert {slot.workload for _, _, slot in found.plan.slots()} == set(mix.workload_index)
+    assert all(gpu.share_units <= 100 for gpu in found.plan.gpus)
+    assert judge(found.plan, found.instance).cost_per_hour >= judge(plan, mix).cost_per_hour
+    assert found.notes
+
+
+def documents(found: Deployment) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(found.files["plan.yaml"]))
+
+
+@pytest.mark.parametrize("target", [Target.KUBERNETES, Target.DRA, Target.DEVICE_PLUGIN, Target.HAMI])
+def test_kubernetes_accepts_every_document(deployments: Mapping[Target, Deployment], target: Target) -> None:
+    checker = pytest.importorskip("kubernetes_validate")
+    for document in documents(deployments[target]):
+        checker.validate(document, "1.34", strict=True)
+    with pytest.raises(checker.ValidationError):
+        checker.validate({**documents(deployments[target])[-1], "speck": {}}, "1.34", strict=True)
+
+
+DEVICES = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["capabilities"],
+        "additionalProperties": False,
+        "properties": {
+            "driver": {"type": "string"},
+            "device_ids": {"type": "array", "items": {"type": "string"}},
+            "capabilities": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+}
+COMPOSE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["services"],
+    "properties": {
+        "services": {
+            "type": "object",
+            "additionalProperties": False,
+            "patternProperties": {
+                "^[a-zA-Z0-9._-]+$": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["image"],
+                    "properties": {
+                        "image": {"type": "string"},
+                        "command": {"type": "array", "items": {"type": "string"}},
+                        "stop_signal": {"type": "string"},
+                        "ipc": {"type": "string"},
+                        "depends_on": {"type": "array", "items": {"type": "string"}},
+                        "environment": {"type": "object", "additionalProperties": {"type": "string"}},
+                        "volumes": {"type": "array", "items": {"type": "string"}},
+                        "deploy": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "properties": {
+                                "resources": {
+                                    "type": "object",
+                                    "additionalProperties": False,
+                                    "properties": {
+                                        "reservations": {
+                                            "type": "object",
+                                            "additionalProperties": False,
+                                            "properties": {"devices": DEVICES},
+                                        }
+                                    },
+                                }
+                            },
+                        },
+                    },
+                }
+            },
+        }
+    },
+}
+"""The Compose specification's schema of the keys that are written."""
+
+
+def test_compose_has_its_schema(deployments: Mapping[Target, Deployment]) -> None:
+    schema = pytest.importorskip("jsonschema")
+    schema.validate(yaml.safe_load(deployments[Target.COMPOSE].files["compose.yaml"]), COMPOSE)
+
+
+def test_triton_parses_its_configurations(deployments: Mapping[Target, Deployment]) -> None:
+    messages = pytest.importorskip("tritonclient.grpc.model_config_pb2")
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    found = deployments[Target.TRITON]
+    texts = [text for path, text in found.files.items() if path.endswith("config.pbtxt")]
+    assert len(texts) == 5
+    for text in texts:
+        config = text_format.Parse(text, messages.ModelConfig())
+        assert config.dynamic_batching.preferred_batch_size == [config.max_batch_size]
+        assert config.dynamic_batching.max_queue_delay_microseconds > 0
+
+
+@pytest.mark.parametrize("target", [Target.SHELL, Target.TRITON])
+def test_a_shell_runs_the_scripts(
+    deployments: Mapping[Target, Deployment], plan: Plan, target: Target, tmp_path: Path
+) -> None:
+    """Fakes of the daemon and of the server write what they get."""
+    found = deployments[target]
+    for name in ("nvidia-cuda-mps-control", "SERVER_COMMAND", "tritonserver"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" >> "$0.log"\n')
+        (tmp_path / name).chmod(0o755)
+    for name in ("start.sh", "stop.sh"):
+        text = found.files[name].replace("/tmp/nvidia-mps", str(tmp_path / "mps"))
+        (tmp_path / name).write_text(text + ("wait\n" if name == "start.sh" else ""))
+    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "start.sh"], cwd=tmp_path, env=path, check=True, timeout=120)
+    logged = (tmp_path / ("SERVER_COMMAND.log" if target is Target.SHELL else "tritonserver.log")).read_text()
+    shares = [str(gpulet.share_units) for gpu in found.plan.gpus for gpulet in gpu.gpulets]
+    assert sorted(logged.split()) == sorted(shares)
+    assert len((tmp_path / "servers.pid").read_text().split()) == len(shares)
+    assert subprocess.run(["sh", "-n", "stop.sh"], cwd=tmp_path, check=False).returncode == 0
+
+
+def test_the_device_plugin_has_equal_shares_and_enough_memory(deployments: Mapping[Target, Deployment]) -> None:
+    found = deployments[Target.DEVICE_PLUGIN]
+    config = yaml.safe_load(found.files["device-plugin.yaml"])
+    (resource,) = config["sharing"]["mps"]["resources"]
+    assert config["version"] == "v1"
+    replicas = resource["replicas"]
+    assert {gpulet.share_units for gpu in found.plan.gpus for gpulet in gpu.gpulets} == {100 // replicas}
+    assert all(len(gpu.gpulets) <= replicas for gpu in found.plan.gpus)
+    memory = [server.memory_mib for server in servers(found.plan, found.instance)]
+    assert max(memory) * replicas <= found.instance.gpus[0].type.memory_mib
+
+
+def test_shares_that_do_not_add_up_are_solved_again(mix: Instance) -> None:
+    workloads = mix.workloads
+    thirds = tuple(Gpulet(13, (Slot(w.id, 1, w.rate_rps),)) for w in workloads[:3])
+    full = PlacedGpu("v100", (*thirds, Gpulet(1, (Slot(workloads[3].id, 1, 1.0),))))
+    assert rounded_up(Plan(mix.name, (full,)), mix) is None  # 33 + 33 + 33 + 3 percent
+    easy = replace(mix, workloads=(replace(workloads[0], slo_ms=1000.0, rate_rps=1.0),))
+    up = rounded_up(Plan(mix.name, (PlacedGpu("v100", (Gpulet(13, (Slot(workloads[0].id, 1, 1.0),)),)),)), easy)
+    assert up is not None
+    assert up.gpus[0].share_units == 33
+    assert judge(up, in_percents(easy)).feasible
+
+
+def test_a_changed_file_says_another_plan(deployments: Mapping[Target, Deployment], mix: Instance) -> None:
+    found = deployments[Target.SHELL]
+    share = found.plan.gpus[0].gpulets[0].share_units
+    changed = found.files["start.sh"].replace(f"PERCENTAGE={share} ", f"PERCENTAGE={share - 1} ", 1)
+    assert hosts.read_shell({"start.sh": changed}, mix.name) != found.plan
+    claims = deployments[Target.DRA].files["plan.yaml"]
+    most = max(gpulet.share_units for gpulet in found.plan.gpus[0].gpulets)
+    lowered = claims.replace(f"defaultActiveThreadPercentage: {most}\n", "defaultActiveThreadPercentage: 1\n")
+    with pytest.raises(ValueError, match="more than the default of its claim"):
+        clusters.read_dra({"plan.yaml": lowered}, mix.name)
+
+
+def test_placeholders_are_listed(deployments: Mapping[Target, Deployment]) -> None:
+    assert placeholders(deployments[Target.SHELL].files) == ["SERVER_COMMAND"]
+    assert placeholders(deployments[Target.COMPOSE].files) == ["REGISTRY/CUDA:TAG", "REGISTRY/SERVER:TAG"]
+    assert "NODE-OF-GPU-0" in placeholders(deployments[Target.DRA].files)
+
+
+def test_mig_plans_go_to_mig_parted_and_others_do_not(mix: Instance, plan: Plan) -> None:
+    (instance,) = [each for each in suite("parvagpu").build() if each.name == "parvagpu-1"]
+    published, _ = read_plan(Path(__file__).parents[1] / "fixtures" / "parvagpu_plans" / "parvagpu-1.json")
+    found = deployed(published, instance, Target.MIG_PARTED)
+    assert found.plan == published
+    config = yaml.safe_load(found.files["config.yaml"])
+    (devices,) = config["mig-configs"].values()
+    assert [device["devices"] for device in devices] == [[number] for number in range(published.gpus_used)]
+    assert all(
+        set(device["mig-devices"]) <= {"1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"} for device in devices
+    )
+    with pytest.raises(InputError, match="a100-mig is cut into MIG instances; expected --to mig-parted"):
+        deployed(published, instance, Target.SHELL)
+    with pytest.raises(InputError, match="--to mig-parted: v100 is divided into MPS shares"):
+        deployed(plan, mix, Target.MIG_PARTED)
+
+
+def test_slots_that_take_turns_are_refused(mix: Instance) -> None:
+    slots = tuple(Slot(w.id, 1, 1.0) for w in mix.workloads[:2])
+    turns = Plan(mix.name, (PlacedGpu("v100", (Gpulet(100, slots, 50.0),)),))
+    with pytest.raises(InputError, match="slots take turns; expected one slot per gpulet to deploy"):
+        servers(turns, in_percents(mix))

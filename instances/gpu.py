@@ -337,8 +337,8 @@ class GpuType:
 
     @property
     def model_names(self) -> list[str]:
-        """Names of the models with figures."""
-        return list(self.models if self.mig is None else self.mig.models)
+        """Names of the models with figures; of the language models where these are the only ones."""
+        return list(self.models or self.language_models if self.mig is None else self.mig.models)
 
     def check_model(self, name: str, where: str = "model") -> None:
         """Check that the model called ``name`` has figures.

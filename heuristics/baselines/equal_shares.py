@@ -28,17 +28,26 @@ class WholeGpu:
     """A GPU for each workload: no sharing.
 
     Each workload takes the cheapest GPU type that serves it, or equal parts of it take several GPUs.
+
+    Attributes
+    ----------
+    by_service
+        Whether prefill and decode of a language-model service share GPUs of their own.
     """
 
     name: ClassVar[str] = "whole-gpu"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
+
+    by_service: bool = False
 
     def warm(self) -> None:
         """Load the compiled kernels."""
         warm_placement()
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return the plan with one workload on each GPU."""
+        """Return the plan with one workload, or one service, on each GPU."""
+        if self.by_service and instance.services:
+            return _each_service(instance, run)
         return _cheapest(instance, run, [1], lambda units: [_divided(pool.type, units) for pool in instance.gpus])
 
 
@@ -89,6 +98,7 @@ class TimeSlicing:
     name: ClassVar[str] = "time-slicing"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
+    no_services: ClassVar[str] = "decoding cannot take turns"
 
     replicas: int = 0
 
@@ -108,6 +118,21 @@ class TimeSlicing:
             return found
         gpus = tuple(_in_turns(gpu, instance) for gpu in found.plan.gpus)
         return replace(found, plan=Plan(instance.name, gpus))
+
+
+def _each_service(instance: Instance, run: Run) -> Outcome:
+    """Return the plan of every service alone on GPUs of its own."""
+    gpus: list[PlacedGpu] = []
+    for service in instance.services:
+        own = tuple(workload for workload in instance.workloads if workload.service == service)
+        found = _cheapest(replace(instance, workloads=own), run, [1], lambda _: [p.type for p in instance.gpus])
+        if found.plan is None:
+            return found
+        gpus += found.plan.gpus
+    for pool in instance.gpus:
+        if pool.count is not None and sum(gpu.type == pool.type.name for gpu in gpus) > pool.count:
+            return Outcome(Status.UNKNOWN, reason=f"too few GPUs of type {pool.type.name} for one of each service")
+    return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)))
 
 
 def _check_replicas(replicas: int) -> None:

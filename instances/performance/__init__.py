@@ -13,7 +13,7 @@ from instances.performance.hybrid import HybridModel
 from instances.performance.igniter import IGniterModel
 from instances.performance.inss import InssModel
 from instances.performance.model import PerformanceModel
-from instances.performance.table import TableModel
+from instances.performance.table import TABLE, TableModel
 
 _MODELS: dict[str, PerformanceModel] = {
     model.name: model for model in (IGniterModel(), InssModel(), GpuletModel(), HybridModel(), TableModel())
@@ -23,6 +23,16 @@ _MODELS: dict[str, PerformanceModel] = {
 def performance_model_names() -> list[str]:
     """Return the names of the performance models of shares."""
     return list(_MODELS)
+
+
+def interference_model_names() -> list[str]:
+    """Return the names of the performance models of shares that predict interference."""
+    return [name for name in _MODELS if name != TABLE]
+
+
+def performance_in_words(name: str) -> str:
+    """Return the name of a performance model; ``table`` with the remark that its interference was not measured."""
+    return f"{name} (no interference measured)" if name == TABLE else name
 
 
 def performance_model(name: str, where: str = "performance_model") -> PerformanceModel:

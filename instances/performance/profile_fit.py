@@ -11,7 +11,7 @@ from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import PairSample, SoloSample
 from instances.memory import is_listed, most_memory_mib, request_bytes
-from instances.performance import performance_model, performance_model_names
+from instances.performance import interference_model_names, performance_model
 from instances.performance.company_fit import ENOUGH, Sides, fit_company, fit_inss, fit_pair_factor
 from instances.performance.igniter_fit import fit_profile, model_of_times
 from instances.performance.solo_fit import SoloFit, fit_solo
@@ -103,7 +103,7 @@ def fit_measurements(
         if light is None:
             gpu = _with_alpha_cache(gpu, pairs)
         gpu = fit_pairs(gpu, pairs)
-        errors = {name: validate(gpu, name, pairs) for name in performance_model_names()}
+        errors = {name: validate(gpu, name, pairs) for name in interference_model_names()}
         residual = {f"{name}_pairs_rel_{q}": e.summary[q] for name, e in errors.items() for q in ("mean", "p95")}
         r2 = {"gpulet_pairs_unexplained": 1.0 - fit_pair_factor(gpu, pairs)[1]}
         provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual, **r2})

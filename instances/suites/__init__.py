@@ -7,7 +7,7 @@ from functools import partial
 from instances import generate
 from instances.errors import unknown_name
 from instances.instance import Instance, ScenarioSet
-from instances.suites import gpulet, igniter, inss, mediator, mixes
+from instances.suites import gpulet, igniter, inss, llm, mediator, mixes
 from instances.suites.hold import hold
 from instances.suites.parvagpu import parvagpu
 
@@ -116,6 +116,10 @@ SUITES: Mapping[str, Suite] = {
         ),
         Suite("large", "mixes of 1,000, 3,000 and 10,000 workloads on one to three GPU types, cost", mixes.large),
         Suite("hard", "nine mixes that no exact method closes in twenty seconds, of every objective", mixes.hard),
+        Suite("llm-4gpu", "five services of LLaMA 7B for about four A100s, cost; lengths ours", llm.four_gpus),
+        Suite("llm-16gpu", "eighteen services of LLaMA 7B and 13B for about sixteen A100s, cost", llm.sixteen_gpus),
+        Suite("llm-mix", "five mixes of eight services, LLaMA 7B and 13B in turn, cost on A100s", llm.mixes),
+        Suite("llm-eighths", "llm-4gpu and llm-16gpu on A100s cut into eighths, cost", llm.eighths),
         Suite("hold", "five instances of other suites under the rule attainment: plans that hold", hold),
         Suite(
             "smoke",

@@ -10,7 +10,7 @@ from instances.arrays import Floats
 from instances.calibration.a100_inss import TABLE_3, TABLE_4, relative_errors
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
-from instances.performance import performance_model_names
+from instances.performance import interference_model_names
 from instances.performance.profile_fit import HELD_OUT, validate_held_out
 from instances.performance.validation import Errors, latencies_ms, validate
 from reports.claim import NOTHING_PUBLISHED, Claim, QueryTable, Values
@@ -60,7 +60,7 @@ ERRORS = QueryTable(
         line
         for gpu in GPUS
         for line in (
-            *(_line(gpu, model) for model in performance_model_names()),
+            *(_line(gpu, model) for model in interference_model_names()),
             *(_line(gpu, "hybrid", held_out) for held_out in HELD_OUT),
         )
     ],

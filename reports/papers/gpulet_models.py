@@ -15,7 +15,7 @@ from heuristics.gpulet.pools import terms_of
 from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
-from instances.performance import performance_model_names
+from instances.performance import interference_model_names
 from instances.performance.validation import latencies_ms, validate
 from instances.suites import SCENARIO_SUITES
 from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
@@ -146,7 +146,7 @@ def _draw_errors(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path
         panels = sheet.subplots(1, len(measured), sharey=True, squeeze=False).ravel()
         for ax, (gpu, samples) in zip(panels, measured.items(), strict=True):
             lines, looks = {}, {}
-            for model in performance_model_names():
+            for model in interference_model_names():
                 errors = validate(gpu_type(gpu), model, samples)
                 label = f"{model}: P95 {100.0 * errors.summary['p95']:.1f} %"
                 lines[label], looks[label] = np.abs(errors.relative), performance_look(model)

@@ -23,8 +23,10 @@ from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, PlanClass, SloRule
 from instances.catalogue import gpu_type
 from instances.continuous import waiting_probability
+from instances.costs import next_cost
 from instances.instance import instance_of_services
 from instances.services import Service
+from instances.suites import suite
 from instances.tables import gpu_tables
 
 MIXES = 50
@@ -157,6 +159,19 @@ def test_exact_methods_agree_under_attainment_and_on_the_scale() -> None:
         assert verdict.feasible
         values.append(verdict.value)
     assert values[0] == pytest.approx(values[1])
+
+
+@pytest.mark.parametrize("name", ["llm-4gpu", "llm-16gpu"])
+def test_the_suites_are_solved_with_a_certified_gap_of_three_percent(name: str) -> None:
+    (instance,) = suite(name).build()
+    outcome = ColGen().schedule(instance, Run(work_limit=2_000_000))
+
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert outcome.bound.certified
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible
+    assert next_cost(outcome.bound.value, instance) >= 0.97 * verdict.value
 
 
 @pytest.mark.parametrize("scheduler", [IGniter(), FfdPlus(), FfdPlusPlus(), LocalSearch(), RandomFit()])

@@ -10,6 +10,7 @@ from heuristics.baselines.equal_shares import EqualShares, TimeSlicing, WholeGpu
 from heuristics.baselines.local_search import LocalSearch
 from instances import GpuPool, Instance, Plan, SloRule
 from instances.generate import generate
+from instances.suites import suite
 
 
 def planned(scheduler: Scheduler, instance: Instance) -> Plan:
@@ -62,3 +63,15 @@ def test_a_pool_that_is_too_small_gives_a_reason(mix: Instance) -> None:
     assert outcome.reason
     with pytest.raises(ValueError, match="expected 1 to 100"):
         EqualShares(-1)
+
+
+def test_a_service_has_gpus_of_its_own() -> None:
+    (services,) = suite("llm-4gpu").build()
+    plan = planned(WholeGpu(by_service=True), services)
+    assert judge(plan, services).feasible
+    for gpu in plan.gpus:
+        assert len({slot.workload.split("/")[0] for gpulet in gpu.gpulets for slot in gpulet.slots}) == 1
+    assert plan.gpus_used <= planned(WholeGpu(), services).gpus_used
+
+    small = replace(services, gpus=(GpuPool(services.gpus[0].type, 1),))
+    assert "too few GPUs of type a100-llm" in WholeGpu(by_service=True).schedule(small, Run()).reason

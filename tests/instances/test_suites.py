@@ -42,6 +42,10 @@ SIXTY_FOUR = {instance.name: instance for instance in INSTANCES["64gpu"]}
         ("smoke", [3, 5, 4, 4]),
         ("hetero", [12, 40, 60, 30, 12, 40, 80, 80, 60, 60]),
         ("large", [1000, 3000, 10_000]),
+        ("llm-4gpu", [10]),
+        ("llm-16gpu", [36]),
+        ("llm-mix", [16] * 5),
+        ("llm-eighths", [10, 36]),
         ("hard", [30, 60, 16, 30, 40, 20, 24, 30, 80]),
     ],
 )
@@ -379,3 +383,26 @@ def test_instances_of_hold_differ_from_their_originals_in_the_rule_alone() -> No
         assert (instance.slo_rule, instance.attainment, instance.arrivals) == (SloRule.ATTAINMENT, 0.99, "poisson")
         same = {"name": original.name, "slo_rule": original.slo_rule, "provenance": original.provenance}
         assert replace(instance, **same).fingerprint == original.fingerprint
+
+
+def test_services_have_the_lengths_objectives_and_rates_that_the_suites_state() -> None:
+    for name in ("llm-4gpu", "llm-16gpu", "llm-mix"):
+        for instance in INSTANCES[name]:
+            assert instance.latency_buffer == 1.2
+            for workload in instance.workloads:
+                service, slower = workload.service, 1.0
+                assert service is not None
+                if service.model == "llama-13b":
+                    slower = 1.5
+                assert service.prompt_tokens in range(64, 321, 16)
+                assert service.output_tokens in range(32, 193, 16)
+                assert service.ttft_ms / slower in (300.0, 500.0, 1000.0)
+                assert service.tpot_ms / slower in (25.0, 40.0, 60.0)
+                assert 3.0 <= workload.rate_rps * (2.0 if slower > 1.0 else 1.0) <= 24.1
+    assert {w.service.model for w in INSTANCES["llm-4gpu"][0].workloads if w.service} == {"llama-7b"}
+
+
+def test_eighths_have_the_same_services() -> None:
+    plain = (INSTANCES[name][0] for name in ("llm-4gpu", "llm-16gpu"))
+    for instance, other in zip(INSTANCES["llm-eighths"], plain, strict=True):
+        assert instance.workloads == other.workloads

@@ -24,6 +24,7 @@ from bench.selection import known_names, looks_like_file, named_instances, pool_
 from instances import InputError, Instance, ScenarioSet
 from instances.errors import unknown_name
 from instances.files import instance_to_json, plan_from_json, plan_to_json, read_instance, write_json
+from instances.performance import performance_in_words
 from instances.suites import SCENARIO_SUITES
 
 EXAMPLES = (
@@ -209,7 +210,7 @@ def show_instance(instance: Instance, every_line: bool = False) -> None:
     show(
         one_line(f"{instance.name}: {instance.objective} on {pool_in_words(instance)}"),
         *([one_line(f"  {instance.provenance}")] if instance.provenance else []),
-        f"  rule {instance.slo_rule}, model {one_line(instance.performance_model)}, "
+        f"  rule {instance.slo_rule}, model {one_line(performance_in_words(instance.performance_model))}, "
         f"latency buffer {instance.latency_buffer:g}, {len(instance.workloads)} workloads"
         + (f", {len(instance.jobs)} jobs" if instance.jobs else ""),
         "",

@@ -32,6 +32,7 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance, Objective, PlacedGpu, Plan
 from instances.files import plan_from_json
+from instances.performance import performance_in_words
 
 _COLUMNS = ("GPU", "share", "", "workload", "model", "batch", "rate", "cycle")
 _RIGHT = ("", "batch", "rate")
@@ -130,7 +131,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
     facts: list[list[object]] = [
         ["key", row.key],
         ["instance", f"{row.instance} ({row.instance_hash[:12]})"],
-        ["objective", f"{objective}, rule {row.slo_rule}, model {row.performance_model}"],
+        ["objective", f"{objective}, rule {row.slo_rule}, model {performance_in_words(row.performance_model)}"],
         ["scheduler", row.scheduler],
         ["parameters", _pairs(row.parameters)],
         ["seed", row.seed],

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from bench.api import Status
 from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, seconds
 from bench.ledger.store import Ledger
+from instances.performance import performance_in_words
 from reports.page.curves import METRICS, scaling
 from reports.page.files import check_folder, write_folder, written
 from reports.page.hold import hold_data
@@ -60,6 +61,7 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         "library": any(case.suite.startswith("library") for case in cases),
         "holds_means": HOLDS_MEANS,
         "on_paper_means": ON_PAPER_MEANS,
+        "performance_in_words": performance_in_words,
         "not_in_time_means": NOT_IN_TIME_MEANS,
     }
     file_of = {case.fingerprint: _file_name(case) for case in cases if case.instance is not None}

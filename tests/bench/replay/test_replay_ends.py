@@ -56,7 +56,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Child]]:
     yield started
     assert not survivors(child.process.pid for child in started)
     gc.collect()  # an exception that was caught holds what its frames held
-    assert _descriptors() == descriptors
+    assert _descriptors() <= descriptors  # others may have been closed meanwhile
 
 
 def _descriptors() -> int:

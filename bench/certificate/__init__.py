@@ -1,0 +1,1 @@
+"""Certificates of bounds, and their checker: exact arithmetic, its own search, no code of any solver."""

@@ -1,0 +1,85 @@
+"""Certificate file: an instance with its coefficients, a plan, a claim, and the proof of the claim."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MOST = 2**48
+"""Largest whole number in a proof: sums of them fit 64 bits."""
+
+Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
+Position = Annotated[int, Field(ge=0, le=10**7)]
+Unit = Annotated[int, Field(ge=1, le=10**12)]
+
+NONE = "none"
+"""Bound of the claim that no plan of the class exists."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Claim(_Record):
+    """Statement: no plan of a class is better than the bound."""
+
+    bound: Annotated[str, Field(pattern=r"^(none|[0-9]{1,15}(\.[0-9]{1,15})?)$")] = Field(
+        description="Decimal number in the unit of the objective; none: no plan of the class exists.",
+        examples=["180.54"],
+    )
+    plan_class: Literal["spatial", "split"] = Field(description="Class of the plans.", examples=["spatial"])
+    parts: Literal[20] | None = Field(
+        None,
+        description="Parts of split workloads are multiples of 1/20 of the rate, each on another GPU; null: any parts.",
+        examples=[None, 20],
+    )
+
+
+class Leaf(_Record):
+    """Duals of one relaxation, in whole numbers; see ``bench.certificate.dual``."""
+
+    workloads: list[Whole] = Field(description="Dual of each class of identical workloads, in their order.")
+    gpus: list[Whole] = Field(description="Dual of the number of GPUs of each type, in their order.")
+
+
+class Branching(_Record):
+    """Node of a tree: two branches that cover all plans of the node; see ``bench.certificate.tree``."""
+
+    on: Literal["gpus", "pair", "seat"] = Field(description="What the branches differ in.")
+    first: Position = Field(description="GPU type of gpus; class of workloads of pair and seat.")
+    second: Position = Field(description="gpus: most GPUs in branch 0; pair: second class; seat: GPU type.")
+    branches: Annotated[list[Position], Field(min_length=2, max_length=2)] = Field(
+        description="Positions of the branches among the nodes, both after this one."
+    )
+
+
+class DualProof(Leaf):
+    """Duals whose bound is the claim's."""
+
+    kind: Literal["dual"]
+    unit: Unit = Field(description="Whole number that stands for one dollar per hour, or one request per second.")
+
+
+class TreeProof(_Record):
+    """Branching tree with duals at every leaf; node 0 is the root."""
+
+    kind: Literal["tree"]
+    unit: Unit
+    nodes: Annotated[list[Branching | Leaf], Field(min_length=1)]
+
+
+class ExhaustiveProof(_Record):
+    """Proof without data: the checker tries every division of a few workloads itself."""
+
+    kind: Literal["exhaustive"]
+
+
+class CertificateFile(_Record):
+    """Certificate: everything that the checker reads."""
+
+    model_config = ConfigDict(title="Certificate")
+
+    version: Literal[1] = Field(description="Version of this format.")
+    instance: dict[str, Any] = Field(description="Instance with the catalogue entries of its GPU types embedded.")
+    plan: dict[str, Any] | None = Field(None, description="Plan that attains, or comes close to, the bound.")
+    claim: Claim
+    proof: Annotated[DualProof | TreeProof | ExhaustiveProof, Field(discriminator="kind")]

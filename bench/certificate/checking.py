@@ -1,0 +1,178 @@
+"""The checker: whether a certificate proves its claim, in one sentence."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, gcd, inf, lcm
+
+import numpy as np
+
+from bench.certificate.branch import Branch
+from bench.certificate.certificate import NONE, CertificateFile, DualProof, TreeProof
+from bench.certificate.dual import proven_bound
+from bench.certificate.exhaustive import exhaustive_bound
+from bench.certificate.plans import value_of
+from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.tree import tree_bound
+from instances import InputError, Instance, Objective, Plan
+from instances.files import instance_from_json, plan_from_json
+from instances.files.problems import validated
+
+AGREEMENT = Fraction(1, 10**9)
+"""Relative difference below which a throughput and its bound count as equal."""
+
+MOST_STEPS = 10**7
+"""Most steps of the cost between 0 and a bound; beyond, a bound is not lifted to the next cost."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Result of a check.
+
+    Attributes
+    ----------
+    proven
+        Whether the proof holds.
+    sentence
+        The claim in words, or the first step that fails.
+    optimal
+        Whether the plan attains the bound.
+    value
+        Value of the plan; ``None`` without a plan.
+    """
+
+    proven: bool
+    sentence: str
+    optimal: bool = False
+    value: Fraction | None = None
+
+
+def check(data: object, where: str, progress: Callable[[], None] = lambda: None) -> Verdict:
+    """Check a certificate.
+
+    Parameters
+    ----------
+    data
+        Content of the file, as parsed from JSON.
+    where
+        Place that errors name.
+    progress
+        Function that is called after each box of the search.
+
+    Raises
+    ------
+    InputError
+        If the data is no certificate.
+    """
+    file = validated(CertificateFile, data, where)
+    instance = instance_from_json(file.instance, f"{where}: instance")
+    missing = [pool.type.name for pool in instance.gpus if pool.type.name not in file.instance.get("catalogue", {})]
+    if missing:
+        raise InputError(f"{where}: instance", f"does not embed the coefficients of {missing[0]}")
+    plan = None if file.plan is None else plan_from_json(file.plan, f"{where}: plan")
+    try:
+        value = None if plan is None else value_of(plan, instance, file.claim)
+        proven = _proven(file, instance, progress)
+        return _compared(file, instance, plan, value, proven)
+    except NotProvenError as failure:
+        return Verdict(False, f"not proven: {failure}")
+
+
+def _proven(file: CertificateFile, instance: Instance, progress: Callable[[], None]) -> Fraction | float:
+    """Return the bound that the proof yields, in the unit of the objective; infinite if no plan exists."""
+    statement = Statement.of(instance, file.claim)
+    bound: Fraction | float
+    match file.proof:
+        case DualProof():
+            branch = Branch.root(statement)
+            bound = proven_bound(statement, file.proof, file.proof.unit, branch, "the duals", progress)
+        case TreeProof():
+            bound = tree_bound(statement, file.proof, progress)
+        case _:
+            bound = exhaustive_bound(statement, progress)
+    if not statement.minimised:
+        return bound
+    if bound > 0 and bound < inf:
+        bound = next_cost(Fraction(bound), statement.prices, statement.limits)
+    return bound
+
+
+def next_cost(bound: Fraction, prices: list[Fraction], limits: list[int | None]) -> Fraction | float:
+    """Return the least price of whole GPUs of the pool that is at least ``bound``; ``inf`` if the pool costs less.
+
+    The bound itself is returned where prices have too fine a common divisor.
+    """
+    scale = lcm(*(price.denominator for price in prices))
+    steps = [int(price * scale) for price in prices]
+    common = gcd(*steps)
+    if common == 0:
+        return inf
+    target = ceil(bound * scale / common)
+    if target > MOST_STEPS:
+        return bound
+    if all(limit is not None for limit in limits):
+        whole = sum(step // common * (limit or 0) for step, limit in zip(steps, limits, strict=True))
+        if whole < target:
+            return inf
+    reached = np.zeros(target + max(steps) // common + 1, dtype=bool)
+    reached[0] = True
+    for step, limit in zip(steps, limits, strict=True):
+        price = step // common
+        for _ in range(len(reached) // max(price, 1) if limit is None else min(limit, len(reached))):
+            before = reached.copy()
+            reached[price:] |= before[: len(reached) - price]
+            if np.array_equal(before, reached):
+                break
+    return Fraction(target + int(np.argmax(reached[target:]))) * common / scale
+
+
+def _compared(
+    file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, proven: Fraction | float
+) -> Verdict:
+    """Compare the claim with what was proven and with the plan, and word the result."""
+    minimised = instance.objective is Objective.COST
+    plans = f"{file.claim.plan_class} plan"
+    if instance.objective is Objective.SCALE:
+        if proven != inf:
+            raise NotProvenError("the pool may serve the claimed multiple of the rates")
+    elif file.claim.bound == NONE:
+        if not (proven == inf if minimised else proven < 0):
+            raise NotProvenError("the proof does not exclude every plan")
+    else:
+        claimed = Fraction(file.claim.bound)
+        if (claimed > proven) if minimised else (claimed < proven):
+            raise NotProvenError(f"the proof yields {float(proven):.10g}, the claim says {file.claim.bound}")
+    if file.claim.bound == NONE:
+        if plan is not None:
+            raise NotProvenError("the claim says that no plan exists, and the file has one")
+        return Verdict(True, f"proven: no {plans} exists", True)
+    return _worded(file, instance, plan, value, plans)
+
+
+def _worded(
+    file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, plans: str
+) -> Verdict:
+    bound = Fraction(file.claim.bound)
+    match instance.objective:
+        case Objective.COST:
+            one = instance.gpus[0].type.price_per_hour if len(instance.gpus) == 1 else 0.0
+            costs = f"costs less than ${float(bound):.6g} per hour"
+            if one > 0.0 and value is not None and plan is not None and value <= bound:
+                return Verdict(True, f"proven: {plan.gpus_used} GPUs, no {plans} has fewer", True, value)
+            if one > 0.0:
+                costs = f"has fewer than {ceil(bound / Fraction(repr(float(one))))} GPUs"
+            optimal = value is not None and value <= bound
+            attained = f"${float(value):.6g} per hour" if value is not None else ""
+        case Objective.SCALE:
+            costs = f"serves {file.claim.bound} times the rates"
+            optimal, attained = False, f"{float(value):.6g} times the rates" if value is not None else ""
+        case _:
+            costs = f"serves more than {float(bound):.10g} req/s"
+            optimal = value is not None and value >= bound * (1 - AGREEMENT)
+            attained = f"{float(value):.10g} req/s" if value is not None else ""
+    if value is None:
+        return Verdict(True, f"proven: no {plans} {costs}")
+    if optimal:
+        better = "costs less" if instance.objective is Objective.COST else "serves more"
+        return Verdict(True, f"proven: {attained}, no {plans} {better}", True, value)
+    return Verdict(True, f"proven: no {plans} {costs}; the plan in the file: {attained}", False, value)

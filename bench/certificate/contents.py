@@ -1,0 +1,153 @@
+"""Contents of one GPU as the checker searches them: candidates, their options, and the premises of the search.
+
+A *content* is a set of candidates that one GPU of a type serves. A *candidate* is a class of identical workloads
+together with the rate that one slot serves. Its *options* are the batches. All worths are whole numbers.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from instances.arrays import Floats, Ints
+from instances.tables import Tables
+from instances.view import View
+
+MARGIN = 1e-9
+"""Relative margin of every test in floats; it only ever admits more contents."""
+
+UNLIMITED = 2**60
+"""Cap of a worth that has none."""
+
+
+class Candidates(NamedTuple):
+    """Candidates on one GPU type.
+
+    Attributes
+    ----------
+    of_class, model
+        Class of workloads and model row of each candidate, shape (candidates,); sorted by class.
+    worth
+        Worth that does not depend on the neighbours, shape (candidates,).
+    per_rps, most
+        Worth of each request per second of the slot's largest throughput, and its cap, shape (candidates,). Without
+        such a worth ``per_rps`` is 0.
+    first
+        Options of candidate k are ``first[k]`` to ``first[k + 1] - 1``, shape (candidates + 1,).
+    batch, alone
+        Batch of each option, and its least share alone, shape (options,).
+    budget_ms
+        Budget of each option by share, widened by the margin, shape (options, 1 or share units + 1).
+    """
+
+    of_class: Ints
+    model: Ints
+    worth: Ints
+    per_rps: Floats
+    most: Ints
+    first: Ints
+    batch: Ints
+    alone: Ints
+    budget_ms: Floats
+
+
+def merged_tables(tables: Tables) -> Tables:
+    """Return tables whose contention has one axis: a weighted sum of L2 and DRAM.
+
+    Beside others an active time grows by ``a C + d D``, with C and D the others' demands. For weights ``v + w = 1`` let
+    ``m = min(a / v, d / w)``. Then ``a C + d D >= m (v C + w D)``: the merged times are never above the true ones, and
+    equal where a and d have the ratio v : w.
+    """
+    l2, dram = float(tables.alpha_l2.sum()), float(tables.alpha_dram.sum())
+    if dram == 0.0:
+        return tables
+    w = dram / (l2 + dram)
+    by_dram = tables.alpha_dram / w
+    alpha = by_dram if w == 1.0 else np.minimum(tables.alpha_l2 / (1.0 - w), by_dram)
+    summed = (1.0 - w) * tables.l2_pct + w * tables.dram_pct
+    # One part in 10^9 less: the products above are rounded.
+    alpha = alpha * (1.0 - MARGIN)
+    return tables._replace(l2_pct=summed, alpha_l2=alpha, alpha_dram=np.zeros_like(alpha))
+
+
+def broken_premise(tables: Tables) -> str:
+    """Name the premise of the search that the tables break; return an empty text if they keep all.
+
+    The premises say that residents never help each other: a time does not fall when the number of residents, their L2,
+    their DRAM or their power grows, and a demand does not fall when the share grows.
+    """
+    if np.any(tables.alpha_l2 < 0.0) or np.any(tables.alpha_dram < 0.0):
+        return "an active time falls as the neighbours' demand grows"
+    if tables.throttle_per_w > 0.0:
+        return "the frequency rises with the power"
+    if np.any(tables.kernels < 0.0) or tables.alpha_sch < 0.0 or 2.0 * tables.alpha_sch + tables.beta_sch < 0.0:
+        return "the scheduling delay falls as the number of residents grows"
+    for row, top in enumerate(tables.max_batch.tolist()):
+        for demand in (tables.l2_pct, tables.dram_pct, tables.power_w):
+            known = demand[row, 1 : top + 1, 1:]
+            if np.any(known < 0.0) or np.any(np.diff(known, axis=1) < 0.0):
+                return "a demand is negative, or falls as the share grows"
+        if not tables.pairwise and np.any(tables.company[row, 1 : top + 1, 1:] < 1.0):
+            return "company shortens an active time"
+    return ""
+
+
+class Offer(NamedTuple):
+    """Rate that one slot may serve of a workload class, and what it is worth.
+
+    Attributes
+    ----------
+    of_class, workload
+        Class, and the position of one of its workloads in the instance.
+    rate_rps
+        Rate at which the slot is planned.
+    worth, per_rps, most
+        See ``Candidates``.
+    """
+
+    of_class: int
+    workload: int
+    rate_rps: float
+    worth: int
+    per_rps: float = 0.0
+    most: int = UNLIMITED
+
+
+def candidates_on(view: View, offers: Sequence[Offer]) -> Candidates:
+    """Return the candidates of these offers, sorted by class, that the GPU type of ``view`` serves alone."""
+    tables = view.tables
+    kept, first, batches, alone, budgets = [], [0], [], [], []
+    for offer in offers:
+        model = int(view.model[offer.workload])
+        batch = np.arange(1, int(tables.max_batch[model]) + 1)
+        budget_ms = view.budgets_ms(offer.workload, batch, np.full(len(batch), offer.rate_rps)) * (1.0 + MARGIN)
+        least = np.array(
+            [_least_alone(tables, model, b, row) for b, row in zip(batch.tolist(), budget_ms, strict=True)]
+        )
+        possible = least <= tables.share_units
+        if possible.any():
+            kept.append(offer)
+            batches.append(batch[possible])
+            alone.append(least[possible])
+            budgets.append(budget_ms[possible])
+            first.append(first[-1] + int(possible.sum()))
+    return Candidates(
+        np.array([offer.of_class for offer in kept], dtype=np.int64),
+        view.model[[offer.workload for offer in kept]],
+        np.array([offer.worth for offer in kept], dtype=np.int64),
+        np.array([offer.per_rps for offer in kept], dtype=np.float64),
+        np.array([offer.most for offer in kept], dtype=np.int64),
+        np.array(first, dtype=np.int64),
+        np.concatenate([np.empty(0, dtype=np.int64), *batches]),
+        np.concatenate([np.empty(0, dtype=np.int64), *alone]),
+        np.concatenate(budgets) if budgets else np.empty((0, 1)),
+    )
+
+
+def _least_alone(tables: Tables, model: int, batch: int, budget_ms: Floats) -> int:
+    """Return the least share at which a batch alone, its own power ignored, is within its budget."""
+    units = tables.permitted
+    within = tables.scheduling_ms[model] + tables.active_ms[model, batch, units] <= (
+        budget_ms[units] if len(budget_ms) > 1 else budget_ms[0]
+    )
+    return int(units[within][0]) if within.any() else tables.share_units + 1

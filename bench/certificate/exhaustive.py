@@ -1,0 +1,88 @@
+"""Exhaustive proof for a few workloads: the best of all ways to divide them among the GPUs."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from math import floor, inf
+
+import numpy as np
+
+from bench.certificate.branch import Branch
+from bench.certificate.certificate import MOST
+from bench.certificate.contents import candidates_on
+from bench.certificate.dual import offers_of
+from bench.certificate.search import GpuSearch, TooHardError
+from bench.certificate.statement import NotProvenError, Statement
+
+MOST_WORKLOADS = 10
+
+UNIT = 10**9
+"""Whole number that stands for one dollar per hour, or one request per second."""
+
+
+def exhaustive_bound(statement: Statement, progress: Callable[[], None]) -> Fraction | float:
+    """Return the value of the best plan, rounded towards a valid bound; infinite (or -infinite) if there is none.
+
+    The plan puts the first workload that waits onto a GPU of some type, together with any others that wait; under
+    ``goodput`` it may leave the first one out. All these choices are tried.
+
+    Raises
+    ------
+    NotProvenError
+        If there are too many workloads, or the search gives up.
+    """
+    count = int(statement.copies.sum())
+    if count > MOST_WORKLOADS:
+        raise NotProvenError(f"{count} workloads; an exhaustive proof takes at most {MOST_WORKLOADS}")
+    if statement.by_parts:
+        raise NotProvenError("an exhaustive proof does not cover plans that serve workloads in parts")
+    worth = [_worths(statement, t, count, progress) for t in range(len(statement.views))]
+    prices = [floor(price * UNIT) for price in statement.prices]
+    worst = inf if statement.minimised else -inf
+
+    @cache
+    def best(waiting: int, left: tuple[int, ...]) -> float:
+        if waiting == 0:
+            return 0
+        first = waiting & -waiting
+        rest = waiting ^ first
+        found = worst if statement.serves_all else best(rest, left)
+        others = rest
+        while True:
+            for t, free in enumerate(left):
+                own = worth[t].get(first | others)
+                if free and own is not None:
+                    after = best(rest ^ others, (*left[:t], free - 1, *left[t + 1 :]))
+                    found = min(found, prices[t] + after) if statement.minimised else max(found, own + after)
+            if others == 0:
+                return found
+            others = (others - 1) & rest
+
+    limits = tuple(count if limit is None else min(limit, count) for limit in statement.limits)
+    value = best(2**count - 1, limits)
+    return Fraction(int(value), UNIT) if abs(value) < inf else value
+
+
+def _worths(statement: Statement, t: int, count: int, progress: Callable[[], None]) -> dict[int, int]:
+    """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
+    view = statement.views[t]
+    groups = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
+    every = offers_of(statement, [0] * len(statement.copies), UNIT, range(len(statement.copies)))
+    found: dict[int, int] = {}
+    for chosen in range(1, 2**count):
+        parts = [chosen ^ (1 << w) for w in range(count) if chosen >> w & 1]
+        if len(parts) > view.tables.most_residents or (len(parts) > 1 and any(part not in found for part in parts)):
+            continue  # without a resident, a content still fits
+        copies = np.bincount([groups[w] for w in range(count) if chosen >> w & 1], minlength=len(statement.copies))
+        offers = [offer for offer in every if copies[offer.of_class]]
+        search = GpuSearch(
+            view.tables, candidates_on(view, offers), copies, *Branch.root(statement).matrices(len(copies))
+        )
+        try:
+            worth, content = search.above(-MOST, range(len(parts), len(parts) + 1), best=True)
+        except TooHardError:
+            raise NotProvenError(f"the search over contents of {view.gpu.name} gave up") from None
+        progress()
+        if content:
+            found[chosen] = worth
+    return found

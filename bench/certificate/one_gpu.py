@@ -1,0 +1,193 @@
+"""Tests of one GPU: what alternatives a box leaves, and whether a whole content fits."""
+
+import numpy as np
+from numba import njit
+
+from bench.certificate.contents import MARGIN, Candidates
+from bench.certificate.knapsack import Alternatives
+from instances.arrays import Ints
+from instances.interference import gpu_time_ms, gpu_times_ms
+from instances.tables import Tables
+
+FINE = 10_000.0
+"""Steps per percent of L2 and per watt in which demands are counted."""
+
+
+@njit(cache=True)
+def least_share(
+    merged: Tables, candidates: Candidates, model: int, option: int, residents: int, l2_floor: float, power_floor: float
+) -> int:
+    """Return the least share of an option beside at least these totals, or one unit more than the GPU has.
+
+    Every share from the least one alone up is tried: a budget may fall as the share grows. The totals include the
+    option's own demands.
+    """
+    b, last = candidates.batch[option], candidates.budget_ms.shape[1] - 1
+    u = candidates.alone[option]
+    while u <= merged.share_units:
+        others = max(0.0, l2_floor - merged.l2_pct[model, b, u])
+        power = max(power_floor, merged.power_w[model, b, u])
+        time_ms = gpu_time_ms(merged, model, b, u, residents, others, 0.0, power)
+        if time_ms <= candidates.budget_ms[option, u if last else 0]:
+            return u
+        u = merged.next_share[u]
+    return u
+
+
+@njit(cache=True)
+def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
+    """Return the worth of candidate ``k`` whose slot serves at most ``rate_rps``, rounded up."""
+    earned = min(float(candidates.most[k]), candidates.per_rps[k] * rate_rps * (1.0 + MARGIN))
+    return candidates.worth[k] + int(np.ceil(earned))
+
+
+@njit(cache=True)
+def alternatives_of_sets(
+    merged: Tables, candidates: Candidates, residents: int, l2_floor: float, power_floor: float, given: Alternatives
+) -> int:
+    """Write one alternative per candidate, the least share, demand and power over its options; return their number."""
+    count = 0
+    for k in range(len(candidates.model)):
+        m = candidates.model[k]
+        units, l2, power = merged.share_units + 1, np.inf, np.inf
+        for o in range(candidates.first[k], candidates.first[k + 1]):
+            u = least_share(merged, candidates, m, o, residents, l2_floor, power_floor)
+            if u <= merged.share_units:
+                b = candidates.batch[o]
+                units = min(units, u)
+                l2, power = min(l2, merged.l2_pct[m, b, u]), min(power, merged.power_w[m, b, u])
+        if units <= merged.share_units:
+            given.candidate[count], given.units[count], given.worth[count] = k, units, candidates.worth[k]
+            given.option[count] = -1
+            given.l2[count] = int(np.floor(l2 * FINE * (1.0 - MARGIN)))
+            given.power[count] = int(np.floor(power * FINE * (1.0 - MARGIN)))
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def alternatives_of_slots(
+    tables: Tables,
+    merged: Tables,
+    candidates: Candidates,
+    residents: int,
+    l2_floor: float,
+    power_floor: float,
+    given: Alternatives,
+) -> int:
+    """Write one alternative per candidate, option and share that meets its budget; return their number.
+
+    Its worth is that of its largest throughput at the floors, which no content in the box exceeds.
+    """
+    count, last = 0, candidates.budget_ms.shape[1] - 1
+    for k in range(len(candidates.model)):
+        m = candidates.model[k]
+        for o in range(candidates.first[k], candidates.first[k + 1]):
+            b, u = candidates.batch[o], candidates.alone[o]
+            while u <= merged.share_units:
+                others = max(0.0, l2_floor - merged.l2_pct[m, b, u])
+                power = max(power_floor, merged.power_w[m, b, u])
+                time_ms = gpu_time_ms(merged, m, b, u, residents, others, 0.0, power)
+                if time_ms <= candidates.budget_ms[o, u if last else 0]:
+                    given.candidate[count], given.units[count], given.option[count] = k, u, o
+                    given.worth[count] = worth_at(candidates, k, 1000.0 * b / (time_ms + tables.exposed_ms[m, b]))
+                    given.l2[count] = int(np.floor(merged.l2_pct[m, b, u] * FINE * (1.0 - MARGIN)))
+                    given.power[count] = int(np.floor(merged.power_w[m, b, u] * FINE * (1.0 - MARGIN)))
+                    count += 1
+                u = merged.next_share[u]
+    return count
+
+
+@njit(cache=True)
+def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, node_limit: int) -> int:
+    """Return whether one GPU serves the chosen candidates at some batches and shares: 1, 0, or -1 if undecided.
+
+    The options of each candidate form a range. Over ranges, the least shares, demands and powers at the floors reached
+    so far are lower bounds for every choice within the ranges; they raise the floors, up to a fixed point. If the
+    shares exceed the GPU there, or the least memories its memory, no choice fits. Otherwise the widest range is halved.
+    With one option each, the same argument on the true tables raises every share to the least one that any feasible
+    choice has, so the fixed point itself is the best choice.
+    """
+    count = len(chosen)
+    depth = 2 + 8 * count
+    low, high = np.empty((depth, count), dtype=np.int64), np.empty((depth, count), dtype=np.int64)
+    for j in range(count):
+        low[0, j], high[0, j] = candidates.first[chosen[j]], candidates.first[chosen[j] + 1]
+    stored, nodes = 1, 0
+    while stored > 0:
+        stored -= 1
+        nodes += 1
+        if nodes > node_limit or stored + 2 >= depth:
+            return -1
+        if not _may_fit(merged, candidates, chosen, low[stored], high[stored]):
+            continue
+        widest = np.argmax(high[stored] - low[stored])
+        if high[stored, widest] - low[stored, widest] == 1:
+            if _fits_exactly(tables, candidates, chosen, low[stored]):
+                return 1
+            continue
+        middle = (low[stored, widest] + high[stored, widest]) // 2
+        low[stored + 1], high[stored + 1] = low[stored], high[stored]
+        high[stored, widest] = low[stored + 1, widest] = middle
+        stored += 2
+    return 0
+
+
+@njit(cache=True)
+def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, high: Ints) -> bool:
+    residents = len(chosen)
+    l2_floor, power_floor = 0.0, 0.0
+    while True:
+        total, l2, power, memory = 0, 0.0, 0.0, 0.0
+        for j in range(residents):
+            m = candidates.model[chosen[j]]
+            own_units, own_l2, own_power, own_memory = merged.share_units + 1, np.inf, np.inf, np.inf
+            for o in range(low[j], high[j]):
+                u = least_share(merged, candidates, m, o, residents, l2_floor, power_floor)
+                if u <= merged.share_units:
+                    b = candidates.batch[o]
+                    own_units, own_memory = min(own_units, u), min(own_memory, merged.memory_mib[m, b])
+                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
+                    own_power = min(own_power, merged.power_w[m, b, u])
+            total, l2, power, memory = total + own_units, l2 + own_l2, power + own_power, memory + own_memory
+        if total > merged.share_units or memory > merged.memory_limit_mib * (1.0 + MARGIN):
+            return False
+        l2, power = l2 * (1.0 - MARGIN), power * (1.0 - MARGIN)
+        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+            return True
+        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+
+
+@njit(cache=True)
+def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints) -> bool:
+    count, last = len(chosen), candidates.budget_ms.shape[1] - 1
+    model, batch, units = candidates.model[chosen], candidates.batch[option], candidates.alone[option]
+    times_ms, raised = np.empty(count), True
+    while raised:
+        if units.sum() > tables.share_units:
+            return False
+        gpu_times_ms(tables, model, batch, units, count, times_ms)
+        raised = False
+        for j in range(count):
+            if times_ms[j] > candidates.budget_ms[option[j], units[j] if last else 0]:
+                units[j] = tables.next_share[units[j]]
+                if units[j] > tables.share_units:
+                    return False
+                raised = True
+    return True
+
+
+@njit(cache=True)
+def exact_worth(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints, units: Ints) -> tuple[bool, int]:
+    """Return whether these slots fit on one GPU, and the sum of their worths beside each other."""
+    count, last = len(chosen), candidates.budget_ms.shape[1] - 1
+    model, batch = candidates.model[chosen], candidates.batch[option]
+    times_ms, worth, memory = np.empty(count), 0, 0.0
+    gpu_times_ms(tables, model, batch, units, count, times_ms)
+    for j in range(count):
+        if times_ms[j] > candidates.budget_ms[option[j], units[j] if last else 0]:
+            return False, 0
+        exposed = tables.exposed_ms[model[j], batch[j]]
+        worth += worth_at(candidates, chosen[j], 1000.0 * batch[j] / (times_ms[j] + exposed))
+        memory += tables.memory_mib[model[j], batch[j]]
+    return memory <= tables.memory_limit_mib * (1.0 + MARGIN), worth

@@ -1,0 +1,106 @@
+"""Plans as the checker judges them: feasible by the definitions, with the value computed from the plan alone."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from fractions import Fraction
+from math import fsum, inf
+
+import numpy as np
+
+from bench.certificate.certificate import Claim
+from bench.certificate.statement import NotProvenError
+from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan
+from instances.interference import gpu_times_ms
+from instances.view import View
+
+TOLERANCE = 1e-9
+"""Relative difference below which two rates count as equal."""
+
+
+def value_of(plan: Plan, instance: Instance, claim: Claim) -> Fraction:
+    """Return the value of a feasible plan: dollars per hour, requests per second, or a multiple of the rates.
+
+    Raises
+    ------
+    NotProvenError
+        If the plan is not feasible, or not of the claim's class.
+    """
+    served = _served(plan, instance, claim)
+    asked = {w.id: w.rate_rps for w in instance.workloads}
+    scale = min((served.get(name, 0.0) / rate for name, rate in asked.items()), default=inf)
+    if instance.objective is Objective.SCALE:
+        instance = instance.scaled(scale) if 0.0 < scale < inf else instance
+    elif instance.objective is not Objective.GOODPUT and scale < 1.0 - TOLERANCE:
+        raise NotProvenError("the plan serves a workload at less than its rate")
+    views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+    used = [gpu for gpu in plan.gpus if gpu.gpulets]
+    for pool in instance.gpus:
+        count = sum(gpu.type == pool.type.name for gpu in used)
+        if pool.count is not None and count > pool.count:
+            raise NotProvenError(f"the plan uses {count} {pool.type.name}, the pool has {pool.count}")
+    # A slot that is planned for more than arrives must be in time at both rates.
+    admitted = instance.objective in (Objective.GOODPUT, Objective.SCALE)
+    part = {name: 1.0 if admitted else min(1.0, rate / served.get(name, inf)) for name, rate in asked.items()}
+    throughput = [
+        _throughput_rps(gpu, views[gpu.type], part, f"GPU {g} of the plan") for g, gpu in enumerate(plan.gpus)
+    ]
+    match instance.objective:
+        case Objective.COST:
+            price = {pool.type.name: Fraction(repr(float(pool.type.price_per_hour))) for pool in instance.gpus}
+            return sum((price[gpu.type] for gpu in used), start=Fraction(0))
+        case Objective.SCALE:
+            return Fraction(scale)
+        case Objective.CAPACITY:
+            return Fraction(fsum(throughput))
+        case _:
+            return Fraction(fsum(served.values()))
+
+
+def _served(plan: Plan, instance: Instance, claim: Claim) -> dict[str, float]:
+    """Return the rate that the plan serves of each workload; check names, classes and rates."""
+    known, types = instance.workload_index, {pool.type.name for pool in instance.gpus}
+    rates: dict[str, list[float]] = defaultdict(list)
+    for g, gpu in enumerate(plan.gpus):
+        if gpu.type not in types:
+            raise NotProvenError(f"GPU {g} of the plan: the pool has no {gpu.type}")
+        for gpulet in gpu.gpulets:
+            if len(gpulet.slots) != 1 or gpulet.duty_cycle_ms is not None:
+                raise NotProvenError(f"GPU {g} of the plan: slots take turns, which the claim does not cover")
+            slot = gpulet.slots[0]
+            if slot.workload not in known:
+                raise NotProvenError(f"GPU {g} of the plan: the instance has no workload {slot.workload}")
+            asked = instance.workloads[known[slot.workload]].rate_rps
+            steps = slot.rate_rps / asked * PART_STEPS
+            if instance.objective is Objective.GOODPUT and abs(steps - round(steps)) > TOLERANCE * steps:
+                raise NotProvenError(f"GPU {g} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}")
+            rates[slot.workload].append(slot.rate_rps)
+    served = {name: fsum(each) for name, each in rates.items()}
+    for name, each in rates.items():
+        if len(each) > 1 and claim.parts is None and claim.plan_class == "spatial":
+            raise NotProvenError(f"the plan serves {name} in parts, which the claim does not cover")
+        asked = instance.workloads[known[name]].rate_rps
+        if instance.objective is Objective.GOODPUT and served[name] > asked * (1.0 + TOLERANCE):
+            raise NotProvenError(f"the plan serves more of {name} than arrives")
+    return served
+
+
+def _throughput_rps(gpu: PlacedGpu, view: View, part: Mapping[str, float], where: str) -> float:
+    """Return the throughput of one GPU's slots; check shares, batches, memory and times."""
+    tables, where_is = view.tables, view.instance.workload_index
+    slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
+    workload = [where_is[slot.workload] for slot in slots]
+    model, batch = view.model[workload], np.array([slot.batch for slot in slots], dtype=np.int64)
+    units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
+    if units.sum() > tables.share_units or not np.isin(units, tables.permitted).all():
+        raise NotProvenError(f"{where}: {units.sum()} of {tables.share_units} share units, or a share not permitted")
+    if np.any(batch > tables.max_batch[model]):
+        raise NotProvenError(f"{where}: a batch larger than its model supports")
+    if tables.memory_mib[model, batch].sum() > tables.memory_limit_mib:
+        raise NotProvenError(f"{where}: not enough memory")
+    times_ms = np.empty(len(slots))
+    gpu_times_ms(tables, model, batch, units, len(slots), times_ms)
+    for w, slot, u, time_ms in zip(workload, slots, units.tolist(), times_ms.tolist(), strict=True):
+        rates = {slot.rate_rps, slot.rate_rps * part[slot.workload]}
+        if not all(time_ms <= float(view.budgets_at_ms(w, slot.batch, rate, u)) for rate in rates):
+            raise NotProvenError(f"{where}: {slot.workload} takes {time_ms:.3f} ms, longer than its budget")
+    return fsum((1000.0 * batch / (times_ms + tables.exposed_ms[model, batch])).tolist())

@@ -1,0 +1,343 @@
+"""Exhaustive search over the contents of one GPU type: none is worth more than a threshold, or here is one.
+
+The contents with N residents are covered by boxes of their totals C and P, which ``knapsack`` bounds. A box whose bound
+exceeds the threshold is searched depth first: a partial content is left once the dynamic program says that no
+completion exceeds the threshold, and a whole one is tested (``one_gpu``). If that takes too many nodes, the box is cut
+in two; both halves are searched.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+from numba import njit
+
+from bench.certificate.contents import MARGIN, Candidates, merged_tables
+from bench.certificate.knapsack import NOTHING, Alternatives, Box, bound_box, by_units, fill_table, undominated
+from bench.certificate.one_gpu import FINE, alternatives_of_sets, alternatives_of_slots, exact_worth, fits
+from instances.arrays import Flags, Ints
+from instances.tables import Tables
+
+ROUNDS = 12
+"""Steps towards good multipliers in each box."""
+
+FIRST_NODES, NARROW_NODES = 3_000, 100_000_000
+"""Nodes after which a box is cut, and after which the search of a box too narrow to be cut gives up."""
+
+SET_NODES = 200_000
+"""Nodes of the test of one set of residents."""
+
+NARROW, NARROW_SLOTS = 2e-3, 1e-6
+"""Growth of a time across a box below which it is not cut: of sets, which are decided whole, and of slots."""
+
+REFUTED, FOUND, LIMIT = 0, 1, 2
+
+
+_Totals = tuple[float, float]
+_Corners = tuple[_Totals, _Totals, Ints]
+"""Totals of C and P at the low and the high corner of a box, and its multipliers."""
+
+
+class TooHardError(Exception):
+    """The search gave up; nothing is proven."""
+
+
+@njit(cache=True)
+def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, residents: int) -> Alternatives:
+    """Return the first ``count`` alternatives once for each seat of their class."""
+    source, seat, earlier = np.empty((3, count * residents), dtype=np.int64)
+    total, seats, at = 0, 0, 0
+    while at < count:
+        group, end = of_class[given.candidate[at]], at
+        while end < count and of_class[given.candidate[end]] == group:
+            end += 1
+        for copy in range(min(copies[group], residents)):
+            for j in range(at, end):
+                source[total], seat[total], earlier[total] = j, seats, seats - 1 if copy else -1
+                total += 1
+            seats += 1
+        at = end
+    source = source[:total]
+    return Alternatives(
+        seat[:total],
+        earlier[:total],
+        given.candidate[source],
+        given.option[source],
+        given.units[source],
+        given.worth[source],
+        given.l2[source],
+        given.power[source],
+    )
+
+
+@njit(cache=True)
+def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool:
+    """Return whether a branch allows a content: no pair apart, and of each pair together both or none."""
+    for i in range(len(chosen)):
+        a, mates = of_class[chosen[i]], 0
+        for j in range(len(chosen)):
+            b = of_class[chosen[j]]
+            if apart[a, b]:
+                return False
+            mates += together[a] == together[b]
+        if together[a] >= 0 and mates < (together == together[a]).sum():
+            return False
+    return True
+
+
+@njit(cache=True)
+def search_box(
+    tables: Tables,
+    merged: Tables,
+    candidates: Candidates,
+    given: Alternatives,
+    box: Box,
+    threshold: int,
+    multipliers: Ints,
+    node_limit: int,
+    apart: Flags,
+    together: Ints,
+    table: Ints,
+    best: bool,
+    found: Ints,
+) -> tuple[int, int, int, int]:
+    """Search one box for a content worth more than ``threshold``; with ``best``, for the one that is worth most.
+
+    Returns
+    -------
+    status : int
+        ``REFUTED``: every content of the box that is worth more was met; ``FOUND``: the search ended at the first one;
+        ``LIMIT``: it took too many nodes.
+    threshold, bound, nodes : int
+        Worth of the last content met, whose candidates are in ``found``, or else the threshold; bound on the box; and
+        nodes visited.
+    """
+    residents, capacity, slots = box.residents, table.shape[2] - 1, given.option[0] >= 0
+    charged, first = np.empty(len(given.units), dtype=np.int64), np.empty(len(given.units) + 1, dtype=np.int64)
+    bound = bound_box(given, box, threshold, multipliers, ROUNDS, charged, table, first)
+    if bound <= threshold:
+        return REFUTED, threshold, bound, 0
+    # Alternatives that no content worth more than the threshold holds are left out.
+    charged[:] = given.worth - multipliers[0] * given.l2 - multipliers[1] * given.power
+    offset = multipliers[0] * box.l2_most + multipliers[1] * box.power_most
+    order = by_units(given, box, capacity)
+    keep = np.empty(len(given.units), dtype=np.bool_)
+    undominated(order, given.seat, charged, residents, keep)
+    fill_table(np.flatnonzero(keep), given.seat, given.units, charged, residents, table, first)
+    beside = table[0, residents - 1].copy()
+    keep[:] = False
+    for k in order:
+        keep[k] = charged[k] + beside[capacity - given.units[k]] + offset > threshold
+    kept = np.flatnonzero(keep)
+    groups = fill_table(kept, given.seat, given.units, charged, residents, table, first)
+    group = np.empty(len(kept), dtype=np.int64)
+    for g in range(groups):
+        group[first[g] : first[g + 1]] = g
+
+    at = np.full(residents, -1, dtype=np.int64)
+    worth, l2 = np.zeros(residents + 1, dtype=np.int64), np.zeros(residents + 1, dtype=np.int64)
+    power, left = np.zeros(residents + 1, dtype=np.int64), np.full(residents + 1, capacity, dtype=np.int64)
+    chosen, picked = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    nodes, depth = 0, 0
+    while depth >= 0:
+        at[depth] += 1
+        j, need = at[depth], residents - depth
+        # The table does not increase with the seat, so no later seat completes to more.
+        if j >= len(kept) or worth[depth] + table[group[j], need, left[depth]] + offset <= threshold:
+            depth -= 1
+            continue
+        k = kept[j]
+        u = given.units[k]
+        if (
+            u > left[depth]
+            or worth[depth] + charged[k] + table[group[j] + 1, need - 1, left[depth] - u] + offset <= threshold
+            or l2[depth] + given.l2[k] > box.l2_most
+            or power[depth] + given.power[k] > box.power_most
+        ):
+            continue
+        if given.earlier[k] >= 0:  # identical workloads take their seats in order, and alternatives in order
+            before = kept[at[depth - 1]] if depth else -1
+            if (
+                before < 0
+                or given.seat[before] != given.earlier[k]
+                or (given.candidate[before], given.option[before], given.units[before])
+                > (given.candidate[k], given.option[k], given.units[k])
+            ):
+                continue
+        nodes += 1
+        if nodes > node_limit:
+            return LIMIT, threshold, bound, nodes
+        chosen[depth], picked[depth] = given.candidate[k], k
+        if need > 1:
+            depth += 1
+            at[depth] = first[group[j] + 1] - 1
+            worth[depth] = worth[depth - 1] + charged[k]
+            l2[depth], power[depth] = l2[depth - 1] + given.l2[k], power[depth - 1] + given.power[k]
+            left[depth] = left[depth - 1] - u
+            continue
+        if not _allowed(chosen, candidates.of_class, apart, together):
+            continue
+        if slots:
+            # The demands of slots are exact, so a content below a floor belongs to another box.
+            if l2[depth] + given.l2[k] < box.l2_least or power[depth] + given.power[k] < box.power_least:
+                continue
+            fit, total = exact_worth(tables, candidates, chosen, given.option[picked], given.units[picked])
+        else:
+            total = given.worth[picked].sum()
+            if total <= threshold:
+                continue
+            decided = fits(tables, merged, candidates, chosen, SET_NODES)
+            fit = decided != 0
+        if fit and total > threshold:
+            found[:], threshold = chosen, total
+            if not best:
+                return FOUND, threshold, bound, nodes
+    return REFUTED, threshold, bound, nodes
+
+
+@dataclass
+class GpuSearch:
+    """Search over the contents of one GPU type.
+
+    Parameters
+    ----------
+    tables, candidates
+        Tables of the type, and the candidates on it.
+    copies
+        Number of workloads of each class, shape (classes,).
+    apart, together
+        Branch: pairs of classes that no content holds, shape (classes, classes); group of classes that a content holds
+        wholly or not at all, -1 without a group, shape (classes,).
+    """
+
+    tables: Tables
+    candidates: Candidates
+    copies: Ints
+    apart: Flags
+    together: Ints
+
+    def __post_init__(self) -> None:
+        self.merged = merged_tables(self.tables)
+        self.by_slots = bool(np.any(self.candidates.per_rps > 0.0))
+        many = len(self.candidates.batch) * self.tables.share_units if self.by_slots else len(self.candidates.model)
+        self._given = Alternatives(*np.empty((8, many), dtype=np.int64))
+        self._growth = float(self.merged.alpha_l2.max(initial=0.0))
+        self._throttled_w = self.tables.max_power_w - self.tables.idle_power_w
+        self.nodes = 0
+
+    def above(
+        self,
+        threshold: int,
+        residents: range | None = None,
+        best: bool = False,
+        progress: Callable[[], None] = lambda: None,
+    ) -> tuple[int, list[int]]:
+        """Return the worth of a content above ``threshold``, and its candidates; the threshold itself if there is none.
+
+        Parameters
+        ----------
+        threshold
+            Worth that no content exceeds, as is to be proven.
+        residents
+            Numbers of residents to search; all by default.
+        best
+            Whether to go on, for the largest worth.
+        progress
+            Function that is called after each box.
+
+        Raises
+        ------
+        TooHardError
+            If the search gives up.
+        """
+        content: list[int] = []
+        numbers = count(2)
+        places = int(np.minimum(self.copies[np.unique(self.candidates.of_class)], self.tables.most_residents).sum())
+        for n in residents or range(1, min(self.tables.most_residents, places) + 1):
+            # The box with the largest bound comes first: it holds the largest worths.
+            boxes = [(NOTHING, place, corners) for place, corners in enumerate(self._first_boxes(n))]
+            while boxes and -boxes[0][0] > threshold:
+                _, _, (low, high, multipliers) = heappop(boxes)
+                status, worth, bound, found = self._search(n, low, high, multipliers, threshold, best)
+                progress()
+                if worth > threshold:
+                    threshold, content = worth, found
+                if status == FOUND:
+                    return threshold, content
+                if status == LIMIT:
+                    for half in self._halves(low, high, multipliers):
+                        heappush(boxes, (-bound, next(numbers), half))
+        return threshold, content
+
+    def _first_boxes(self, residents: int) -> list[_Corners]:
+        """Return boxes that cover all totals of this many residents, cut where the frequency begins to fall."""
+        rows = np.unique(self.candidates.model)
+        l2 = residents * float(self.merged.l2_pct[rows].max(initial=0.0)) * (1.0 + MARGIN)
+        power = residents * float(self.merged.power_w[rows].max(initial=0.0)) * (1.0 + MARGIN)
+        start = np.zeros(2, dtype=np.int64)
+        if 0.0 < self._throttled_w < power:
+            cut = self._throttled_w
+            return [((0.0, cut), (l2, power), start.copy()), ((0.0, 0.0), (l2, cut), start.copy())]
+        return [((0.0, 0.0), (l2, power), start)]
+
+    def _halves(self, low: _Totals, high: _Totals, multipliers: Ints) -> list[_Corners]:
+        grown = self._effects(low, high)
+        axis = int(np.argmax(grown))
+        middle = (low[axis] + high[axis]) / 2.0
+        upper = (middle, low[1]) if axis == 0 else (low[0], middle)
+        lower = (middle, high[1]) if axis == 0 else (high[0], middle)
+        return [(upper, high, multipliers.copy()), (low, lower, multipliers.copy())]
+
+    def _effects(self, low: _Totals, high: _Totals) -> tuple[float, float]:
+        """Return how much a time grows across a box by either total."""
+        slowdown = -self.tables.throttle_per_w * max(0.0, high[1] - max(low[1], self._throttled_w))
+        return self._growth * (high[0] - low[0]), slowdown
+
+    def _search(
+        self, residents: int, low: _Totals, high: _Totals, multipliers: Ints, threshold: int, best: bool
+    ) -> tuple[int, int, int, list[int]]:
+        if self.by_slots:
+            many = alternatives_of_slots(self.tables, self.merged, self.candidates, residents, *low, self._given)
+        else:
+            many = alternatives_of_sets(self.merged, self.candidates, residents, *low, self._given)
+        if many == 0:
+            return REFUTED, threshold, NOTHING, []
+        given = _seated(self._given, many, self.candidates.of_class, self.copies, residents)
+        if len(given.seat) == 0 or given.seat[-1] + 1 < residents:
+            return REFUTED, threshold, NOTHING, []
+        # Demands are rounded down and ceilings up, so a ceiling that the largest demands do not reach never binds.
+        box = Box(
+            residents,
+            min(int(high[0] * FINE * (1.0 + MARGIN)) + 1, residents * int(given.l2.max())),
+            min(int(high[1] * FINE * (1.0 + MARGIN)) + 1, residents * int(given.power.max())),
+            int(low[0] * FINE * (1.0 - MARGIN)) - residents - 1,
+            int(low[1] * FINE * (1.0 - MARGIN)) - residents - 1,
+        )
+        table = self._table(int(given.seat[-1]) + 2, residents)
+        narrow = max(self._effects(low, high)) < (NARROW_SLOTS if self.by_slots else NARROW)
+        found = np.empty(residents, dtype=np.int64)
+        status, worth, bound, nodes = search_box(
+            self.tables,
+            self.merged,
+            self.candidates,
+            given,
+            box,
+            threshold,
+            multipliers,
+            NARROW_NODES if narrow else FIRST_NODES,
+            self.apart,
+            self.together,
+            table,
+            best,
+            found,
+        )
+        self.nodes += nodes
+        if status == LIMIT and narrow:
+            raise TooHardError
+        return status, worth, bound, found.tolist()
+
+    def _table(self, seats: int, residents: int) -> Ints:
+        shape = (seats, residents + 1, self.tables.share_units + 1)
+        return np.empty(shape, dtype=np.int64)

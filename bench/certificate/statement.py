@@ -1,0 +1,127 @@
+"""Statement of a certificate: which plans it is about, and what a slot of them may serve."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from bench.certificate.certificate import NONE, Claim
+from bench.certificate.contents import broken_premise
+from instances import PART_STEPS, Instance, Objective, Partition, SloRule
+from instances.arrays import Ints
+from instances.attainment_terms import POISSON
+from instances.view import View
+
+
+class NotProvenError(Exception):
+    """The first step of a proof that fails, in words."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Instance and claim, with the workloads in classes of identical ones.
+
+    Attributes
+    ----------
+    instance, claim
+        As in the file.
+    views
+        The instance as seen from each GPU type.
+    member
+        Position of a workload of each class, shape (classes,); classes are numbered by first occurrence.
+    copies
+        Number of workloads of each class, shape (classes,).
+    divisible
+        Whether plans may serve a class in parts, shape (classes,).
+    """
+
+    instance: Instance
+    claim: Claim
+    views: tuple[View, ...]
+    member: Ints
+    copies: Ints
+    divisible: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, instance: Instance, claim: Claim) -> "Statement":
+        """Return the statement of a claim about an instance.
+
+        Raises
+        ------
+        NotProvenError
+            If the search has no argument for such plans.
+        """
+        _refuse(instance, claim)
+        if instance.objective is Objective.SCALE and claim.bound != NONE:
+            factor = float(claim.bound)
+            if factor <= 0.0:
+                raise NotProvenError("the bound of a scale is greater than 0")
+            instance = instance.scaled(factor)
+        keys = [(w.model, w.slo_ms, w.rate_rps) for w in instance.workloads]
+        member = np.array([keys.index(key) for key in dict.fromkeys(keys)], dtype=np.int64)
+        copies = np.array([keys.count(key) for key in dict.fromkeys(keys)], dtype=np.int64)
+        views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
+        for view in views:
+            if broken := broken_premise(view.tables):
+                raise NotProvenError(f"a premise of the search fails on {view.gpu.name}: {broken}")
+        divisible = tuple(claim.parts is not None for _ in member)
+        return cls(instance, claim, views, member, copies, divisible)
+
+    @property
+    def minimised(self) -> bool:
+        """Whether duals bound a cost; a scale is excluded by the cost of serving it."""
+        return self.instance.objective in (Objective.COST, Objective.SCALE)
+
+    @property
+    def serves_all(self) -> bool:
+        """Whether plans serve every workload."""
+        return self.instance.objective is not Objective.GOODPUT
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether several slots may serve parts of one workload."""
+        return self.claim.parts is not None
+
+    @property
+    def limits(self) -> list[int | None]:
+        """Number of GPUs of each type, ``None`` without a limit."""
+        return [pool.count for pool in self.instance.gpus]
+
+    @property
+    def prices(self) -> list[Fraction]:
+        """Price of a GPU of each type, exactly as written."""
+        return [Fraction(repr(float(pool.type.price_per_hour))) for pool in self.instance.gpus]
+
+    def rates(self, group: int) -> list[tuple[float, Fraction]]:
+        """Return the rates at which one slot may be planned for a class, each with the part of the workload.
+
+        Under ``goodput`` a slot serves 1/20 of its workload's rate or a multiple; otherwise all of it, unless the
+        class is divisible.
+        """
+        own = float(self.instance.workloads[int(self.member[group])].rate_rps)
+        if self.instance.objective is Objective.GOODPUT or self.divisible[group]:
+            return [(own * (step / PART_STEPS), Fraction(step, PART_STEPS)) for step in range(1, PART_STEPS + 1)]
+        return [(own, Fraction(1))]
+
+
+def _refuse(instance: Instance, claim: Claim) -> None:
+    """Refuse statements for which the search has no argument."""
+    objective, rule = instance.objective, instance.slo_rule
+    if instance.partition is not Partition.SHARES:
+        raise NotProvenError("GPUs that are cut into MIG instances have no certificates")
+    if objective is Objective.COLOCATION:
+        raise NotProvenError("the objective colocation has no certificates")
+    if rule is SloRule.P99:
+        raise NotProvenError("budgets of the rule p99 are sampled")
+    if rule.by_share and instance.arrivals != POISSON and objective is Objective.SCALE:
+        raise NotProvenError("budgets under sampled arrivals may grow with the rate")
+    if claim.plan_class == "split" and objective not in (Objective.COST, Objective.GOODPUT):
+        raise NotProvenError(f"split plans have no certificates under {objective}")
+    if claim.parts is not None and not rule.by_share:
+        raise NotProvenError(f"parts are not restricted to steps under {rule}")
+    if claim.plan_class == "split" and claim.parts is None:
+        raise NotProvenError("split plans have certificates for parts in steps only")
+    if objective in (Objective.SCALE, Objective.CAPACITY, Objective.GOODPUT) and claim.parts is None:
+        for pool in instance.gpus:
+            if pool.count is None:
+                raise NotProvenError(f"the pool has no limit on GPUs of type {pool.type.name}")

@@ -1,0 +1,37 @@
+"""Branching tree: its leaves cover all plans, and each leaf's duals prove the bound."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf
+
+from bench.certificate.branch import Branch
+from bench.certificate.certificate import Branching, TreeProof
+from bench.certificate.dual import proven_bound
+from bench.certificate.statement import NotProvenError, Statement
+
+
+def tree_bound(statement: Statement, proof: TreeProof, progress: Callable[[], None]) -> Fraction | float:
+    """Return the bound that a tree proves: the least over its leaves.
+
+    Every node is reached once, from the root, so that the branches of every inner node are both checked.
+
+    Raises
+    ------
+    NotProvenError
+        If a branch is missing or shared, or a leaf's duals prove nothing.
+    """
+    waiting: dict[int, Branch] = {0: Branch.root(statement)}
+    bound: Fraction | float = inf
+    for position, node in enumerate(proof.nodes):
+        where = f"node {position}"
+        branch = waiting.pop(position, None)
+        if branch is None:
+            raise NotProvenError(f"{where} is no branch of an earlier node")
+        if isinstance(node, Branching):
+            for child, part in zip(node.branches, branch.branches(node, statement, where), strict=True):
+                if child <= position or child in waiting or child >= len(proof.nodes):
+                    raise NotProvenError(f"{where}: branch {child} is not a node of its own after this one")
+                waiting[child] = part
+        elif not branch.empty:
+            bound = min(bound, proven_bound(statement, node, proof.unit, branch, where, progress))
+    return bound

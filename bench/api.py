@@ -5,10 +5,10 @@ the entry-point group ``bench.schedulers``; the runner loads it by name inside t
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from instances import Instance, Objective, Partition, Plan, PlanClass
 
@@ -60,6 +60,47 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Duals:
+    """Leaf of a proof: duals from which a bound on the plans of the leaf follows.
+
+    Attributes
+    ----------
+    workloads
+        Dual of each workload, in the order of the instance: its worth under ``cost`` and ``scale``, otherwise the
+        charge for serving it.
+    gpus
+        Largest worth of a GPU of each type at these duals, as the scheduler found it.
+    """
+
+    workloads: tuple[float, ...]
+    gpus: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branching:
+    """Inner node of a proof: two branches that cover all plans of the node.
+
+    Attributes
+    ----------
+    on
+        ``gpus``: at most ``second`` GPUs of type ``first``, or more. ``pair``: workloads ``first`` and ``second`` on
+        different GPUs, or on one. ``seat``: workload ``first`` on no GPU of type ``second``, or on one.
+    first, second
+        Positions in the instance, or a number of GPUs.
+    branches
+        Positions of the branches in the proof, in that order.
+    """
+
+    on: Literal["gpus", "pair", "seat"]
+    first: int
+    second: int
+    branches: tuple[int, int]
+
+
+ProofNode = Duals | Branching
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Result of a scheduler.
 
@@ -74,8 +115,8 @@ class Outcome:
     reason
         One line for people that explains a missing plan, such as the workload that no GPU can serve, or a missing
         claim.
-    duals
-        Price of each workload at the bound, in the objective's unit: the part of the bound that falls away with it.
+    proof
+        Nodes of the branching tree from which the bound follows, the root first; empty if there is none to give.
     """
 
     status: Status
@@ -83,7 +124,15 @@ class Outcome:
     bound: Bound | None = None
     statistics: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
-    duals: Mapping[str, float] = field(default_factory=dict)
+    proof: Sequence[ProofNode] = ()
+
+    def prices(self, instance: Instance) -> dict[str, float]:
+        """Return the dual of each workload at the root of the proof, by id; empty without one.
+
+        It is the part of the bound, in the objective's unit, that falls away with the workload.
+        """
+        roots = [node for node in self.proof if isinstance(node, Duals)]
+        return {w.id: price for w, price in zip(instance.workloads, roots[0].workloads, strict=True)} if roots else {}
 
 
 def _ignore(plan: Plan | None, bound: Bound | None) -> None:

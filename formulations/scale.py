@@ -1,8 +1,9 @@
 """Bisection over the scales of objective ``scale``, shared by ``colgen`` and ``cpsat``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Bound, Outcome, ProofNode, Run, Status
 from formulations.configurations import SCALE_STEP
 from formulations.problem import TOO_FEW, WHOLE
 from instances import Instance, Plan, SloRule
@@ -27,8 +28,8 @@ class ScaleBisection:
         Largest scale known to be feasible, and smallest scale known to be infeasible.
     plan
         Plan of scale ``fits``.
-    reason
-        Why scale ``fails`` is infeasible.
+    reason, proof
+        Why scale ``fails`` is infeasible, and the proof if there is one.
     """
 
     instance: Instance
@@ -38,6 +39,7 @@ class ScaleBisection:
     plan: Plan | None = None
     reason: str = f"{TOO_FEW}, {WHOLE}"
     statistics: dict[str, float] = field(default_factory=dict)
+    proof: Sequence[ProofNode] = ()
 
     @property
     def decided(self) -> bool:
@@ -56,15 +58,16 @@ class ScaleBisection:
         self.fits, self.plan = scale, plan
         self.run.report(plan=plan)
 
-    def exclude(self, scale: int, reason: str = "") -> None:
-        """Take over and report that a scale is infeasible."""
-        self.fails, self.reason = scale, reason or self.reason
+    def exclude(self, scale: int, reason: str = "", proof: Sequence[ProofNode] = ()) -> None:
+        """Take over and report that a scale is infeasible; the proof shows that serving it costs more than the pool."""
+        self.fails, self.reason, self.proof = scale, reason or self.reason, proof
         self.run.report(bound=self.bound())
 
     def outcome(self, late: str) -> Outcome:
         """Return the outcome; ``late`` is the reason if nothing was decided in time."""
         if self.plan is not None:
             status = Status.OPTIMAL if self.decided else Status.FEASIBLE
-            return Outcome(status, self.plan, self.bound(), self.statistics)
+            return Outcome(status, self.plan, self.bound(), self.statistics, proof=self.proof)
         status = Status.INFEASIBLE if self.decided else Status.UNKNOWN
-        return Outcome(status, None, self.bound(), self.statistics, self.reason if self.decided else late)
+        reason = self.reason if self.decided else late
+        return Outcome(status, None, self.bound(), self.statistics, reason, self.proof)

@@ -87,7 +87,12 @@ def _proven(file: CertificateFile, instance: Instance, progress: Callable[[], No
             branch = Branch.root(statement)
             bound = proven_bound(statement, file.proof, file.proof.unit, branch, "the duals", progress)
         case TreeProof():
-            bound = tree_bound(statement, file.proof, progress)
+            unit = file.proof.unit
+            bound = tree_bound(
+                statement,
+                file.proof,
+                lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, progress),
+            )
         case _:
             bound = exhaustive_bound(statement, progress)
     if not statement.minimised:

@@ -36,6 +36,11 @@ def proven_bound(
     for t in range(len(statement.views)):
         if branch.most[t] != 0:
             _check_contents(statement, leaf, unit, branch, t, where, progress)
+    return bound_of(statement, leaf, unit, branch)
+
+
+def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Branch) -> Fraction:
+    """Return the bound of duals that no content exceeds."""
     total = sum(p * int(n) for p, n in zip(leaf.workloads, statement.copies, strict=True))
     for g, most, least in zip(leaf.gpus, branch.most, branch.least, strict=True):
         if statement.minimised:

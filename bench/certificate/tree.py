@@ -5,21 +5,26 @@ from fractions import Fraction
 from math import inf
 
 from bench.certificate.branch import Branch
-from bench.certificate.certificate import Branching, TreeProof
-from bench.certificate.dual import proven_bound
+from bench.certificate.certificate import Branching, Leaf, TreeProof
 from bench.certificate.statement import NotProvenError, Statement
 
 
-def tree_bound(statement: Statement, proof: TreeProof, progress: Callable[[], None]) -> Fraction | float:
-    """Return the bound that a tree proves: the least over its leaves.
+LeafBound = Callable[[Leaf, Branch, str], Fraction]
+"""Function that returns the bound of a leaf's duals on the plans of its branch; it is named in errors."""
+
+
+def tree_bound(statement: Statement, proof: TreeProof, leaf_bound: LeafBound) -> Fraction | float:
+    """Return the bound that a tree proves: the least over its leaves, or ``inf`` without any.
 
     Every node is reached once, from the root, so that the branches of every inner node are both checked.
 
     Raises
     ------
     NotProvenError
-        If a branch is missing or shared, or a leaf's duals prove nothing.
+        If a branch is missing or shared, or the objective is not minimised.
     """
+    if not statement.minimised:
+        raise NotProvenError("a tree needs an objective that is minimised")
     waiting: dict[int, Branch] = {0: Branch.root(statement)}
     bound: Fraction | float = inf
     for position, node in enumerate(proof.nodes):
@@ -33,5 +38,5 @@ def tree_bound(statement: Statement, proof: TreeProof, progress: Callable[[], No
                     raise NotProvenError(f"{where}: branch {child} is not a node of its own after this one")
                 waiting[child] = part
         elif not branch.empty:
-            bound = min(bound, proven_bound(statement, node, proof.unit, branch, where, progress))
+            bound = min(bound, leaf_bound(node, branch, where))
     return bound

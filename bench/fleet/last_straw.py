@@ -69,7 +69,7 @@ def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Pla
         Time limit of all solves.
     """
     deadline = time.monotonic() + seconds
-    price = solved_here(instance, seconds / 2.0, plan).duals
+    price = solved_here(instance, seconds / 2.0, plan).prices(instance)
     least = judge(plan, instance).cost_per_hour * (1.0 - 1e-9)
 
     def cheaper(each: Relaxed) -> Plan | None:

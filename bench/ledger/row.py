@@ -25,6 +25,9 @@ UNITS = {
 }
 """Units of ``value`` and ``bound``, by objective."""
 
+CHECKED = "checked"
+"""Value of ``proof`` once a certificate was checked."""
+
 
 class Termination(StrEnum):
     """End of a run as the runner observed it. Interrupted runs are not stored, so that they run again next time."""
@@ -272,6 +275,19 @@ class Row:
             bulk=1,
         ),
     ]
+    proof: Annotated[
+        str | None, About("`checked`: `bench check` verified a certificate of this run's bound; empty: not checked")
+    ] = None
+    duals: Annotated[
+        JsonObject | None,
+        About(
+            "duals, or the branching tree of duals, from which the bound follows; `bench prove` makes a certificate "
+            "of them",
+            exported=False,
+            schema=schema.Duals,
+            bulk=8,
+        ),
+    ] = None
     plan: Annotated[
         JsonObject | None,
         About(

@@ -94,6 +94,28 @@ class Point(TypedDict):
     bound_certified: bool | None
 
 
+class DualsOfLeaf(TypedDict):
+    """Duals of a leaf of a proof."""
+
+    workloads: list[_Finite]
+    gpus: list[_Finite]
+
+
+class InnerNode(TypedDict):
+    """Inner node of a proof."""
+
+    on: Literal["gpus", "pair", "seat"]
+    first: _Count
+    second: _Count
+    branches: Annotated[list[_Count], Field(min_length=2, max_length=2)]
+
+
+class Duals(TypedDict):
+    """Proof of a bound as the scheduler gave it."""
+
+    nodes: Annotated[list[DualsOfLeaf | InnerNode], Field(min_length=1)]
+
+
 class UntimedPoint(TypedDict):
     """Report of a replay, which has no decision time."""
 

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import gettempdir
@@ -15,9 +16,10 @@ from typing import Any, Self
 
 from bench.ledger.bound_scope import Reach
 from bench.ledger.ledger_file import LedgerFile, LockedLedgerError
-from bench.ledger.row import JsonObject, Row, Termination, columns
+from bench.ledger.row import CHECKED, JsonObject, Row, Termination, columns
 from bench.ledger.sql import (
     CHUNKS,
+    DIGEST,
     REACH,
     check_digest,
     parsed,
@@ -225,6 +227,22 @@ class Ledger:
                 self.file.execute("DELETE FROM chunks WHERE key = ?", [row.key])
         self._added.append((row, instance))
         return added
+
+    def mark_checked(self, key: str) -> None:
+        """Note that a certificate of the bound of the run with this key was checked.
+
+        Raises
+        ------
+        InputError
+            If there is no such run, or the ledger cannot be written.
+        """
+        values = row_to_sql(replace(self.row(key), proof=CHECKED))
+        with self.file.explained():
+            self.file.refuse_lost()
+            self.file.execute(
+                f"UPDATE runs SET proof = ?, {DIGEST} = ? WHERE key = ?",  # noqa: S608 - the name is a constant
+                [CHECKED, values[DIGEST], values["key"]],
+            )
 
     def add_chunk(self, key: str, chunk: JsonObject) -> None:
         """Store a judged chunk of a scenario set until its row is added; an interrupted run continues after it.

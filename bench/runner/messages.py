@@ -17,6 +17,7 @@ from typing_extensions import TypedDict  # pydantic supports that of the standar
 
 from bench.api import Status
 from bench.ledger.row import Termination
+from bench.ledger.row_schema import Duals as StoredDuals
 from instances import InputError, PlanClass
 
 Message = dict[str, Any]
@@ -98,6 +99,7 @@ class _DoneMessage(TypedDict):
     reason: _Text
     plan: _Plan
     bound: _Bound | None
+    duals: NotRequired[StoredDuals]
 
 
 class _EndedMessage(TypedDict):

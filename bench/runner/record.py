@@ -89,6 +89,7 @@ class RunRecord:
     status: Status = Status.UNKNOWN
     plan: JsonObject | None = None
     bound: JsonObject | None = None
+    duals: JsonObject | None = None
     statistics: JsonObject = field(default_factory=dict)
     log_tail: str = ""
     _reported: Incumbent | None = None
@@ -196,6 +197,7 @@ class RunRecord:
         self.decision_s = decision_s
         self.statistics = message["statistics"]
         self.bound = message["bound"] or self.bound
+        self.duals = message.get("duals")
         self.plan = message["plan"]
         if message["status"] == Status.INFEASIBLE:
             self._reported = None  # an infeasible instance has no plan, even if one was reported before

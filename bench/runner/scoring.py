@@ -213,6 +213,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         trajectory=points,
         log_tail=record.log_tail if record.termination.failed else "",
         provenance=_provenance(record, start),
+        duals=record.duals,
     )
     return row if record.tally is None else row_of_set(row, record.tally, task.problem_hash)
 

@@ -30,7 +30,7 @@ from math import isfinite
 from multiprocessing.connection import Connection
 from time import monotonic, sleep
 
-from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
+from bench.api import Bound, Branching, Duals, Outcome, ProofNode, Run, Scheduler, Status, refusal
 from bench.ledger.row import Termination
 from bench.runner import worker_limits
 from bench.runner.messages import FREE_MESSAGES, MAX_BYTES, MESSAGES_PER_S, Message, encode
@@ -209,6 +209,7 @@ def _run(task: Task, report: Report) -> None:
         "statistics": _statistics(outcome),
         "reason": _shortened(str(outcome.reason or "")),
         **_result(outcome.plan, outcome.bound),
+        **_duals(outcome.proof),
     }
     _final_plan(outcome, report.plan)
     report.send(done)  # before this function returns and frees the scheduler's data
@@ -307,6 +308,21 @@ def _result(plan: object, bound: object) -> Message:
         return {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
     except Exception as error:  # plugin data of the wrong types can raise any exception
         raise RefusedError(f"the plan or bound has no JSON form: {_one_line(error)}") from error
+
+
+def _duals(proof: Sequence[ProofNode]) -> Message:
+    """Return a proof as JSON values; one with infinite numbers, which proves nothing, counts as none."""
+    nodes: list[Message] = []
+    for node in proof:
+        if isinstance(node, Duals):
+            if not all(map(isfinite, (*node.workloads, *node.gpus))):
+                return {}
+            nodes.append({"workloads": list(node.workloads), "gpus": list(node.gpus)})
+        elif isinstance(node, Branching):
+            nodes.append({"on": node.on, "first": node.first, "second": node.second, "branches": list(node.branches)})
+        else:
+            raise RefusedError(f"proof has a {type(node).__name__}; expected Duals and Branching")
+    return {"duals": {"nodes": nodes}} if nodes else {}
 
 
 def _line(message: Message) -> bytes:

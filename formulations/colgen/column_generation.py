@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.api import Bound, Run
+from bench.api import Bound, Duals, ProofNode, Run
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation, RestrictedMaster
 from formulations.colgen.smoothing import Smoothing
 from instances import PART_STEPS, Instance, PlacedGpu, Plan, PlanClass
@@ -73,6 +73,7 @@ class ColumnGeneration:
         self.smoothing = Smoothing(self.smoothing_weight)
         self.tolerance, self.node_limit = self.first_tolerance, self.first_node_limit
         self.bound = self.trivial_bound
+        self.proof: list[ProofNode] = []
         self.tally = GenerationCounts()
 
     # Parts that depend on the objective ------------------------------------------------------------------------
@@ -280,6 +281,12 @@ class ColumnGeneration:
         found = float(self.dual_bound(duals, best_worth))
         if (found > self.bound) if self.minimised else (found < self.bound):
             self.bound, self.smoothing.stability_centre = found, duals
+            self.proof = [self.duals(duals, best_worth)]
+
+    def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
+        """Return the duals of a bound as a node of its proof."""
+        dual = relaxation.workload_dual if self.minimised else -relaxation.workload_dual
+        return Duals(tuple(dual[self.class_of].tolist()), tuple(best_worth.tolist()))
 
     def complete_below(self, worst: float) -> bool:
         """Add every pattern that a plan of master cost at most ``worst`` can hold; return whether all were found.

@@ -107,6 +107,7 @@ class Solution:
         began, rounding_s = now(), 0.0
         while tree.open and self.run.remaining_s > 0.0:
             split, before = tree.step(), self.value
+            generation.proof = tree.nodes
             generation.bound = max(generation.bound, min(tree.bound, self.value))
             self._report_bound()
             at = now()
@@ -205,17 +206,10 @@ class Solution:
             "work": work_done(),
         }
         if self.impossible():
-            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=self._too_few())
+            reason, proof = self._too_few(), self.generation.proof
+            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=proof)
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
-        return Outcome(status, self.plan, self._bound(), statistics, duals=self._duals())
-
-    def _duals(self) -> dict[str, float]:
-        """Return the dual of each workload where the bound was found."""
-        best = self.generation.smoothing.stability_centre
-        if best is None:
-            return {}
-        dual = best.workload_dual[self.generation.class_of]
-        return {w.id: float(price) for w, price in zip(self.instance.workloads, dual, strict=True)}
+        return Outcome(status, self.plan, self._bound(), statistics, proof=self.generation.proof)
 
 
 DIVING_PART = 0.05

@@ -60,10 +60,10 @@ def instance_from_json(data: object, where: str = "instance", folder: Path = Pat
     return build_instance(validated(InstanceFile, data, where), where, folder=folder)
 
 
-def instance_to_json(instance: Instance) -> dict[str, object]:
+def instance_to_json(instance: Instance, *, frozen: bool = False) -> dict[str, object]:
     """Return ``instance`` as JSON data, in the order of the published format, without fields at their default.
 
-    GPU types that the package does not have are embedded. Reading the result gives an equal instance with the same
+    GPU types that the package does not have are embedded; if the instance is to be ``frozen``, all are. Reading the result gives an equal instance with the same
     fingerprint, provided that times and rates are floats as declared.
 
     Raises
@@ -71,7 +71,7 @@ def instance_to_json(instance: Instance) -> dict[str, object]:
     InputError
         If a file cannot represent it: a value is out of range or of the wrong type.
     """
-    data = _data(instance)
+    data = _data(instance, frozen)
     if instance_from_json(data) != instance:
         raise InputError("instance", f'"{instance.name}" has values of the wrong type: a file would change them')
     return data
@@ -300,7 +300,7 @@ def _weight_problems(job: JobEntry, at: Location) -> Iterator[Problem]:
             yield (*at, weights_key), f"adds up to {sum(weights)}; expected a finite sum greater than 0"
 
 
-def _data(instance: Instance) -> dict[str, object]:
+def _data(instance: Instance, frozen: bool) -> dict[str, object]:
     """Return the fields as they are; the reader checks them."""
     by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
     data: dict[str, object] = {"version": VERSION, "name": instance.name}
@@ -322,8 +322,8 @@ def _data(instance: Instance) -> dict[str, object]:
     for pool in instance.gpus:
         gpu = replace(pool.type, models={}) if instance.services else pool.type
         entry: dict[str, object] = {"type": gpu.name, "count": plain(pool.count)}
-        if not packaged(gpu):
-            if _repriced(gpu):
+        if frozen or not packaged(gpu):
+            if not frozen and _repriced(gpu):
                 entry["price_per_hour"] = plain(gpu.price_per_hour)
             else:
                 own[gpu.name] = tomllib.loads(gpu_type_to_toml(gpu))

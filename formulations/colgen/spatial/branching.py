@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
+from bench.api import Branching, Duals, ProofNode
 from formulations.colgen.bounds import cost_bound
 from formulations.colgen.restricted_master import Pattern, Priced, Relaxation
 from formulations.colgen.spatial.choices import Choices
@@ -41,6 +43,8 @@ class Branch:
         Lower bound on the cost of its plans.
     least, most
         Least and largest number of GPUs of each type, shape (GPU types,).
+    position, duals
+        Position among the tree's nodes, and duals from which the bound follows.
     barred
         Pairs of a class with one workload and a GPU type that must not hold it.
     apart, together
@@ -50,6 +54,8 @@ class Branch:
     bound: float
     least: Floats
     most: Floats
+    position: int
+    duals: Duals
     barred: tuple[tuple[int, int], ...] = ()
     apart: tuple[tuple[int, int], ...] = ()
     together: tuple[tuple[int, int], ...] = ()
@@ -91,13 +97,24 @@ class Tree:
         Column generation with its linear relaxation solved.
     enough
         Function that returns whether a bound proves that a branch holds no plan of interest.
+
+    Attributes
+    ----------
+    nodes
+        The tree so far as a proof; a branch that is not explored has the duals of the one above.
+    explored
+        Number of branches explored.
     """
 
     def __init__(self, generation: CostGeneration, enough: Callable[[float], bool]) -> None:
         self._generation, self._enough = generation, enough
         generation.master.forbid_exchanges()
         count = generation.count
-        self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy())]
+        nothing = Duals((0.0,) * len(generation.class_of), (0.0,) * len(count))
+        known = [node for node in generation.proof if isinstance(node, Duals)]
+        duals = known[0] if known else nothing
+        self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy(), 0, duals)]
+        self.nodes: list[ProofNode] = [duals]
         self.explored = 0
 
     @property
@@ -114,19 +131,22 @@ class Tree:
         """Explore the best branch; return ``False`` if the time ran out or no branching rule applies."""
         branch = heapq.heappop(self._open)
         self.explored += 1
-        bound, relaxation = self._solve(branch)
-        if self._enough(bound):
+        branch, relaxation = self._solve(branch)
+        self.nodes[branch.position] = branch.duals
+        if self._enough(branch.bound):
             return True
-        branch = replace(branch, bound=bound)
         children = [] if relaxation is None else self._children(branch, relaxation)
         for child in children or [branch]:
             heapq.heappush(self._open, child)
         return bool(children)
 
-    def _solve(self, branch: Branch) -> tuple[float, Relaxation | None]:
-        """Solve the relaxation of a branch until its bound suffices; it is ``None`` if the time ran out before."""
+    def _solve(self, branch: Branch) -> tuple[Branch, Relaxation | None]:
+        """Solve the relaxation of a branch until its bound suffices; it is ``None`` if the time ran out before.
+
+        The branch is returned with its best bound and duals.
+        """
         generation = self._generation
-        master, bound = generation.master, branch.bound
+        master = generation.master
         banned = [
             c for c, pattern in enumerate(master.patterns) if not branch.allows(pattern.pool, self._classes(pattern))
         ]
@@ -141,8 +161,11 @@ class Tree:
                 for pricer, choices in zip(generation.pricers, restricted, strict=True)
             ]
             generation.tally.nodes += sum(p.nodes for p in priced)
-            bound = max(bound, self._bound(branch, relaxation, np.array([p.bound for p in priced])))
-            if self._enough(bound):
+            worth = np.array([p.bound for p in priced])
+            bound = self._bound(branch, relaxation, worth)
+            if bound > branch.bound:
+                branch = replace(branch, bound=bound, duals=generation.duals(relaxation, worth))
+            if self._enough(branch.bound):
                 break
             if generation.add([pattern for p in priced for pattern in p.patterns]):
                 continue
@@ -153,7 +176,7 @@ class Tree:
             else:
                 solved = relaxation
         master.restrict([], np.zeros(len(generation.count)), generation.count)
-        return bound, solved
+        return branch, solved
 
     def _price(
         self,
@@ -205,19 +228,39 @@ class Tree:
         if broken[pool] > WHOLE:
             fewer, more = branch.most.copy(), branch.least.copy()
             fewer[pool], more[pool] = math.floor(used[pool]), math.ceil(used[pool])
-            return [replace(branch, most=fewer), replace(branch, least=more)]
+            halves = replace(branch, most=fewer), replace(branch, least=more)
+            return self._branched(branch, "gpus", pool, math.floor(used[pool]), halves)
         torn = _most_broken(pairs)
         if torn is not None:
-            return [replace(branch, apart=(*branch.apart, torn)), replace(branch, together=(*branch.together, torn))]
+            apart, together = (*branch.apart, torn), (*branch.together, torn)
+            halves = replace(branch, apart=apart), replace(branch, together=together)
+            return self._branched(branch, "pair", self._member(torn[0]), self._member(torn[1]), halves)
         seat = _most_broken(seats)
         if seat is not None:
             a, pool = seat
             others = [(a, t) for t in range(len(used)) if t != pool]
-            return [
-                replace(branch, barred=(*branch.barred, seat)),
-                replace(branch, barred=(*branch.barred, *others)),
-            ]
+            off, on = (*branch.barred, seat), (*branch.barred, *others)
+            halves = replace(branch, barred=off), replace(branch, barred=on)
+            return self._branched(branch, "seat", self._member(a), pool, halves)
         return []
+
+    def _branched(
+        self,
+        branch: Branch,
+        on: Literal["gpus", "pair", "seat"],
+        first: int,
+        second: int,
+        halves: tuple[Branch, Branch],
+    ) -> list[Branch]:
+        """Return the halves of a branch as nodes of the tree."""
+        at = len(self.nodes)
+        self.nodes[branch.position] = Branching(on, first, second, (at, at + 1))
+        self.nodes += [branch.duals, branch.duals]
+        return [replace(half, position=at + k) for k, half in enumerate(halves)]
+
+    def _member(self, group: int) -> int:
+        """Return the position of the one workload of a class."""
+        return int(np.flatnonzero(self._generation.class_of == group)[0])
 
     def _is_one_slot(self, group: int) -> bool:
         """Return whether a plan has exactly one slot of a class: the branching rules for pairs need this."""

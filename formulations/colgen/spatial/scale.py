@@ -46,7 +46,7 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
         if outcome.plan is not None:
             bisection.accept(scale, outcome.plan)
         elif outcome.status is Status.INFEASIBLE:
-            bisection.exclude(scale, outcome.reason)
+            bisection.exclude(scale, outcome.reason, outcome.proof)
         else:
             undecided = True
     return bisection.outcome("no multiple was decided in time")

@@ -1,0 +1,212 @@
+"""Certificates from the duals of a run, rounded to whole numbers that prove no more than the claim needs."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil, floor, fsum, inf
+from typing import Any
+
+import numpy as np
+
+from bench.certificate.branch import Branch
+from bench.certificate.certificate import NONE, Branching, Claim, Leaf, TreeProof
+from bench.certificate.checking import AGREEMENT, next_cost
+from bench.certificate.dual import bound_of
+from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
+from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.tree import tree_bound
+from instances import Instance, Objective, Plan
+from instances.files import instance_to_json, plan_to_json
+
+SLACK = 0.02
+"""Part of the distance from the next lower cost to a bound that a proof keeps; the rest shortens its search."""
+
+ROUNDING = 64
+"""Whole units by which the worth of a GPU is rounded up: more than its residents round theirs."""
+
+DIGITS = 9
+"""Decimals of a claimed bound."""
+
+Node = Mapping[str, Any]
+
+
+def certificate(
+    instance: Instance,
+    plan: Plan | None,
+    nodes: Sequence[Node],
+    plan_class: str,
+    parts: int | None,
+    bound: float | None,
+) -> dict[str, Any]:
+    """Return the certificate of a bound.
+
+    A few workloads need no duals: the checker tries all divisions of them.
+
+    Parameters
+    ----------
+    instance, plan
+        The instance, and a plan of the claim's class if there is one.
+    nodes
+        Proof of a run as its row stores it (``duals``): leaves with float duals, and inner nodes.
+    plan_class, parts
+        As in ``Claim``.
+    bound
+        Multiple of the rates that is excluded, under ``scale``; not used under other objectives.
+
+    Raises
+    ------
+    NotProvenError
+        If there is no proof to be made.
+    """
+    claim = {"bound": decimal(Fraction(repr(bound or 0.0)), up=False), "plan_class": plan_class, "parts": parts}
+    statement = Statement.of(instance, Claim.model_validate(claim))
+    scale = instance.objective is Objective.SCALE
+    proof: dict[str, Any] = {"kind": "exhaustive"}
+    if len(instance.workloads) <= MOST_WORKLOADS and parts is None:
+        proven = exhaustive_bound(statement, lambda: None)
+    elif nodes:
+        proof = _rounded(statement, nodes)
+        branch = Branch.root(statement)
+        if len(nodes) == 1:
+            proven = bound_of(statement, Leaf(workloads=proof["workloads"], gpus=proof["gpus"]), proof["unit"], branch)
+        else:
+            unit = int(proof["unit"])
+            tree = TreeProof.model_validate(proof)
+            proven = tree_bound(statement, tree, lambda leaf, branch, _: bound_of(statement, leaf, unit, branch))
+    else:
+        raise NotProvenError("the run kept no duals")
+    if not scale:
+        if statement.minimised and 0 < proven < inf:
+            proven = next_cost(Fraction(proven), statement.prices, statement.limits)
+        none = proven == inf if statement.minimised else proven < 0
+        claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised)
+    return {
+        "version": 1,
+        "instance": instance_to_json(instance, frozen=True),
+        "plan": None if plan is None else plan_to_json(plan),
+        "claim": claim,
+        "proof": proof,
+    }
+
+
+def decimal(value: Fraction, *, up: bool) -> str:
+    """Return a decimal number of at most ``DIGITS`` decimals, rounded up or down."""
+    whole = (ceil if up else floor)(value * 10**DIGITS)
+    return f"{whole // 10**DIGITS}.{whole % 10**DIGITS:0{DIGITS}d}".rstrip("0").rstrip(".")
+
+
+def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
+    """Return the proof with whole numbers; a single leaf needs no tree."""
+    largest = max((abs(x) for node in nodes for x in (*node.get("workloads", ()), *node.get("gpus", ()))), default=1.0)
+    unit = 10 ** max(0, min(9, 14 - len(str(int(largest)))))
+    class_of = _class_of(statement)
+    written: list[dict[str, Any]] = []
+    branches = {0: Branch.root(statement)}
+    for position, node in enumerate(nodes):
+        branch = branches[position]
+        if "on" in node:
+            inner = dict(node)
+            for key in ("first", "second"):
+                if node["on"] == "pair" or (node["on"] == "seat" and key == "first"):
+                    inner[key] = int(class_of[node[key]])
+            written.append(inner)
+            parts = branch.branches(Branching.model_validate(inner), statement, f"node {position}")
+            branches |= dict(zip(inner["branches"], parts, strict=True))
+        else:
+            written.append(_leaf(statement, node, unit, branch, class_of))
+    if len(written) == 1:
+        return {"kind": "dual", "unit": unit, **written[0]}
+    return {"kind": "tree", "unit": unit, "nodes": written}
+
+
+def _class_of(statement: Statement) -> np.ndarray[Any, np.dtype[np.int64]]:
+    workloads = statement.instance.workloads
+    keys = [(w.model, w.slo_ms, w.rate_rps) for w in workloads]
+    number = {keys[int(member)]: c for c, member in enumerate(statement.member)}
+    return np.array([number[key] for key in keys], dtype=np.int64)
+
+
+def _leaf(
+    statement: Statement, node: Node, unit: int, branch: Branch, class_of: np.ndarray[Any, np.dtype[np.int64]]
+) -> dict[str, list[int]]:
+    """Return the whole duals of a leaf."""
+    # Identical workloads have one dual: the mean of theirs proves as much.
+    dual = np.bincount(class_of, weights=node["workloads"]) / statement.copies
+    worth = np.array(node["gpus"], dtype=np.float64)
+    if not statement.minimised:
+        charge = [ceil(x * unit) for x in dual.tolist()]
+        # Within the agreement of a plan with its bound, a little more for every GPU shortens the search.
+        total = fsum((dual * statement.copies).tolist()) + fsum(
+            v * (n or 0) for v, n in zip(worth.tolist(), branch.most, strict=True)
+        )
+        gpus = sum(n or 0 for n in branch.most)
+        spare = int(total * unit * AGREEMENT / 4) // max(1, gpus)
+        return {"workloads": charge, "gpus": [max(0, ceil(v * unit)) + ROUNDING + spare for v in worth.tolist()]}
+    dual = np.maximum(dual, 0.0)
+    price = np.array([float(p) for p in statement.prices])
+    factor = _best_factor(dual, statement, worth, price, branch)
+    most = _cost_at(factor, dual, statement, worth, price, branch)
+    below = _cost_below(most, statement)
+    if below is not None:
+        factor = _factor_for(below + SLACK * (most - below), factor, dual, statement, worth, price, branch)
+    gpus = [
+        0 if (limit is None and least == 0) else _whole_dual(factor * v - p, unit, limit, least)
+        for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True)
+    ]
+    return {"workloads": [floor(factor * x * unit) for x in dual.tolist()], "gpus": gpus}
+
+
+def _whole_dual(over: float, unit: int, limit: int | None, least: int) -> int:
+    """Return the dual of a GPU type whose contents are worth ``over`` more than its price."""
+    if over > 0.0:
+        return 0 if limit is None else ceil(over * unit) + ROUNDING
+    return min(0, ceil(over * unit) + ROUNDING) if least else 0
+
+
+def _cost_at(factor: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Branch) -> float:
+    """Return the bound on the cost at ``factor`` times the duals; -inf if a type without a limit contradicts them."""
+    total = factor * fsum((dual * statement.copies).tolist())
+    for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True):
+        over = factor * v - p
+        if over > 0.0:
+            total = -inf if limit is None and over > 1e-12 * p else total - over * (limit or 0)
+        else:
+            total -= over * least
+    return total
+
+
+def _best_factor(dual: Any, statement: Statement, worth: Any, price: Any, branch: Branch) -> float:
+    """Return the factor with the best bound: it is concave and piecewise linear, with corners where a worth is a price."""
+    corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0]
+    return max(corners, key=lambda f: _cost_at(f, dual, statement, worth, price, branch), default=0.0)
+
+
+def _factor_for(
+    target: float, most: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Branch
+) -> float:
+    """Return the least factor up to ``most`` whose bound is at least ``target``, by bisection."""
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        if _cost_at(middle, dual, statement, worth, price, branch) >= target:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _cost_below(bound: float, statement: Statement) -> float | None:
+    """Return the largest price of whole GPUs of the pool below ``bound``: a bound just above it is as good."""
+    if statement.instance.objective is Objective.SCALE:
+        # No plan exists once serving all costs more than the whole pool.
+        return float(sum(p * (n or 0) for p, n in zip(statement.prices, statement.limits, strict=True)))
+    above = next_cost(Fraction(bound), statement.prices, statement.limits)
+    if above == inf:
+        return float(sum(p * (n or 0) for p, n in zip(statement.prices, statement.limits, strict=True)))
+    low, high = Fraction(0), Fraction(bound)
+    while high - low > Fraction(bound) / 10**9:
+        middle = (low + high) / 2
+        if next_cost(middle, statement.prices, statement.limits) == above:
+            high = middle
+        else:
+            low = middle
+    return float(high)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
-    ("api", "extras", "provenance", "judging", "simulation"),
+    ("api", "certificate", "extras", "provenance", "judging", "simulation"),
     ("ledger", "plan_simulation", "schedulers"),
     ("holding",),
     ("evaluation", "formatting", "scenarios", "selection"),
@@ -117,6 +117,17 @@ def test_a_file_imports_only_from_its_folder_or_a_lower_floor(path: Path) -> Non
     reasons = [f"line {i.line}: {i.module}: {why}" for i in imports(path) if (why := forbidden(path, i))]
 
     assert reasons == []
+
+
+def test_the_checker_of_certificates_imports_instances_alone() -> None:
+    others = {
+        each.module
+        for path in (ROOT / "bench" / "certificate").glob("*.py")
+        for each in imports(path)
+        if each.folder != "instances" and not each.module.startswith("bench.certificate")
+    }
+
+    assert others == set()
 
 
 def room_of(module: str, house: str) -> str:

@@ -1,20 +1,20 @@
 """The checker: whether a certificate proves its claim, in one sentence."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, gcd, inf, lcm
+from math import ceil, floor, gcd, inf, lcm
 
 import numpy as np
 
 from bench.certificate.branch import Branch
-from bench.certificate.certificate import NONE, CertificateFile, DualProof, TreeProof
+from bench.certificate.certificate import NONE, CertificateFile, DualProof, Leaf, TreeProof
 from bench.certificate.dual import proven_bound
 from bench.certificate.exhaustive import exhaustive_bound
 from bench.certificate.plans import value_of
+from bench.certificate.search import Progress, ignore
 from bench.certificate.statement import NotProvenError, Statement
 from bench.certificate.tree import tree_bound
-from instances import InputError, Instance, Objective, Plan
+from instances import PART_STEPS, InputError, Instance, Objective, Plan
 from instances.files import instance_from_json, plan_from_json
 from instances.files.problems import validated
 
@@ -47,7 +47,7 @@ class Verdict:
     value: Fraction | None = None
 
 
-def check(data: object, where: str, progress: Callable[[], None] = lambda: None) -> Verdict:
+def check(data: object, where: str, progress: Progress = ignore) -> Verdict:
     """Check a certificate.
 
     Parameters
@@ -57,7 +57,7 @@ def check(data: object, where: str, progress: Callable[[], None] = lambda: None)
     where
         Place that errors name.
     progress
-        Function that is called after each box of the search.
+        Function that is told which part of the proof was checked since the last call.
 
     Raises
     ------
@@ -78,28 +78,43 @@ def check(data: object, where: str, progress: Callable[[], None] = lambda: None)
         return Verdict(False, f"not proven: {failure}")
 
 
-def _proven(file: CertificateFile, instance: Instance, progress: Callable[[], None]) -> Fraction | float:
+def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fraction | float:
     """Return the bound that the proof yields, in the unit of the objective; infinite if no plan exists."""
     statement = Statement.of(instance, file.claim)
+    leaves = sum(isinstance(node, Leaf) for node in file.proof.nodes) if isinstance(file.proof, TreeProof) else 1
+
+    def each(part: float) -> None:
+        progress(part / (leaves * len(statement.views)))
+
     bound: Fraction | float
     match file.proof:
         case DualProof():
             branch = Branch.root(statement)
-            bound = proven_bound(statement, file.proof, file.proof.unit, branch, "the duals", progress)
+            bound = proven_bound(statement, file.proof, file.proof.unit, branch, "the duals", each)
         case TreeProof():
             unit = file.proof.unit
             bound = tree_bound(
                 statement,
                 file.proof,
-                lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, progress),
+                lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, each),
             )
         case _:
-            bound = exhaustive_bound(statement, progress)
-    if not statement.minimised:
+            bound = exhaustive_bound(statement, each)
+    return attainable(statement, bound)
+
+
+def attainable(statement: Statement, bound: Fraction | float) -> Fraction | float:
+    """Return the best value that a plan within a bound may have: a price of whole GPUs, or a sum of steps of rates."""
+    if not 0 < bound < inf:
         return bound
-    if bound > 0 and bound < inf:
-        bound = next_cost(Fraction(bound), statement.prices, statement.limits)
-    return bound
+    if statement.minimised:
+        return next_cost(Fraction(bound), statement.prices, statement.limits)
+    if statement.instance.objective is not Objective.GOODPUT:
+        return bound
+    rates = [Fraction(repr(float(w.rate_rps))) / PART_STEPS for w in statement.instance.workloads]
+    scale = lcm(*(rate.denominator for rate in rates))
+    step = Fraction(gcd(*(int(rate * scale) for rate in rates)), scale)
+    return floor(Fraction(bound) / step) * step
 
 
 def next_cost(bound: Fraction, prices: list[Fraction], limits: list[int | None]) -> Fraction | float:
@@ -107,18 +122,25 @@ def next_cost(bound: Fraction, prices: list[Fraction], limits: list[int | None])
 
     The bound itself is returned where prices have too fine a common divisor.
     """
+    return costs_around(bound, prices, limits)[1]
+
+
+def costs_around(
+    bound: Fraction, prices: list[Fraction], limits: list[int | None]
+) -> tuple[Fraction | float, Fraction | float]:
+    """Return the largest price of whole GPUs of the pool below ``bound``, and ``next_cost``."""
     scale = lcm(*(price.denominator for price in prices))
     steps = [int(price * scale) for price in prices]
     common = gcd(*steps)
     if common == 0:
-        return inf
+        return 0, inf
     target = ceil(bound * scale / common)
     if target > MOST_STEPS:
-        return bound
+        return 0, bound
     if all(limit is not None for limit in limits):
         whole = sum(step // common * (limit or 0) for step, limit in zip(steps, limits, strict=True))
         if whole < target:
-            return inf
+            return Fraction(whole * common, scale), inf
     reached = np.zeros(target + max(steps) // common + 1, dtype=bool)
     reached[0] = True
     for step, limit in zip(steps, limits, strict=True):
@@ -128,7 +150,8 @@ def next_cost(bound: Fraction, prices: list[Fraction], limits: list[int | None])
             reached[price:] |= before[: len(reached) - price]
             if np.array_equal(before, reached):
                 break
-    return Fraction(target + int(np.argmax(reached[target:]))) * common / scale
+    below, above = int(np.flatnonzero(reached[:target]).max(initial=0)), target + int(np.argmax(reached[target:]))
+    return Fraction(below * common, scale), Fraction(above * common, scale)
 
 
 def _compared(

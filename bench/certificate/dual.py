@@ -10,20 +10,20 @@ Let every class c of identical workloads have a dual ``p_c`` and every GPU type 
 - ``scale``: no plan exists at rates times the bound, because it would cost more than the whole pool.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
 from bench.certificate.branch import Branch
 from bench.certificate.certificate import Leaf
 from bench.certificate.contents import Offer, candidates_on
-from bench.certificate.search import GpuSearch, TooHardError
+from bench.certificate.search import GpuSearch, Progress, TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 from instances import Objective
 
 
 def proven_bound(
-    statement: Statement, leaf: Leaf, unit: int, branch: Branch, where: str, progress: Callable[[], None]
+    statement: Statement, leaf: Leaf, unit: int, branch: Branch, where: str, progress: Progress
 ) -> Fraction:
     """Return the bound that duals prove for the plans of a branch.
 
@@ -76,7 +76,7 @@ def _check_contents(
     branch: Branch,
     t: int,
     where: str,
-    progress: Callable[[], None],
+    progress: Progress,
 ) -> None:
     """Check that no content of a GPU of type t is worth more than its GPU."""
     view = statement.views[t]

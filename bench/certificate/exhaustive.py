@@ -1,6 +1,5 @@
 """Exhaustive proof for a few workloads: the best of all ways to divide them among the GPUs."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from math import floor, inf
@@ -11,7 +10,7 @@ from bench.certificate.branch import Branch
 from bench.certificate.certificate import MOST
 from bench.certificate.contents import candidates_on
 from bench.certificate.dual import offers_of
-from bench.certificate.search import GpuSearch, TooHardError
+from bench.certificate.search import GpuSearch, Progress, TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 
 MOST_WORKLOADS = 10
@@ -20,7 +19,7 @@ UNIT = 10**9
 """Whole number that stands for one dollar per hour, or one request per second."""
 
 
-def exhaustive_bound(statement: Statement, progress: Callable[[], None]) -> Fraction | float:
+def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | float:
     """Return the value of the best plan, rounded towards a valid bound; infinite (or -infinite) if there is none.
 
     The plan puts the first workload that waits onto a GPU of some type, together with any others that wait; under
@@ -63,7 +62,7 @@ def exhaustive_bound(statement: Statement, progress: Callable[[], None]) -> Frac
     return Fraction(int(value), UNIT) if abs(value) < inf else value
 
 
-def _worths(statement: Statement, t: int, count: int, progress: Callable[[], None]) -> dict[int, int]:
+def _worths(statement: Statement, t: int, count: int, progress: Progress) -> dict[int, int]:
     """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
     view = statement.views[t]
     groups = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
@@ -82,7 +81,7 @@ def _worths(statement: Statement, t: int, count: int, progress: Callable[[], Non
             worth, content = search.above(-MOST, range(len(parts), len(parts) + 1), best=True)
         except TooHardError:
             raise NotProvenError(f"the search over contents of {view.gpu.name} gave up") from None
-        progress()
+        progress(1.0 / 2**count)
         if content:
             found[chosen] = worth
     return found

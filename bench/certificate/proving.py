@@ -9,9 +9,10 @@ import numpy as np
 
 from bench.certificate.branch import Branch
 from bench.certificate.certificate import NONE, Branching, Claim, Leaf, TreeProof
-from bench.certificate.checking import AGREEMENT, next_cost
+from bench.certificate.checking import AGREEMENT, attainable, costs_around
 from bench.certificate.dual import bound_of
 from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
+from bench.certificate.search import ignore
 from bench.certificate.statement import NotProvenError, Statement
 from bench.certificate.tree import tree_bound
 from instances import Instance, Objective, Plan
@@ -57,12 +58,16 @@ def certificate(
     NotProvenError
         If there is no proof to be made.
     """
-    claim = {"bound": decimal(Fraction(repr(bound or 0.0)), up=False), "plan_class": plan_class, "parts": parts}
+    claim: dict[str, Any] = {
+        "bound": decimal(Fraction(repr(bound or 0.0)), up=False),
+        "plan_class": plan_class,
+        "parts": parts,
+    }
     statement = Statement.of(instance, Claim.model_validate(claim))
     scale = instance.objective is Objective.SCALE
     proof: dict[str, Any] = {"kind": "exhaustive"}
     if len(instance.workloads) <= MOST_WORKLOADS and parts is None:
-        proven = exhaustive_bound(statement, lambda: None)
+        proven = exhaustive_bound(statement, ignore)
     elif nodes:
         proof = _rounded(statement, nodes)
         branch = Branch.root(statement)
@@ -75,8 +80,7 @@ def certificate(
     else:
         raise NotProvenError("the run kept no duals")
     if not scale:
-        if statement.minimised and 0 < proven < inf:
-            proven = next_cost(Fraction(proven), statement.prices, statement.limits)
+        proven = attainable(statement, proven)
         none = proven == inf if statement.minimised else proven < 0
         claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised)
     return {
@@ -109,13 +113,12 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
                 if node["on"] == "pair" or (node["on"] == "seat" and key == "first"):
                     inner[key] = int(class_of[node[key]])
             written.append(inner)
-            parts = branch.branches(Branching.model_validate(inner), statement, f"node {position}")
-            branches |= dict(zip(inner["branches"], parts, strict=True))
+            halves = branch.branches(Branching.model_validate(inner), statement, f"node {position}")
+            branches |= dict(zip(inner["branches"], halves, strict=True))
         else:
             written.append(_leaf(statement, node, unit, branch, class_of))
-    if len(written) == 1:
-        return {"kind": "dual", "unit": unit, **written[0]}
-    return {"kind": "tree", "unit": unit, "nodes": written}
+    start: dict[str, Any] = {"kind": "dual" if len(written) == 1 else "tree", "unit": unit}
+    return start | (written[0] if len(written) == 1 else {"nodes": written})
 
 
 def _class_of(statement: Statement) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -138,15 +141,14 @@ def _leaf(
         total = fsum((dual * statement.copies).tolist()) + fsum(
             v * (n or 0) for v, n in zip(worth.tolist(), branch.most, strict=True)
         )
-        gpus = sum(n or 0 for n in branch.most)
-        spare = int(total * unit * AGREEMENT / 4) // max(1, gpus)
+        spare = int(total * unit * AGREEMENT / 4) // max(1, sum(n or 0 for n in branch.most))
         return {"workloads": charge, "gpus": [max(0, ceil(v * unit)) + ROUNDING + spare for v in worth.tolist()]}
     dual = np.maximum(dual, 0.0)
     price = np.array([float(p) for p in statement.prices])
     factor = _best_factor(dual, statement, worth, price, branch)
     most = _cost_at(factor, dual, statement, worth, price, branch)
     below = _cost_below(most, statement)
-    if below is not None:
+    if most > below:
         factor = _factor_for(below + SLACK * (most - below), factor, dual, statement, worth, price, branch)
     gpus = [
         0 if (limit is None and least == 0) else _whole_dual(factor * v - p, unit, limit, least)
@@ -175,7 +177,7 @@ def _cost_at(factor: float, dual: Any, statement: Statement, worth: Any, price: 
 
 
 def _best_factor(dual: Any, statement: Statement, worth: Any, price: Any, branch: Branch) -> float:
-    """Return the factor with the best bound: it is concave and piecewise linear, with corners where a worth is a price."""
+    """Return the factor with the best bound, which is concave, with corners where a worth is a price."""
     corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0]
     return max(corners, key=lambda f: _cost_at(f, dual, statement, worth, price, branch), default=0.0)
 
@@ -194,19 +196,9 @@ def _factor_for(
     return high
 
 
-def _cost_below(bound: float, statement: Statement) -> float | None:
-    """Return the largest price of whole GPUs of the pool below ``bound``: a bound just above it is as good."""
-    if statement.instance.objective is Objective.SCALE:
-        # No plan exists once serving all costs more than the whole pool.
-        return float(sum(p * (n or 0) for p, n in zip(statement.prices, statement.limits, strict=True)))
-    above = next_cost(Fraction(bound), statement.prices, statement.limits)
-    if above == inf:
-        return float(sum(p * (n or 0) for p, n in zip(statement.prices, statement.limits, strict=True)))
-    low, high = Fraction(0), Fraction(bound)
-    while high - low > Fraction(bound) / 10**9:
-        middle = (low + high) / 2
-        if next_cost(middle, statement.prices, statement.limits) == above:
-            high = middle
-        else:
-            low = middle
-    return float(high)
+def _cost_below(bound: float, statement: Statement) -> float:
+    """Return the largest price of whole GPUs of the pool below ``bound``: a bound just above it proves as much."""
+    if bound <= 0.0 or statement.instance.objective is not Objective.SCALE:
+        return float(costs_around(Fraction(max(0.0, bound)), statement.prices, statement.limits)[0])
+    # No plan exists if serving all costs more than the whole pool.
+    return float(sum(p * (n or 0) for p, n in zip(statement.prices, statement.limits, strict=True)))

@@ -39,6 +39,13 @@ _Totals = tuple[float, float]
 _Corners = tuple[_Totals, _Totals, Ints]
 """Totals of C and P at the low and the high corner of a box, and its multipliers."""
 
+Progress = Callable[[float], None]
+"""Function that is told which part of a search was done since the last call."""
+
+
+def ignore(part: float) -> None:
+    """Ignore the progress of a search."""
+
 
 class TooHardError(Exception):
     """The search gave up; nothing is proven."""
@@ -232,7 +239,7 @@ class GpuSearch:
         threshold: int,
         residents: range | None = None,
         best: bool = False,
-        progress: Callable[[], None] = lambda: None,
+        progress: Progress = ignore,
     ) -> tuple[int, list[int]]:
         """Return the worth of a content above ``threshold``, and its candidates; the threshold itself if there is none.
 
@@ -245,7 +252,7 @@ class GpuSearch:
         best
             Whether to go on, for the largest worth.
         progress
-            Function that is called after each box.
+            Function that is told the part of the search that is done, after each box.
 
         Raises
         ------
@@ -255,20 +262,23 @@ class GpuSearch:
         content: list[int] = []
         numbers = count(2)
         places = int(np.minimum(self.copies[np.unique(self.candidates.of_class)], self.tables.most_residents).sum())
-        for n in residents or range(1, min(self.tables.most_residents, places) + 1):
+        numbers_of_residents = residents or range(1, min(self.tables.most_residents, places) + 1)
+        for n in numbers_of_residents:
             # The box with the largest bound comes first: it holds the largest worths.
-            boxes = [(NOTHING, place, corners) for place, corners in enumerate(self._first_boxes(n))]
+            first = self._first_boxes(n)
+            part = 1.0 / (len(first) * len(numbers_of_residents))
+            boxes = [(NOTHING, place, part, corners) for place, corners in enumerate(first)]
             while boxes and -boxes[0][0] > threshold:
-                _, _, (low, high, multipliers) = heappop(boxes)
+                _, _, part, (low, high, multipliers) = heappop(boxes)
                 status, worth, bound, found = self._search(n, low, high, multipliers, threshold, best)
-                progress()
                 if worth > threshold:
                     threshold, content = worth, found
                 if status == FOUND:
                     return threshold, content
+                progress(0.0 if status == LIMIT else part)
                 if status == LIMIT:
                     for half in self._halves(low, high, multipliers):
-                        heappush(boxes, (-bound, next(numbers), half))
+                        heappush(boxes, (-bound, next(numbers), part / 2.0, half))
         return threshold, content
 
     def _first_boxes(self, residents: int) -> list[_Corners]:

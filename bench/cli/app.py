@@ -37,6 +37,8 @@ COMMANDS = {
     "online": Subcommand("online", "online", "Simulate a changing load with replanning."),
     "train": Subcommand("train", "train", "Train a learning scheduler."),
     "generate": Subcommand("generate", "generate_instance", "Generate a random instance."),
+    "prove": Subcommand("prove", "prove", "Write the certificate of a run's bound."),
+    "check": Subcommand("check", "check_certificate", "Check a certificate."),
     "figures": Subcommand("figures", "draw_figures", "Draw the papers' figures."),
     "report": Subcommand("report", "report", "Write a ledger as a web page."),
     "stats": Subcommand("stats", "stats", "Compare all schedulers of a ledger with statistics."),

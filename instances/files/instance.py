@@ -63,8 +63,8 @@ def instance_from_json(data: object, where: str = "instance", folder: Path = Pat
 def instance_to_json(instance: Instance, *, frozen: bool = False) -> dict[str, object]:
     """Return ``instance`` as JSON data, in the order of the published format, without fields at their default.
 
-    GPU types that the package does not have are embedded; if the instance is to be ``frozen``, all are. Reading the result gives an equal instance with the same
-    fingerprint, provided that times and rates are floats as declared.
+    GPU types that the package does not have are embedded; if the instance is to be ``frozen``, all are. Reading the
+    result gives an equal instance with the same fingerprint, provided that times and rates are floats as declared.
 
     Raises
     ------

@@ -3,9 +3,11 @@
 Files are checked while they are read and are written completely or not at all. The JSON is laid out for people.
 """
 
+import gzip
 import json
 import os
 import tomllib
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -38,8 +40,11 @@ def read_text(path: Path) -> str:
         If it cannot be read, is too large or is not UTF-8.
     """
     where = printable(str(path))
+    content = read_bytes(path, where)
+    if path.suffix == ".gz":
+        content = _decompressed(content, where)
     try:
-        return read_bytes(path, where).decode("utf-8-sig")  # some editors begin a file with a byte order mark
+        return content.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         raise InputError(where, f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
 
@@ -107,6 +112,18 @@ def read_json(path: Path) -> object:
     return data
 
 
+def _decompressed(content: bytes, where: str) -> bytes:
+    """Return the content of a gzip file, which must not be larger than other files."""
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(content, MAX_BYTES)
+    except zlib.error as error:
+        raise InputError(where, f"is not a gzip file: {error}") from None
+    if inflate.unconsumed_tail or not inflate.eof:
+        raise InputError(where, f"is cut off, or holds more than {MAX_BYTES // 2**20} MiB")
+    return text
+
+
 def read_bytes(path: Path, where: str) -> bytes:
     """Return the content of a file; ``where`` is the place that errors name."""
     refuse_special(path)
@@ -142,7 +159,8 @@ def _repetitions(data: object) -> Iterator[Location]:
 def write_json(path: Path, data: object) -> None:
     """Write ``data`` as JSON to ``path`` atomically; create the folder if needed.
 
-    Keys keep their order. A value that fits into a line stays on one, except the outermost object or list.
+    A name that ends in ``.gz`` makes a gzip file. Keys keep their order. A value that fits into a line stays on one,
+    except the outermost object or list.
 
     Raises
     ------
@@ -153,7 +171,7 @@ def write_json(path: Path, data: object) -> None:
         content = (_laid_out(data, 0, _WIDTH) + "\n").encode()
     except ValueError as error:
         raise InputError(printable(str(path)), printable(f"cannot be written as JSON: {error}")) from None
-    write_bytes(path, content)
+    write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

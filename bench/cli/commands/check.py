@@ -1,0 +1,34 @@
+"""``bench check``: whether a certificate proves its claim, by a checker that trusts no solver."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import Format, FormatOption
+from bench.cli.terminal import print_json
+from bench.cli.views.checking import check_with_progress
+from bench.cli.views.tables import show
+from instances.files import read_json
+
+EXAMPLES = ("bench check proof.json", "bench check proof.json --format json")
+
+
+def check_certificate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate that `bench prove` wrote.")],
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Check a certificate: search all contents of a GPU for one that contradicts it, with exact sums.
+
+    The checker uses the coefficients in the file and no code of any solver. It answers in one sentence.
+
+    Exit codes: 0 proven, 1 not proven (the sentence names the first step that fails), 2 not a certificate.
+    """
+    verdict = check_with_progress(read_json(file), str(file))
+    if form is Format.JSON:
+        value = None if verdict.value is None else float(verdict.value)
+        print_json({"proven": verdict.proven, "optimal": verdict.optimal, "value": value, "sentence": verdict.sentence})
+    else:
+        show(verdict.sentence)
+    if not verdict.proven:
+        raise typer.Exit(1)

@@ -1,0 +1,85 @@
+"""``bench prove``: the certificate of a run's bound, checked before it is written."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench.certificate.proving import certificate
+from bench.certificate.statement import NotProvenError
+from bench.cli.options import DEFAULT_LEDGER, LedgerOption
+from bench.cli.terminal import say
+from bench.cli.views.checking import check_with_progress
+from bench.cli.views.tables import show
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from instances import InputError, Instance, Plan
+from instances.files import plan_from_json, write_json
+
+EXAMPLES = (
+    "bench prove 3f9c2a1b -o proof.json     # the run whose key starts with 3f9c2a1b",
+    "bench prove 3f9c2a1b -o proof.json.gz  # compressed",
+)
+
+
+def prove(
+    key: Annotated[str, typer.Argument(metavar="RUN", help="Start of the key of a run.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File for the certificate.")],
+    ledger_file: LedgerOption = DEFAULT_LEDGER,
+) -> None:
+    """Write the certificate of a run's bound: the instance, the plan, the claim, and duals that prove it.
+
+    The certificate is checked first, as `bench check` does; the run is then marked as checked in the ledger.
+
+    Exit codes: 0 written and proven, 1 not proven, 2 wrong input.
+    """
+    with Ledger(ledger_file) as ledger:
+        row = ledger.row(key)
+        data = certificate_of(row, ledger.instance(row.instance_hash))
+        verdict = check_with_progress(data, f"run {row.key[:8]}")
+        show(verdict.sentence)
+        if not verdict.proven:
+            raise typer.Exit(1)
+        write_json(output, data)
+        if as_strong(data["claim"]["bound"], row):
+            ledger.mark_checked(row.key)
+        elif row.bound is not None:
+            say(f"note: the run's own bound, {row.bound:.10g}, is stronger than what its duals prove")
+
+
+def certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
+    """Return the certificate of a run.
+
+    Raises
+    ------
+    InputError
+        If there is none to be made.
+    """
+    scope: Mapping[str, Any] = row.bound_scope or {"plan_class": "spatial"}
+    plan = None if row.plan is None or not row.feasible else plan_from_json(row.plan)
+    narrow = plan is not None and _covered(plan, scope)
+    nodes = () if row.duals is None else row.duals["nodes"]
+    try:
+        return certificate(
+            instance, plan if narrow else None, nodes, scope["plan_class"], scope.get("part_steps"), row.bound
+        )
+    except NotProvenError as reason:
+        raise InputError(f"run {row.key[:8]}", f"has no certificate: {reason}") from None
+
+
+def _covered(plan: Plan, scope: Mapping[str, Any]) -> bool:
+    """Return whether a certificate of this scope covers the plan."""
+    if any(gpulet.duty_cycle_ms is not None for _, gpulet, _ in plan.slots()):
+        return False
+    return plan.plan_class == "spatial" or scope["plan_class"] == "split" or scope.get("part_steps") is not None
+
+
+def as_strong(claimed: str, row: Row) -> bool:
+    """Return whether a proven bound is at least as strong as the one in the row."""
+    if row.bound is None or claimed == "none":
+        return row.bound is None
+    bound, proven = Fraction(row.bound), Fraction(claimed)
+    room = bound * Fraction(1, 10**8)
+    return proven >= bound - room if row.objective == "cost" else proven <= bound + room

@@ -1,0 +1,31 @@
+"""Check of a certificate with a progress bar on a terminal."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from bench.certificate.checking import Verdict, check
+from bench.certificate.search import Progress
+
+
+def check_with_progress(data: object, where: str) -> Verdict:
+    """Return the verdict on a certificate, as parsed from JSON; ``where`` names it in errors."""
+    with _progress() as progress:
+        return check(data, where, progress)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    columns = (
+        TextColumn("searching contents"),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda part: bar.advance(task, part)

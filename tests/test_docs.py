@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 RUN = [
     ROOT / "docs" / f"{name}.md"
-    for name in ("user-guide", "scheduler-authors", "formats", "metrics", "design", "python", "plan")
+    for name in ("user-guide", "scheduler-authors", "formats", "metrics", "design", "python")
 ]
 """Whose commands are run, in order, in one folder; those of the others must at least be right."""
 

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from bench.fleet.last_straw import MOST_CANDIDATES, RATES, SLOS
+from bench.fleet.replanning import Replanned
+from bench.fleet.surviving import Surviving
 from bench.formatting import percent
 from bench.holding import SECONDS, SEEDS, Holding
 from bench.judging.verdict import Verdict
@@ -20,9 +22,8 @@ def gpus_in_words(plan: Plan) -> str:
     return " + ".join(f"{number} {name}" for name, number in sorted(used.items())) or "no GPUs"
 
 
-def cost_line(plan: Plan, row: Row, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
+def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
     """Return the saving over each practice of today whose plan holds, and the GPUs with their price."""
-    cost = row.cost_per_hour or 0.0
     savings, others = [], []
     for name, (other, held) in practice.items():
         if other.cost_per_hour is None:
@@ -84,3 +85,21 @@ def straw_line(found: tuple[str, Plan] | None, instance: Instance, cost_per_hour
     prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
     saved = cost_per_hour - math.fsum(prices[gpu.type] for gpu in plan.gpus if gpu.gpulets)
     return f"last straw: {words} saves ${saved:,.2f}/h and takes {gpus_in_words(plan)} (solved again)"
+
+
+def moves_line(found: Replanned, cost_per_hour: float, unlimited_per_hour: float) -> str:
+    """Return the moves of a replanned plan, and what the limit on them costs."""
+    more = cost_per_hour - unlimited_per_hour
+    moved = f"{len(found.moved)} services change their GPU ({', '.join(found.moved)})" if found.moved else "no moves"
+    price = f"the limit costs ${more:,.2f}/h" if more > 1e-9 else "no plan without a limit was found that is cheaper"
+    searched = "" if found.complete else "; not every choice of moves was tried in time"
+    return f"  moves: {moved}; {price}{searched}"
+
+
+def spare_line(found: Surviving) -> str:
+    """Return the spare GPU, its price, and the proof that less does not suffice."""
+    proof = "proven least"
+    if found.bound_per_hour < found.cost_per_hour * (1.0 - 1e-6):
+        proof = f"proven: at least ${found.bound_per_hour:,.2f}/h"
+    total = f"${found.cost_per_hour:,.2f}/h with it"
+    return f"  survives any one GPU with a spare {found.spare}: {total} ({proof})"

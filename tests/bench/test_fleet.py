@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from bench.fleet.answer import cost_line, headroom_line, holding_line, proof_line, straw_line
+from bench.api import Run
+from bench.fleet.answer import cost_line, headroom_line, holding_line, proof_line, spare_line, straw_line
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import candidates, last_straw, relaxed
+from bench.fleet.replanning import replan
 from bench.fleet.solving import solved_here
+from bench.fleet.surviving import surviving
 from bench.holding import Attained, Holding
 from bench.judging.judge import judge
 from bench.ledger.row import Row
-from instances import Gpulet, Instance, PlacedGpu, Plan, Slot, Workload
+from heuristics.baselines.equal_shares import WholeGpu
+from instances import Gpulet, GpuPool, InputError, Instance, PlacedGpu, Plan, Slot, Workload
 from instances.files.records import TableColumn, describe
+from instances.generate import generate
 from instances.inputs import ask, tables
 
 
@@ -75,12 +80,11 @@ def test_the_example_is_complete(tmp_path: Path, asked: Instance) -> None:
 
 def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: Callable[..., Row]) -> None:
     plan = Plan(asked.name, (PlacedGpu("a100", (Gpulet(54, (Slot("moderation", 1, 1.0),)),)),))
-    row, dearer, none = (make_row(gpus_used=n, cost_per_hour=cost) for n, cost in ((1, 4.1), (2, 8.2), (None, None)))
+    dearer, none = (make_row(gpus_used=n, cost_per_hour=cost) for n, cost in ((2, 8.2), (None, None)))
     late = Holding(0.99, 0.5, (Attained("moderation", 100, 0.5, 0.01, True),))
     kept = Holding(0.99, 1.0, (Attained("moderation", 100, 1.0, 0.0, False),))
-    line = cost_line(
-        plan, row, {"whole-gpu": (dearer, kept), "equal-shares": (dearer, late), "time-slicing": (none, None)}
-    )
+    practice = {"whole-gpu": (dearer, kept), "equal-shares": (dearer, late), "time-slicing": (none, None)}
+    line = cost_line(plan, 4.1, practice)
     assert line == (
         "saves 50 % over whole-gpu (2 GPUs, $8.20/h): 1 a100 for $4.10/h; "
         "equal-shares takes 2 GPUs, $8.20/h and does not hold; time-slicing finds no plan"
@@ -108,3 +112,67 @@ def test_a_bound_excludes_whole_gpus(
 def test_every_column_is_documented_with_its_unit(table: tuple[TableColumn, ...]) -> None:
     document = (Path(__file__).parents[2] / "docs" / "plan.md").read_text()
     assert "\n".join(f"| `{name}` | {meaning} |" for name, meaning in describe(table)) in document
+
+
+@pytest.fixture(scope="module")
+def mix() -> Instance:
+    return generate("igniter-mix", 6, 0)
+
+
+def test_replanning_keeps_services_where_they_are(mix: Instance) -> None:
+    old = _plan(mix)
+    same = replan(mix, old, 0, 30.0)
+    assert (same.moved, same.new, same.complete) == ((), (), True)
+    assert judge(same.plan, mix).feasible
+    grown = replace(mix, workloads=tuple(replace(w, rate_rps=w.rate_rps * 1.2) for w in mix.workloads))
+    costs = []
+    for moves in (1, 2, 3):
+        try:
+            found = replan(grown, old, moves, 60.0)
+        except InputError as error:
+            assert "moves are not enough" in str(error)  # noqa: PT017
+            continue
+        home = {slot.workload: position for position, _, slot in old.slots()}
+        now = {slot.workload: position for position, _, slot in found.plan.slots()}
+        assert {name for name in home if now[name] != home[name]} == set(found.moved)
+        assert len(found.moved) <= moves
+        assert judge(found.plan, grown).feasible
+        costs.append(judge(found.plan, grown).cost_per_hour)
+    assert costs
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_a_service_that_ends_closes_its_gpu_and_a_new_one_is_placed(mix: Instance) -> None:
+    old = planned_alone(mix)
+    fewer = replace(mix, workloads=(*mix.workloads[1:], replace(mix.workloads[1], id="new")))
+    found = replan(fewer, old, 1, 60.0)
+    assert found.new == ("new",)
+    assert not found.plan.gpus[0].gpulets or [slot.workload for g, _, slot in found.plan.slots() if g == 0] == ["new"]
+    assert judge(found.plan, fewer).feasible
+    with pytest.raises(InputError, match="the old plan has a t4, which is not on offer"):
+        replan(mix, Plan("old", (PlacedGpu("t4", ()),)), 1, 5.0)
+
+
+def planned_alone(mix: Instance) -> Plan:
+    found = WholeGpu().schedule(mix, Run()).plan
+    assert found is not None
+    return found
+
+
+def test_a_spare_survives_any_failure(mix: Instance) -> None:
+    plan = _plan(mix)
+    safe = surviving(plan, mix, judge(plan, mix).cost_per_hour, 30.0)
+    assert safe is not None
+    assert safe.cost_per_hour == safe.bound_per_hour == pytest.approx(judge(plan, mix).cost_per_hour + 3.06)
+    assert spare_line(safe).endswith("(proven least)")
+    full = replace(mix, gpus=(GpuPool(mix.gpus[0].type, plan.gpus_used),))
+    assert surviving(plan, full, 0.0, 5.0) is None
+
+
+def test_a_spare_of_another_type_must_serve_what_the_failed_gpu_did(mix: Instance) -> None:
+    big, small = mix.gpus[0].type, replace(mix.gpus[0].type, name="small", price_per_hour=0.1, memory_mib=1.0)
+    two = replace(mix, gpus=(GpuPool(big), GpuPool(small)))
+    plan = replace(_plan(mix), instance=two.name)
+    safe = surviving(plan, two, 0.0, 30.0)
+    assert safe is not None
+    assert safe.spare == big.name  # nothing fits into the memory of the cheaper one

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -11,12 +12,25 @@ import typer
 from bench.cli.files import refuse_input
 from bench.cli.options import INTERRUPTED
 from bench.cli.terminal import emit, say
+from bench.cli.views.day import day_view
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import show
-from bench.fleet.answer import cost_line, headroom_line, holding_line, proof_line, straw_line
+from bench.fleet.answer import (
+    cost_line,
+    headroom_line,
+    holding_line,
+    moves_line,
+    proof_line,
+    spare_line,
+    straw_line,
+)
+from bench.fleet.day import planned_day
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import last_straw
+from bench.fleet.replanning import replan
 from bench.fleet.solving import BEST, PRACTICE, Solve, plan_of, solved
+from bench.fleet.surviving import surviving
+from bench.fleet.trace import read_trace, window_instances
 from bench.holding import Holding, holding
 from bench.judging.judge import judge
 from bench.ledger.row import Row
@@ -26,7 +40,7 @@ from bench.runner.runner import Listener
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, Plan
-from instances.files import plan_to_json, write_json
+from instances.files import plan_to_json, read_plan, write_json
 from instances.inputs import ask
 from reports.page.site import write_site
 
@@ -35,6 +49,10 @@ EXAMPLES = (
     "bench plan services.csv --profile profile.csv --gpus gpus.csv -o plan.json",
     "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --attainment 0.999 --page page/",
 )
+
+
+MOST_WINDOWS = 1_000
+"""Most windows of a trace."""
 
 
 class _SolveTold(Listener):
@@ -71,10 +89,25 @@ def plan(
         typer.Option("--interference", metavar="F", help="Slowdown by one neighbour. Default: measured, else a P95."),
     ] = None,
     model: Annotated[str, typer.Option("--performance-model", metavar="NAME", help="Performance model.")] = "hybrid",
-    time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves.")] = 60.0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; of each window.")
+    ] = 60.0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Plan file, with its instance.")
     ] = None,
+    old: Annotated[
+        Path | None, typer.Option("--from", metavar="PLAN", help="Plan in use: keep services on their GPUs.")
+    ] = None,
+    max_moves: Annotated[
+        int, typer.Option("--max-moves", metavar="N", min=0, help="With --from: most services that change their GPU.")
+    ] = 3,
+    survive: Annotated[
+        int, typer.Option("--survive-gpus", metavar="N", min=0, max=1, help="GPUs that may fail: 0 or 1.")
+    ] = 0,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="Plan a day of traffic: rates or timestamps.")
+    ] = None,
+    window_h: Annotated[float, typer.Option("--window", metavar="H", help="Hours of a window of the trace.")] = 1.0,
     page: Annotated[Path | None, typer.Option("--page", metavar="DIR", help="Write a web page of all runs.")] = None,
     example: Annotated[
         Path | None, typer.Option("--example", metavar="DIR", help="Write example tables to DIR and stop.")
@@ -99,10 +132,16 @@ def plan(
     )
     for note in asked.notes:
         say(f"note: {note}")
+    if trace is not None:
+        _day(asked.instance, trace, window_h, time_limit, output)
+        return
     with ExitStack() as stack:
         folder = page or Path(stack.enter_context(TemporaryDirectory(prefix="bench-")))
         try:
-            holds = _answer(asked.instance, time_limit, output, folder, page is not None)
+            question = _Question(
+                asked.instance, time_limit, None if old is None else read_plan(old)[0], max_moves, survive
+            )
+            holds = _answer(question, output, folder, page is not None)
         except KeyboardInterrupt:
             say("interrupted: no plan was written")
             raise typer.Exit(INTERRUPTED) from None
@@ -116,8 +155,20 @@ def _example(folder: Path) -> None:
     emit(f"wrote {', '.join(map(str, tables))}; next: bench plan {options} -o plan.json\n", sys.stdout)
 
 
-def _answer(instance: Instance, time_limit_s: float, output: Path | None, folder: Path, page: bool) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The instance, the time limit, the plan in use with the most moves from it, and the GPUs that may fail."""
+
+    instance: Instance
+    time_limit_s: float
+    old: Plan | None
+    max_moves: int
+    survive: int
+
+
+def _answer(question: _Question, output: Path | None, folder: Path, page: bool) -> bool:
     """Solve, write the plan, and print the answer; return whether there is a plan that holds."""
+    instance, time_limit_s = question.instance, question.time_limit_s
     with ExitStack() as stack:
         ledger = stack.enter_context(Ledger(folder / "ledger.sqlite", create=True)) if page else None
         half_s = time_limit_s / 2.0
@@ -127,26 +178,59 @@ def _answer(instance: Instance, time_limit_s: float, output: Path | None, folder
         if found is None or row.cost_per_hour is None or not row.feasible:
             say(f"no plan was found: {row.reason or row.termination}")
             return False
+        found, more = _after(question, found, row)
         if output is not None:
             write_json(output, plan_to_json(found, instance))
-        held = _held(found, instance)
+        held, verdict = _held(found, instance), judge(found, instance)
         practice = {
             name: (each, None if (theirs := plan_of(each)) is None else _held(theirs, instance))
             for name, each in zip(PRACTICE, others, strict=True)
         }
         lines = [
-            cost_line(found, row, practice),
+            cost_line(found, verdict.cost_per_hour, practice),
             proof_line(row, instance),
             holding_line(held),
-            headroom_line(judge(found, instance)),
-            straw_line(last_straw(instance, found, time_limit_s / 3.0), instance, row.cost_per_hour),
+            headroom_line(verdict),
+            straw_line(last_straw(instance, found, time_limit_s / 3.0), instance, verdict.cost_per_hour),
         ]
-        show(*(f"{number} {line}" for number, line in enumerate(lines, 1)), "", plan_picture(found, instance))
+        show(*(f"{number} {line}" for number, line in enumerate(lines, 1)), *more, "", plan_picture(found, instance))
         if output is not None:
             say(f"wrote {output}")
         if ledger is not None:
             say(f"wrote {write_site(ledger, folder / 'site')}")
     return held.holds
+
+
+def _after(question: _Question, best: Plan, row: Row) -> tuple[Plan, list[str]]:
+    """Return the plan with few moves and a spare GPU, if asked for, and what they cost."""
+    found, lines = best, []
+    instance, seconds = question.instance, question.time_limit_s / 2.0
+    if question.old is not None:
+        replanned = replan(instance, question.old, question.max_moves, seconds)
+        found = replanned.plan
+        lines.append(moves_line(replanned, judge(found, instance).cost_per_hour, row.cost_per_hour or 0.0))
+    if question.survive:
+        safe = surviving(found, instance, row.bound if row.bound_certified and row.bound else 0.0, seconds)
+        if safe is None:
+            raise InputError("--survive-gpus", "no spare GPU on offer survives every failure; offer one more GPU")
+        found = safe.plan
+        lines.append(spare_line(safe))
+    return found, lines
+
+
+def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:
+    """Plan every window of a trace and print the day."""
+    if not 1.0 / 60.0 <= window_h <= 24.0:
+        raise InputError("--window", f"{window_h:g}; expected hours from a minute to a day")
+    read = read_trace(trace, instance, 3600.0 * window_h)
+    if len(read.rates_rps) > MOST_WINDOWS:
+        raise InputError("--window", f"{window_h:g} h gives {len(read.rates_rps)} windows; at most {MOST_WINDOWS}")
+    say(f"note: {trace}: {read.words}; a window has the rate of its busiest minute")
+    found = planned_day(window_instances(read, instance), read.window_s, time_limit_s, _SolveTold())
+    show(*day_view(found, read.window_s))
+    if output is not None:
+        write_json(output, [plan_to_json(each.chosen, each.instance) for each in found.windows])
+        say(f"wrote {output}: the plans of all windows")
 
 
 def _held(found: Plan, instance: Instance) -> Holding:

@@ -1,0 +1,202 @@
+"""Plans over a day: the least cost of every window, the best sequence of plans, and the certified bound of the day."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from bench.fleet.solving import Solve, plan_of, solved
+from bench.judging.judge import judge
+from bench.online.plan_switch import aligned
+from bench.runner.runner import Listener
+from bench.simulation.exchange import identity
+from instances import InputError, Instance, Plan
+from instances.costs import next_cost
+
+START_S = 60.0
+"""Time for which a started process and the one that it replaces both take their share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window of the day.
+
+    Attributes
+    ----------
+    instance
+        The window's instance.
+    best
+        Its cheapest known plan.
+    cost_per_hour, bound_per_hour
+        Cost of this plan, and certified least cost, in dollars.
+    chosen
+        Plan of the sequence, at the positions of the GPUs of the plan before.
+    started
+        Processes that start when the window begins.
+    """
+
+    instance: Instance
+    best: Plan
+    cost_per_hour: float
+    bound_per_hour: float
+    chosen: Plan
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDay:
+    """A sequence of plans.
+
+    Attributes
+    ----------
+    windows
+        The windows in order.
+    cost, switching
+        Dollars of the whole day, switching included, and of switching alone.
+    bound
+        Certified least dollars of the day, without switching.
+    constant
+        Dollars of a day on the GPUs of the dearest window.
+    """
+
+    windows: tuple[Window, ...]
+    cost: float
+    switching: float
+    bound: float
+    constant: float
+
+
+def planned_day(
+    instances: Sequence[Instance], window_s: float, time_limit_s: float, listener: Listener | None = None
+) -> PlannedDay:
+    """Solve every window and choose the cheapest sequence among the windows' plans.
+
+    Parameters
+    ----------
+    instances
+        Instances of the windows in order.
+    window_s
+        Length of a window in seconds.
+    time_limit_s
+        Limit of each solve.
+    listener
+        Receiver of progress.
+
+    Raises
+    ------
+    InputError
+        If a window has no plan.
+    """
+    rows = solved([Solve(each, time_limit_s=time_limit_s) for each in instances], None, listener)
+    plans, costs, bounds = [], [], []
+    for position, (row, instance) in enumerate(zip(rows, instances, strict=True)):
+        plan = plan_of(row)
+        if plan is None or not row.feasible or row.cost_per_hour is None:
+            raise InputError(f"window {position}", f"no plan was found: {row.reason or row.termination}")
+        plans.append(plan)
+        costs.append(row.cost_per_hour)
+        certified = row.bound if row.bound is not None and row.bound_certified else 0.0
+        bounds.append(min(next_cost(certified, instance), row.cost_per_hour))
+    hours = window_s / 3600.0
+    usable = [_usable(instance, plans, costs) for instance in instances]
+    path = _cheapest_path(usable, instances[0], hours)
+    windows, switching, before = [], 0.0, None
+    for w, choice in enumerate(path):
+        chosen = usable[w][choice]
+        started, dollars = (0, 0.0) if before is None else _switch(before, chosen, instances[w])
+        chosen = chosen if before is None else aligned(chosen, before)
+        windows.append(Window(instances[w], plans[w], costs[w], bounds[w], chosen, started))
+        switching, before = switching + dollars, chosen
+    serving = math.fsum(judge(each.chosen, each.instance).cost_per_hour for each in windows) * hours
+    return PlannedDay(
+        tuple(windows),
+        serving + switching,
+        switching,
+        math.fsum(bounds) * hours,
+        max(costs) * hours * len(costs),
+    )
+
+
+def _usable(instance: Instance, plans: Sequence[Plan], costs: Sequence[float]) -> dict[int, Plan]:
+    """Return the plans that serve a window, by the window that they were made for; the window's own is always one."""
+    own = next(i for i, plan in enumerate(plans) if plan.instance == instance.name)
+    found = {own: plans[own]}
+    for other, plan in enumerate(plans):
+        # A plan for twice the cost never pays for the switches that it saves.
+        if other != own and costs[own] <= costs[other] < 2.0 * costs[own]:
+            adapted = _at_rates_of(plan, instance)
+            if judge(adapted, instance).feasible:
+                found[other] = adapted
+    return found
+
+
+def _at_rates_of(plan: Plan, instance: Instance) -> Plan:
+    """Return a plan that serves the rates of ``instance``, each slot in proportion."""
+    planned: dict[str, float] = {}
+    for _, _, slot in plan.slots():
+        planned[slot.workload] = planned.get(slot.workload, 0.0) + slot.rate_rps
+    factor = {w.id: w.rate_rps / planned[w.id] for w in instance.workloads if w.id in planned}
+    gpus = tuple(
+        replace(
+            gpu,
+            gpulets=tuple(
+                replace(
+                    one,
+                    slots=tuple(replace(slot, rate_rps=slot.rate_rps * factor[slot.workload]) for slot in one.slots),
+                )
+                for one in gpu.gpulets
+            ),
+        )
+        for gpu in plan.gpus
+    )
+    return Plan(instance.name, gpus)
+
+
+def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours: float) -> list[int]:
+    """Return the plan of every window that minimises the cost with switching, by dynamic programming."""
+    prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
+
+    def serving(plan: Plan) -> float:
+        return hours * math.fsum(prices[gpu.type] for gpu in plan.gpus if gpu.gpulets)
+
+    totals = [{choice: serving(plan) for choice, plan in usable[0].items()}]
+    came: list[dict[int, int]] = [{}]
+    for before, now in pairwise(usable):
+        total, origin = {}, {}
+        for choice, plan in now.items():
+            found = {
+                earlier: totals[-1][earlier] + (0.0 if earlier == choice else _switch(there, plan, instance)[1])
+                for earlier, there in before.items()
+            }
+            origin[choice] = min(found, key=lambda earlier, found=found: found[earlier])  # type: ignore[misc]
+            total[choice] = found[origin[choice]] + serving(plan)
+        totals.append(total)
+        came.append(origin)
+    last = min(totals[-1], key=lambda choice: totals[-1][choice])
+    path = [last]
+    for origin in reversed(came[1:]):
+        path.append(origin[path[-1]])
+    return path[::-1]
+
+
+def _switch(before: Plan, after: Plan, instance: Instance) -> tuple[int, float]:
+    """Return the number of processes to start, and the dollars of their shares while both plans run."""
+    types = {pool.type.name: pool.type for pool in instance.gpus}
+    started, dollars = 0, 0.0
+    for position, gpu in enumerate(aligned(after, before).gpus):
+        there = [identity(one) for one in before.gpus[position].gpulets] if position < len(before.gpus) else []
+        for one in gpu.gpulets:
+            if identity(one) in there:
+                there.remove(identity(one))
+                continue
+            started += 1
+            kind = types[gpu.type]
+            dollars += kind.price_per_hour * one.share_units / kind.share_units * START_S / 3600.0
+    return started, dollars
+
+
+def gaps(day: PlannedDay) -> np.ndarray:
+    """Return the gap of every window's best plan to its bound, as a fraction."""
+    return np.array([(each.cost_per_hour - each.bound_per_hour) / each.cost_per_hour for each in day.windows])

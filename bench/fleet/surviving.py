@@ -1,0 +1,63 @@
+"""Plans that survive the failure of any one GPU: after it, the GPUs left can serve all services."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from bench.fleet.solving import solved_here
+from bench.judging.judge import judge
+from instances import Instance, PlacedGpu, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Surviving:
+    """A plan with a spare GPU.
+
+    Attributes
+    ----------
+    plan
+        The plan, with a GPU without gpulets as the spare.
+    spare
+        GPU type of the spare.
+    cost_per_hour, bound_per_hour
+        Cost of all GPUs with the spare, and a lower bound on it.
+    """
+
+    plan: Plan
+    spare: str
+    cost_per_hour: float
+    bound_per_hour: float
+
+
+def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: float) -> Surviving | None:
+    """Return the plan with the cheapest spare GPU with which it survives any one failure; ``None`` if none is on offer.
+
+    Whatever GPU fails, the GPUs left cost at least the bound of the plan, so the whole costs at least the bound plus
+    the cheapest GPU. With one GPU type, one more GPU than the least is the least.
+
+    Parameters
+    ----------
+    plan, instance
+        A feasible plan.
+    bound_per_hour
+        Certified bound on the cost of a plan.
+    seconds
+        Time limit of all solves together.
+    """
+    used = Counter(gpu.type for gpu in plan.gpus if gpu.gpulets)
+    pools = [pool for pool in instance.gpus if pool.count is None or pool.count > used[pool.type.name]]
+    cost = judge(plan, instance).cost_per_hour
+    least = min(pool.type.price_per_hour for pool in instance.gpus)
+    for pool in sorted(pools, key=lambda pool: pool.type.price_per_hour):
+        spare = pool.type.name
+        others = [kind for kind in used if kind != spare]
+        if all(_serves(instance, used + Counter([spare]) - Counter([kind]), seconds / len(pools)) for kind in others):
+            whole = Plan(plan.instance, (*plan.gpus, PlacedGpu(spare, ())))
+            return Surviving(whole, spare, cost + pool.type.price_per_hour, bound_per_hour + least)
+    return None
+
+
+def _serves(instance: Instance, left: Counter[str], seconds: float) -> bool:
+    """Return whether a plan was found on the GPUs that are left."""
+    pools = tuple(replace(pool, count=left[pool.type.name]) for pool in instance.gpus if left[pool.type.name])
+    found = solved_here(replace(instance, gpus=pools), seconds, below=float("inf")).plan
+    return found is not None and judge(found, instance).feasible

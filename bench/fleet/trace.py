@@ -1,0 +1,187 @@
+"""Traces of a day: requests per second per service, or timestamps of requests, as rates in windows."""
+
+import csv
+import gzip
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from instances import InputError, Instance
+from instances.arrays import Floats
+from instances.errors import printable
+from instances.files.records import csv_text
+
+PART_S = 60.0
+"""Length of the parts of a window; the busiest part gives the window's rate."""
+
+TIMES = {
+    "end_timestamp": "duration",  # Azure Functions 2021: the end of an invocation, and its duration
+    "TIMESTAMP": "",  # Azure LLM 2023: date and time
+    "timestamp": "",  # Mooncake: milliseconds
+}
+"""Columns of timestamps by which formats are known, and the column that is subtracted."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayOfTraffic:
+    """Rates of the services in windows.
+
+    Attributes
+    ----------
+    window_s
+        Length of a window in seconds.
+    rates_rps
+        Rate of each service in the busiest part of each window, shape (windows, services).
+    words
+        How the trace was read.
+    """
+
+    window_s: float
+    rates_rps: Floats
+    words: str
+
+
+def read_trace(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
+    """Read a trace.
+
+    Columns ``time_s`` and the services' names hold requests per second. ``time_s,service,requests`` or timestamps with
+    a column ``service`` or ``func`` count requests of services. A file without the services' names gives the shape of
+    every service's day: its mean is the service's rate.
+
+    Raises
+    ------
+    InputError
+        If a line is wrong; the error names file, line and column.
+    """
+    name = printable(str(path))
+    rows = list(csv.reader(_text(path).splitlines()))
+    if not rows:
+        raise InputError(f"{name}: line 1, column 1", "is empty; expected a trace")
+    services = [workload.id for workload in instance.workloads]
+    mean = np.array([workload.rate_rps for workload in instance.workloads])
+    header = [cell.strip() for cell in rows[0]]
+    if not any(_is_number(cell) for cell in header):
+        rows = rows[1:]
+    else:
+        header = []
+    named = [service for service in services if service in header]
+    if named:
+        if "time_s" not in header or len(named) < len(services):
+            lacking = ["time_s"] * ("time_s" not in header) + [each for each in services if each not in named]
+            raise InputError(
+                f"{name}: line 1, column {lacking[0]}", f"is missing; the trace lacks {', '.join(lacking)}"
+            )
+        times = _column(rows, header.index("time_s"), "time_s", name)
+        rates = np.stack([_column(rows, header.index(each), each, name) for each in services], axis=1)
+        return DayOfTraffic(window_s, _windows(times, rates, window_s), "requests per second of every service")
+    key = next((each for each in ("service", "func") if each in header), None)
+    if "requests" in header and key is not None and "time_s" in header:
+        times = _column(rows, header.index("time_s"), "time_s", name)
+        weights = _column(rows, header.index("requests"), "requests", name)
+        return _counted(times, weights, [row[header.index(key)] for row in rows], services, mean, window_s)
+    column = next((each for each in TIMES if each in header), None)
+    if column is not None:
+        times = _times(rows, header, column, name)
+        of = [row[header.index(key)] for row in rows] if key is not None else [""] * len(rows)
+        return _counted(times, np.ones(len(times)), of, services, mean, window_s)
+    # One number a line, or the last column of several: requests in each second.
+    counts = _column(rows, len(rows[0]) - 1, header[-1] if header else str(len(rows[0])), name)
+    shape = _windows(np.arange(len(counts), dtype=float), counts[:, None], window_s)
+    return DayOfTraffic(window_s, shape / counts.mean() * mean[None, :], "one shape of the day for every service")
+
+
+def _counted(
+    times: Floats, weights: Floats, of: Sequence[str], services: Sequence[str], mean: Floats, window_s: float
+) -> DayOfTraffic:
+    """Return rates of counted requests: by service if the names are known, otherwise as one shape."""
+    start = float(times.min())
+    parts = int((times.max() - start) // PART_S) + 1
+    part = ((times - start) // PART_S).astype(np.int64)
+    at = np.arange(parts, dtype=np.float64) * PART_S
+    if set(services) <= set(of):
+        index = {service: position for position, service in enumerate(services)}
+        rates = np.zeros((parts, len(services)))
+        for where, weight, service in zip(part, weights, of, strict=True):
+            if service in index:
+                rates[where, index[service]] += weight / PART_S
+        return DayOfTraffic(window_s, _windows(at, rates, window_s), "counted requests of every service")
+    counts = np.bincount(part, weights=weights, minlength=parts).astype(np.float64)
+    shape = _windows(at, counts[:, None], window_s) / counts.mean()
+    return DayOfTraffic(window_s, shape * mean[None, :], "one shape of the day for every service")
+
+
+def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
+    """Return the rates in the busiest part of each window, at least a thousandth of the largest."""
+    part = ((times - times.min()) // PART_S).astype(np.int64)
+    count = np.bincount(part).astype(float)
+    means = np.stack([np.bincount(part, weights=column) / np.maximum(count, 1.0) for column in rates.T], axis=1)
+    at = (np.arange(len(means)) * PART_S // window_s).astype(np.int64)
+    busiest = np.zeros((int(at.max()) + 1, rates.shape[1]))
+    np.maximum.at(busiest, at, means)
+    return np.maximum(busiest, busiest.max(axis=0) / 1000.0)
+
+
+def _text(path: Path) -> str:
+    if path.suffix != ".gz":
+        return csv_text(path)
+    try:
+        with gzip.open(path) as file:
+            return io.TextIOWrapper(file, "utf-8").read()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(printable(str(path)), f"cannot be read: {printable(str(error))}") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _column(rows: Sequence[Sequence[str]], column: int, title: str, name: str) -> Floats:
+    found = np.empty(len(rows))
+    for position, row in enumerate(rows):
+        text = row[column].strip() if column < len(row) else ""
+        if not _is_number(text) or not 0.0 <= float(text) < 1e12:
+            where = f"{name}: line {position + 2}, column {title}"
+            raise InputError(where, f'is "{printable(text[:60])}"; expected a number of at least 0')
+        found[position] = float(text)
+    return found
+
+
+def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, name: str) -> Floats:
+    """Return the arrival times in seconds."""
+    if column == "TIMESTAMP":
+        found = []
+        for position, row in enumerate(rows):
+            text = row[header.index(column)]
+            try:
+                found.append(datetime.fromisoformat(text.strip()[:26]).timestamp())
+            except ValueError:
+                where = f"{name}: line {position + 2}, column {column}"
+                raise InputError(where, f'is "{printable(text[:60])}"; expected a date and time') from None
+        return np.array(found)
+    times = _column(rows, header.index(column), column, name)
+    if column == "timestamp" and "hash_ids" in header:
+        return times / 1000.0
+    return times - (_column(rows, header.index(TIMES[column]), TIMES[column], name) if TIMES[column] else 0.0)
+
+
+def window_instances(day: DayOfTraffic, instance: Instance) -> list[Instance]:
+    """Return the instance of every window."""
+    return [
+        replace(
+            instance,
+            name=f"{instance.name}#{window}",
+            workloads=tuple(
+                replace(workload, rate_rps=float(rate))
+                for workload, rate in zip(instance.workloads, rates, strict=True)
+            ),
+        )
+        for window, rates in enumerate(day.rates_rps)
+    ]

@@ -1,0 +1,93 @@
+"""A day of traffic: traces as rates in windows, the cheapest sequence of plans, and its bound."""
+
+import gzip
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.cli.views.day import day_view
+from bench.fleet.day import planned_day
+from bench.fleet.trace import read_trace, window_instances
+from bench.judging.judge import judge
+from instances import InputError, Instance
+from instances.generate import generate
+
+
+@pytest.fixture(scope="module")
+def mix() -> Instance:
+    return generate("igniter-mix", 3, 0)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_rates_of_every_service_take_the_busiest_minute(tmp_path: Path, mix: Instance) -> None:
+    names = [workload.id for workload in mix.workloads]
+    lines = [f"{30 * part},{part + 1},10,{100 - part}" for part in range(8)]
+    text = f"time_s,{','.join(names)}\n" + "\n".join(lines) + "\n"
+    day = read_trace(write(tmp_path / "t.csv", text), mix, 120.0)
+    assert day.rates_rps.tolist() == [[3.5, 10.0, 99.5], [7.5, 10.0, 95.5]]
+    assert [each.workloads[0].rate_rps for each in window_instances(day, mix)] == [3.5, 7.5]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("TIMESTAMP,ContextTokens,GeneratedTokens", ["2023-11-16 18:00:00.1234567,1,2", "2023-11-16 18:02:30.0,1,2"]),
+        ("app,func,end_timestamp,duration", ["a,f,10.5,10", "a,f,150.0,0.5"]),
+        ("timestamp,input_length,output_length,hash_ids", ["0,1,2,[1]", "150000,1,2,[1]"]),
+    ],
+)
+def test_timestamps_give_the_shape_of_the_day(tmp_path: Path, mix: Instance, header: str, rows: list[str]) -> None:
+    text = "\n".join([header, *(row.replace("[1]", '"[1]"') for row in rows)])
+    day = read_trace(write(tmp_path / "t.csv", text), mix, 60.0)
+    assert day.words == "one shape of the day for every service"
+    mean = np.array([workload.rate_rps for workload in mix.workloads])
+    assert np.allclose(day.rates_rps[[0, 2]], 1.5 * mean)  # two requests in three minutes
+    assert np.allclose(day.rates_rps[1], 1.5 * mean / 1000.0)
+
+
+def test_requests_are_counted_by_service(tmp_path: Path, mix: Instance) -> None:
+    names = [workload.id for workload in mix.workloads]
+    text = "time_s,service,requests\n" + "\n".join(f"{t},{name},{6 * (t + 1)}" for t in (0, 60) for name in names)
+    day = read_trace(write(tmp_path / "t.csv", text), mix, 60.0)
+    assert np.allclose(day.rates_rps, [[0.1] * 3, [6.1] * 3])
+
+
+def test_a_column_of_counts_may_be_compressed(tmp_path: Path, mix: Instance) -> None:
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write("rps\n" + "1\n" * 60 + "3\n" * 60)
+    day = read_trace(tmp_path / "t.csv.gz", mix, 60.0)
+    assert np.allclose(day.rates_rps[:, 0] / mix.workloads[0].rate_rps, [0.5, 1.5])
+
+
+def test_a_wrong_trace_names_line_and_column(tmp_path: Path, mix: Instance) -> None:
+    first = mix.workloads[0].id
+    for text, problem in (
+        ("rps\n1\nx\n", "t.csv: line 3, column rps: is"),
+        ("rps\n1\n-1\n", "t.csv: line 3, column rps: is"),
+        ("TIMESTAMP\nyesterday\n", "t.csv: line 2, column TIMESTAMP: is"),
+        (f"time_s,{first}\n0,1\n", "t.csv: line 1, column .*: is missing; the trace lacks"),
+        ("", "t.csv: line 1, column 1: is empty"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            read_trace(write(tmp_path / "t.csv", text), mix, 60.0)
+
+
+def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak(mix: Instance) -> None:
+    factors = (0.3, 0.35, 0.9, 0.3)
+    windows = [replace(each, name=f"{mix.name}#{number}") for number, each in enumerate(mix.scaled(f) for f in factors)]
+    day = planned_day(windows, 3600.0, 60.0)
+    assert day.bound <= day.cost <= day.constant + day.switching
+    assert all(each.bound_per_hour <= each.cost_per_hour for each in day.windows)
+    assert all(judge(each.chosen, each.instance).feasible for each in day.windows)
+    assert day.windows[0].started == 0
+    serving = math.fsum(judge(each.chosen, each.instance).cost_per_hour for each in day.windows)
+    assert day.cost == pytest.approx(serving + day.switching)
+    assert day.switching > 0.0 or all(each.started == 0 for each in day.windows)
+    assert len(day_view(day, 3600.0)) == 5

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak fuzz bench lint clean
+.PHONY: demo gpu test soak fuzz bench lint clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,6 +18,10 @@ demo: .venv/installed
 	$(BIN)/bench report results/demo.sqlite --output results/site
 	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"
 	$(BIN)/bench show 64gpu-cost igniter-12 --best --ledger results/demo.sqlite
+
+# On a host with one GPU: profile, fit, plan, replay and report in 25 minutes; elsewhere it prints what it would do.
+gpu: .venv/installed
+	$(BIN)/bench gpu -o results/gpu
 
 # Tests run on several cores, file by file; what times and kills the bench's workers has the machine to itself.
 PROCESSES := tests/bench/runner tests/benchmarks

@@ -47,6 +47,7 @@ COMMANDS = {
     "export": Subcommand("export", "export", "Write a ledger as one table (CSV or Parquet)."),
     "schema": Subcommand("schema", "print_schema", "Print the JSON Schema of a file format."),
     "doctor": Subcommand("doctor", "doctor", "Check the solvers and the machine."),
+    "gpu": Subcommand("gpu", "gpu", "Profile, plan and replay on the GPU of this host, in one go."),
     "profile": Subcommand("profile", "app", "Measure GPUs and fit performance models."),
 }
 

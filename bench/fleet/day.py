@@ -89,13 +89,16 @@ def planned_day(
     InputError
         If a window has no plan.
     """
-    rows = solved([Solve(each, time_limit_s=time_limit_s) for each in instances], None, listener)
+    distinct = {each.workloads: each for each in instances}
+    found = solved([Solve(each, time_limit_s=time_limit_s) for each in distinct.values()], None, listener)
+    by_rates = dict(zip(distinct, found, strict=True))
+    rows = [by_rates[each.workloads] for each in instances]
     plans, costs, bounds = [], [], []
     for position, (row, instance) in enumerate(zip(rows, instances, strict=True)):
         plan = plan_of(row)
         if plan is None or not row.feasible or row.cost_per_hour is None:
             raise InputError(f"window {position}", f"no plan was found: {row.reason or row.termination}")
-        plans.append(plan)
+        plans.append(replace(plan, instance=instance.name))
         costs.append(row.cost_per_hour)
         certified = row.bound if row.bound is not None and row.bound_certified else 0.0
         bounds.append(min(next_cost(certified, instance), row.cost_per_hour))
@@ -125,7 +128,8 @@ def _usable(instance: Instance, plans: Sequence[Plan], costs: Sequence[float]) -
     found = {own: plans[own]}
     for other, plan in enumerate(plans):
         # A plan for twice the cost never pays for the switches that it saves.
-        if other != own and costs[own] <= costs[other] < 2.0 * costs[own]:
+        known = any(plan.gpus == plans[each].gpus for each in found)
+        if not known and costs[own] <= costs[other] < 2.0 * costs[own]:
             adapted = _at_rates_of(plan, instance)
             if judge(adapted, instance).feasible:
                 found[other] = adapted

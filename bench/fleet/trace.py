@@ -18,6 +18,9 @@ from instances.files.records import csv_text
 PART_S = 60.0
 """Length of the parts of a window; the busiest part gives the window's rate."""
 
+STEP = 1.05
+"""Rates are rounded up to powers of this, so that windows with nearly the same rates have the same plan."""
+
 TIMES = {
     "end_timestamp": "duration",  # Azure Functions 2021: the end of an invocation, and its duration
     "TIMESTAMP": "",  # Azure LLM 2023: date and time
@@ -35,7 +38,8 @@ class DayOfTraffic:
     window_s
         Length of a window in seconds.
     rates_rps
-        Rate of each service in the busiest part of each window, shape (windows, services).
+        Rate of each service in the busiest part of each window, rounded up to a step of ``STEP``, shape (windows,
+        services).
     words
         How the trace was read.
     """
@@ -46,7 +50,7 @@ class DayOfTraffic:
 
 
 def read_trace(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
-    """Read a trace.
+    """Read a trace; rates are rounded up to steps of ``STEP``.
 
     Columns ``time_s`` and the services' names hold requests per second. ``time_s,service,requests`` or timestamps with
     a column ``service`` or ``func`` count requests of services. A file without the services' names gives the shape of
@@ -57,6 +61,12 @@ def read_trace(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     InputError
         If a line is wrong; the error names file, line and column.
     """
+    found = _read(path, instance, window_s)
+    own = np.array([workload.rate_rps for workload in instance.workloads])
+    return replace(found, rates_rps=_rounded_up(found.rates_rps, own))
+
+
+def _read(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     name = printable(str(path))
     rows = list(csv.reader(_text(path).splitlines()))
     if not rows:
@@ -123,6 +133,11 @@ def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
     busiest = np.zeros((int(at.max()) + 1, rates.shape[1]))
     np.maximum.at(busiest, at, means)
     return np.maximum(busiest, busiest.max(axis=0) / 1000.0)
+
+
+def _rounded_up(rates: Floats, mean: Floats) -> Floats:
+    """Return rates rounded up to powers of ``STEP`` times the services' own rates."""
+    return mean * STEP ** np.ceil(np.log(rates / mean) / np.log(STEP) - 1e-9)
 
 
 def _text(path: Path) -> str:

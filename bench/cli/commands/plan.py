@@ -225,7 +225,7 @@ def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, 
     read = read_trace(trace, instance, 3600.0 * window_h)
     if len(read.rates_rps) > MOST_WINDOWS:
         raise InputError("--window", f"{window_h:g} h gives {len(read.rates_rps)} windows; at most {MOST_WINDOWS}")
-    say(f"note: {trace}: {read.words}; a window has the rate of its busiest minute")
+    say(f"note: {trace}: {read.words}; a window has the rate of its busiest minute, in steps of 5 %")
     found = planned_day(window_instances(read, instance), read.window_s, time_limit_s, _SolveTold())
     show(*day_view(found, read.window_s))
     if output is not None:

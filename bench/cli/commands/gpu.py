@@ -1,0 +1,46 @@
+"""``bench gpu``: the whole loop on a host with one GPU."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.terminal import say
+from bench.cli.views.tables import show, table
+from bench.replay.loop import BUDGET_MIN, NETWORKS, missing, run_loop, steps
+
+EXAMPLES = (
+    "bench gpu --dry-run     # every command and its minutes",
+    "bench gpu -o results/gpu",
+)
+
+
+def gpu(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the loop.")] = Path(
+        "results/gpu"
+    ),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command and its minutes, and stop.")] = False,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="MIN", min=1.0, help="Minutes for all steps.")
+    ] = BUDGET_MIN,
+) -> None:
+    """Profile the GPU of this host, plan for it, replay the plans, and report predicted beside measured latencies.
+
+    After Ctrl-C or a failure, the same command continues. On a host without a GPU it prints what it would do.
+    """
+    lacking = missing()
+    aim = (
+        f"this profiles {len(NETWORKS)} networks alone and in pairs, fits a catalogue entry, plans, and replays the"
+        f" plans by MPS and green contexts, in at most {budget:g} minutes"
+    )
+    if lacking or dry_run:
+        say(f"no GPU to use here; on a host with one, {aim}" if lacking else f"on this host, {aim}")
+        rows = [[f"{step.minutes:g}", step.name, f"bench {' '.join(step.command)}"] for step in steps()]
+        total = sum(step.minutes for step in steps())
+        show(table([">minutes", "step", f"command, in {output}"], rows), f"{total:g} minutes in all")
+        for remedy in lacking:
+            say(f"missing: {remedy}")
+        return
+    say(aim)
+    if not run_loop(output, say, budget_min=budget):
+        raise typer.Exit(1)

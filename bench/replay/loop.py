@@ -1,0 +1,163 @@
+"""The whole loop on a host with one GPU: profile, fit, plan, replay and report, resumable, within a budget."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import which
+
+from instances import GpuPool, Instance, Objective, SloRule, Workload
+from instances.files import instance_to_json, read_gpu_type, write_json
+
+NETWORKS = ("resnet50", "vgg19", "alexnet", "ssd")
+"""Networks that are profiled, alone and in pairs."""
+
+BUDGET_MIN = 25.0
+"""Budget of the whole loop in minutes."""
+
+_PROFILE, _CATALOGUE, _LEDGER = "measured", "catalogue/measured-here.toml", "ledger.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Step of the loop.
+
+    Attributes
+    ----------
+    name, minutes
+        Name, and expected minutes.
+    command
+        Arguments of ``bench``, run in the loop's folder.
+    needed
+        Whether later steps need it; a failure of another step does not end the loop.
+    """
+
+    name: str
+    minutes: float
+    command: tuple[str, ...]
+    needed: bool = True
+
+
+def steps() -> list[Step]:
+    """Return the steps in order."""
+    profile = ("profile", "run", "--gpu", "0", "--quick", "--models", ",".join(NETWORKS), "-o", _PROFILE)
+    run = ("run", "--schedulers", "local-search,colgen@local-search", "--time-limit", "30", "--ledger", _LEDGER)
+    found = [
+        Step("examine the host", 0.2, ("doctor",), needed=False),
+        Step("profile four networks alone and in pairs", 11.0, profile),
+        Step("fit the catalogue entry", 0.3, ("profile", "fit", _PROFILE, "-o", _CATALOGUE)),
+        Step("plan for the least cost", 1.2, (*run, "--instances", "cost.json", "--plans", "plans/cost")),
+        Step("plan for capacity", 1.2, (*run, "--instances", "capacity.json", "--plans", "plans/capacity")),
+    ]
+    for objective in ("cost", "capacity"):
+        for backend in ("mps", "green"):
+            for graphs in ((), ("--graphs",)):
+                words = f"replay the {objective} plan by {backend}{' with CUDA graphs' if graphs else ''}"
+                options = ("--backend", backend, *graphs, "--seconds", "30", "--ledger", _LEDGER)
+                found.append(Step(words, 1.0, ("replay", f"{objective}.plan.json", *options), needed=False))
+    return [*found, Step("write the report", 0.3, ("report", _LEDGER, "-o", "report"))]
+
+
+def missing(find: Callable[[str], str | None] = which) -> list[str]:
+    """Return what the host lacks for the loop, each with the way to get it."""
+    remedies = {
+        "nvidia-smi": "the NVIDIA driver: install it, or run the container with --gpus all",
+        "nvidia-cuda-mps-control": "the MPS daemon: it comes with the driver (on Debian: nvidia-cuda-mps); a container"
+        " needs --ipc=host and the driver capability utility",
+    }
+    return [remedy for tool, remedy in remedies.items() if find(tool) is None]
+
+
+def write_instances(folder: Path) -> None:
+    """Write ``cost.json`` and ``capacity.json``: the four networks on one GPU of the fitted type.
+
+    Each workload asks for a seventh of what the whole GPU serves at batch 8, within ten times that batch's time.
+    """
+    gpu = read_gpu_type(folder / _CATALOGUE)
+    workloads = []
+    for name, model in gpu.models.items():
+        solo = model.profiled(gpu.name)
+        batch, times = min(zip(solo.batch, solo.gpu_ms, strict=True), key=lambda row: abs(row[0] - 8))
+        slo_ms, rate_rps = 10.0 * times[-1], 1000.0 * batch / times[-1] / 7.0
+        workloads.append(Workload(name, name, round(slo_ms, 1), round(rate_rps, 1)))
+    pools = (GpuPool(gpu, 1),)
+    cost = Instance(
+        "cost",
+        Objective.COST,
+        SloRule.ATTAINMENT,
+        "hybrid",
+        pools,
+        tuple(workloads),
+        provenance="this host",
+    )
+    for instance in (cost, replace(cost, name="capacity", objective=Objective.CAPACITY)):
+        write_json(folder / f"{instance.name}.json", instance_to_json(instance))
+
+
+def take_plans(folder: Path) -> None:
+    """Copy the plan of each objective's last run to ``cost.plan.json`` and ``capacity.plan.json``."""
+    for objective in ("cost", "capacity"):
+        plans = sorted((folder / "plans" / objective).glob("*.json"))
+        if plans:
+            (folder / f"{objective}.plan.json").write_bytes(plans[0].read_bytes())
+
+
+def run_loop(
+    folder: Path,
+    tell: Callable[[str], None],
+    execute: Callable[[Sequence[str], Path, float], int] | None = None,
+    budget_min: float = BUDGET_MIN,
+) -> bool:
+    """Run the steps that are not done yet; return whether all needed ones are.
+
+    Parameters
+    ----------
+    folder
+        Folder of the loop; ``done.json`` has the finished steps with their minutes.
+    tell
+        Receiver of one line per step.
+    execute
+        Runs a command in a folder within seconds and returns its exit code.
+    budget_min
+        Minutes for all steps, those of earlier calls included; a step that does not fit is left out.
+    """
+    execute = execute or _execute
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / "done.json"
+    done: dict[str, float] = json.loads(note.read_text()) if note.exists() else {}
+    for step in steps():
+        if step.name in done:
+            tell(f"done before: {step.name}")
+            continue
+        left = budget_min - sum(done.values())
+        if step.minutes > left and not step.needed:
+            tell(f"left out: {step.name}: {step.minutes:g} of {max(0.0, left):.1f} minutes left")
+            continue
+        tell(f"{step.name} (about {step.minutes:g} min): bench {' '.join(step.command)}")
+        began = time.monotonic()
+        code = execute(step.command, folder, 60.0 * max(left, 1.0))
+        if code and step.needed:
+            tell(f"failed: {step.name}: exit code {code}; the same command continues here")
+            return False
+        done[step.name] = (time.monotonic() - began) / 60.0
+        if code:
+            tell(f"failed: {step.name}: exit code {code}; the loop goes on")
+        if step.command[:2] == ("profile", "fit"):
+            write_instances(folder)
+        if step.command[0] == "run":
+            take_plans(folder)
+        note.write_text(json.dumps(done))
+    tell(f"report: {folder / 'report' / 'index.html'}; catalogue entry to commit: {folder / _CATALOGUE}")
+    return True
+
+
+def _execute(command: Sequence[str], folder: Path, seconds: float) -> int:
+    try:
+        code = "import sys; from bench.cli import main; sys.exit(main())"
+        call = [sys.executable, "-c", code, *command]
+        return subprocess.run(call, cwd=folder, timeout=seconds, check=False).returncode  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return 124

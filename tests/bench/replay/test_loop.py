@@ -1,0 +1,90 @@
+"""The loop on a host with one GPU, with fakes in place of the commands."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Call
+
+from bench.cli.app import app
+from bench.replay.loop import BUDGET_MIN, NETWORKS, missing, run_loop, steps
+from instances.catalogue import gpu_type, gpu_type_to_toml
+from instances.files import read_instance
+
+
+class Host:
+    """A host whose commands only leave their files."""
+
+    def __init__(self, fails: str = "", code: int = 1) -> None:
+        self.ran: list[tuple[str, ...]] = []
+        self.fails, self.code = fails, code
+
+    def __call__(self, command: Sequence[str], folder: Path, seconds: float) -> int:
+        assert seconds >= 60.0
+        self.ran.append(tuple(command))
+        if self.fails and self.fails in command:
+            return self.code
+        if command[:2] == ("profile", "fit"):
+            (folder / "catalogue").mkdir()
+            v100 = gpu_type("v100")
+            (folder / "catalogue/measured-here.toml").write_text(gpu_type_to_toml(replace(v100, name="measured-here")))
+        if command[0] == "run":
+            plans = folder / command[-1]
+            plans.mkdir(parents=True)
+            (plans / "plan.json").write_text("{}")
+        return 0
+
+
+def test_the_loop_runs_every_step_once(tmp_path: Path) -> None:
+    host, told = Host(), list[str]()
+    assert run_loop(tmp_path, told.append, host)
+    assert host.ran == [step.command for step in steps()]
+    instance = read_instance(tmp_path / "capacity.json")
+    assert {workload.model for workload in instance.workloads} == set(NETWORKS)
+    assert (instance.gpus[0].type.name, instance.gpus[0].count) == ("measured-here", 1)
+    assert (tmp_path / "cost.plan.json").exists()
+    again = Host()
+    assert run_loop(tmp_path, told.append, again)
+    assert again.ran == []
+    assert set(json.loads((tmp_path / "done.json").read_text())) == {step.name for step in steps()}
+
+
+def test_a_failed_step_is_repeated_and_a_failed_replay_is_not_needed(tmp_path: Path) -> None:
+    told = list[str]()
+    assert not run_loop(tmp_path, told.append, Host("fit"))
+    assert "failed: fit the catalogue entry: exit code 1; the same command continues here" in told
+    host = Host("green")
+    assert run_loop(tmp_path, told.append, host)
+    assert host.ran[0][:2] == ("profile", "fit")
+    assert host.ran[-1][0] == "report"
+
+
+def test_the_budget_is_kept(tmp_path: Path) -> None:
+    assert sum(step.minutes for step in steps()) <= BUDGET_MIN
+    host, told = Host(), list[str]()
+    assert run_loop(tmp_path, told.append, host, budget_min=0.5)
+    assert not any(command[0] == "replay" for command in host.ran)
+    assert any(line.startswith("left out: replay") for line in told)
+
+
+def test_every_command_is_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import typer
+
+    monkeypatch.chdir(tmp_path)
+    for step in steps():
+        command, rest = typer.main.get_command(app), list(step.command)
+        while hasattr(command, "commands"):
+            command = command.commands[rest.pop(0)]
+        command.make_context("bench", rest)
+
+
+def test_a_host_without_a_gpu_says_what_it_would_do(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing(lambda tool: f"/usr/bin/{tool}") == []
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = call("gpu")
+    assert done.code == 0
+    assert done.err.startswith("no GPU to use here; on a host with one, this profiles 4 networks alone and in pairs")
+    assert "missing: the MPS daemon" in done.err
+    assert all(f"bench {' '.join(step.command)}" in done.out for step in steps())

@@ -85,7 +85,7 @@ def course(setting: Setting, policy: str) -> OnlineRun:
 def draw_courses(figure: Figure, rows: Sequence[Row], folder: Path, *, setting: Setting) -> list[Path]:
     """Draw plans that follow the load of a setting, and the first plan unchanged."""
     courses = {"reschedule": course(setting, "reschedule"), "static": course(setting, "static")}
-    notes = [f"{_share_late(courses)} of the requests not in time. `{setting.command('reschedule')}`"]
+    notes = [f"{_share_late(courses)} of the requests not in time. Command: {setting.command('reschedule')}"]
     (instance,) = suite(setting.instance).build()
     units = instance.gpus[0].type.share_units
     colours = dict(zip((workload.id for workload in instance.workloads), _COLOURS, strict=False))

@@ -58,7 +58,7 @@ def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Iterat
 
     with style.context(["default", STYLE], after_reset=True):
         characters = int(width_in * 72.0 / (0.58 * _NOTE_PT))
-        lines = [part for note in notes for part in wrap(note, characters)]
+        lines = [part for note in notes for part in wrap(note.replace("`", ""), characters)]
         sheet = Figure(figsize=(width_in, height_in + len(lines) * _NOTE_PT * 1.3 / 72.0))
         FigureCanvasAgg(sheet)
         if lines:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from bench.ledger.row import Row
 from instances.instance import Instance
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, Rectangle, Text, page, save, swatch
-from reports.charts.palette import ALARM, ALARM_EDGE, ALARM_HATCH, model_colour, pale, scheduler_look
+from reports.charts.palette import ALARM, ALARM_EDGE, ALARM_HATCH, lightness, model_colour, pale, scheduler_look
 from reports.figure import Figure
 from reports.placement import Piece, gpus, pieces
 from reports.selection import instances_of, plans_and_notes
@@ -46,6 +46,9 @@ BAR_IN = 0.24
 
 HEADER_IN = 0.26
 FREE_EDGE = "#B5B5B5"
+
+_LIGHT = 55.0
+"""Lightness from which text on a colour is black."""
 
 _THICKNESS = 0.8
 _MARGINS_IN = 0.58
@@ -271,18 +274,21 @@ def _draw_gpu(ax: Axes, place: int, scheduler: str, found: Sequence[Piece], work
     colour = scheduler_look(scheduler).colour
     for piece in found:
         own = piece.workload == workload
+        face = colour if own and not piece.violating else pale(colour)
         ax.barh(
             place,
             piece.share_pct,
             0.55,
             left=piece.start_pct,
-            facecolor=colour if own and not piece.violating else pale(colour),
+            facecolor=face,
             edgecolor=ALARM if piece.violating else "white",
             linewidth=ALARM_EDGE if piece.violating else 0.5,
             hatch=ALARM_HATCH if piece.violating else None,
             zorder=3 if piece.violating else 2,
         )
-        ax.text(piece.start_pct + piece.share_pct / 2.0, place, piece.workload, ha="center", va="center", fontsize=6)
+        text = "black" if lightness(face) > _LIGHT else "white"
+        at = piece.start_pct + piece.share_pct / 2.0
+        ax.text(at, place, piece.workload, ha="center", va="center", fontsize=6, color=text)
         if own:
             said = f"GPU{piece.gpu + 1}, {piece.share_pct:g} %; in the paper {paper}"
             ax.text(0.0, place - 0.3, said, va="bottom", fontsize=6)

@@ -14,7 +14,8 @@ from instances.performance.validation import Errors, latencies_ms
 from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke, swatch
 from reports.charts.palette import DEEP_BLUE, OBSERVED, ORANGE, QUIET, LineStyle, performance_look
 from reports.figure import Figure
-from reports.measured import measured_pairs, missing_note
+from reports.measured import measured_pairs
+from reports.restated import restated_note, restated_pairs
 
 DRAWN = ("igniter", "gpulet", "hybrid")
 """Performance models."""
@@ -44,13 +45,19 @@ def draw_both(
     xlabel
         Quantity in which the settings differ.
     """
-    samples, notes = measured_pairs("v100"), missing_note("v100")
+    measured = measured_pairs("v100")
+    samples = measured or restated_pairs()
+    without = "Settings without a bar are not restated."
+    notes = [] if measured else [f"{restated_note('v100')} {without}"]
     with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
         for ax, own, other in zip(sheet.subplots(1, 2), models, reversed(models), strict=True):
             groups = [(Configuration(own, *mine), Configuration(other, *theirs)) for mine, theirs in settings.values()]
             largest = draw_colocated(ax, groups, list(settings), samples)
             ax.set(title=titled(f"{own} beside {other}", largest), xlabel=xlabel, ylabel="Latency (ms)")
-            ax.legend()
+        looks = {name: performance_look(name) for name in DRAWN}
+        handles = [swatch(OBSERVED, "measured")]
+        handles += [stroke(name, color=look.colour, marker=look.marker, linestyle="") for name, look in looks.items()]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         return save(sheet, figure.name, folder)
 
 

@@ -17,6 +17,9 @@ from reports.selection import gaps, instances_of, nothing_to_draw, own_rows, row
 MEAN = "mean"
 
 _HEIGHT_IN, _SCALE_HEIGHT_IN, _LATE_HEIGHT_IN = 2.3, 2.2, 2.2
+_UNTURNED = 50
+"""Letters of labels that fit side by side."""
+
 _GROUP_WIDTH = 0.8
 _LEAST_PCT, _MOST_PCT = 0.01, 100.0
 
@@ -53,6 +56,7 @@ def draw_relative_scales(
     reference: str,
     names: Mapping[str, str],
     paper: Mapping[str, float],
+    words: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Draw a group of bars per instance and one of their means.
 
@@ -68,6 +72,8 @@ def draw_relative_scales(
         Label of each instance on the axis, in order.
     paper
         The paper's means by label, if it states them.
+    words
+        Labels as the legend explains them.
     """
     own = own_rows(figure.name, [row for need in needs.values() for row in made_for(rows, need)], figure.needs)
     parts = relative_scales({label: made_for(own, need) for label, need in needs.items()}, reference)
@@ -93,14 +99,22 @@ def draw_relative_scales(
                 ax.plot(len(places) - 1 + offset, paper[label], **STAR)
         ax.axvline(len(places) - 1.5, color="black", linewidth=0.5, linestyle=":")
         labels = [{**names, MEAN: MEAN}[name] for name in places]
-        ax.set_xticks(range(len(places)), labels, rotation=0 if sum(map(len, labels)) < 35 else 30)
+        ax.set_xticks(
+            range(len(places)),
+            labels,
+            rotation=0 if sum(max(map(len, label.split("\n"))) for label in labels) < 45 else 30,
+            fontsize=5.5,
+        )
         ax.tick_params(axis="x", length=0)
         ax.set(ylabel=f"Largest scale\n(that of {reference} = 1)", xlim=(-0.6, len(places) - 0.4))
         ax.grid(axis="y")
-        handles = [swatch(scheduler_look(need.schedulers[0]).colour, label) for label, need in needs.items()]
+        told = words or {}
+        handles = [
+            swatch(scheduler_look(need.schedulers[0]).colour, told.get(label, label)) for label, need in needs.items()
+        ]
         if paper:
             handles.append(stroke("the paper's mean", **STAR))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=4)
+        sheet.legend(handles=handles, loc="outside upper center", ncols=2 if told else 4)
         return save(sheet, figure.name, folder)
 
 

@@ -82,18 +82,26 @@ def draw_bars(
                 bottom += height
                 if half := float(half_width(heights)):
                     ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
+            top = bottom + float(half_width([sum(part.value(row) or 0.0 for part in parts) for row in kept]))
+            ax.annotate(_short(bottom), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=5.5)
         ax.set_xticks(range(len(shown)), [label.replace("-", "-\n") for label in shown])
         ax.set_xlim(-0.6, len(shown) - 0.4)
         for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
             tick.set_color(ALARM if label in broken else "black")
         ax.tick_params(axis="x", length=0)
         ax.grid(axis="y")
+        ax.margins(y=0.1)  # room for the numbers
+        ax.set_ylim(bottom=0.0)
         label_axes(ax)
         if len(parts) > 1:
             faces = [pale("#000000") if part.faint else "black" for part in parts]
             handles = [swatch(face, part.label, edgecolor="black") for face, part in zip(faces, parts, strict=True)]
             sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         return save(sheet, figure.name, folder)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.2g}"
 
 
 def _rows_of(rows: Sequence[Row], needs: Sequence[Need]) -> list[Row]:

@@ -61,7 +61,6 @@ def test_only_gpus_that_were_measured_are_drawn(name: str, draw: Draw, measured_
 @pytest.mark.parametrize(
     ("name", "points"),
     [
-        ("gpulet-fig7", 0),
         ("igniter-fig4", 2),
         ("igniter-fig5", 5),
         ("igniter-fig7", 10),

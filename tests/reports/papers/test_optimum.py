@@ -44,7 +44,7 @@ def test_the_reference_is_the_best_certified_bound_or_else_the_best_plan(make_ro
     assert best_bound([], True) is None
 
 
-def test_gap_draws_a_line_for_each_method(make_row, draw):
+def test_gap_draws_plan_and_bound_of_exact_methods_and_a_mark_for_others(make_row, draw):
     history = [point(0.1, value=15.3), point(0.2, bound=7.65)]
     given = {"instance": "64gpu-cost", "objective": "cost", "value": 15.3, "feasible": True}
     rows = [
@@ -52,7 +52,12 @@ def test_gap_draws_a_line_for_each_method(make_row, draw):
         make_row("colgen", **given, bound=7.65, bound_certified=True, trajectory=history),
     ]
     (axes,) = (ax for ax in draw("exact-gap", rows).axes if ax.get_visible() and ax.axison)
-    assert len([line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_color() != "#6E6E6E"]) == 3
+    _guide, mark, plans, bounds = axes.lines
+    assert list(mark.get_xdata()) == [0.01]
+    assert (plans.get_linestyle(), bounds.get_linestyle()) == ("-", ":")
+    assert [*plans.get_ydata()] == pytest.approx([66.7, 66.7], abs=0.1)  # 5 GPUs, 3 proven to be needed
+    assert [*bounds.get_ydata()] == [0.0, 0.0]
+    assert len(axes.collections) == 1
     assert axes.get_ylabel() == "Worse than the best bound (%)"
     assert axes.get_xlabel() == "Decision time (s)"
 

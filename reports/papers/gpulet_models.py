@@ -24,7 +24,6 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, page, save
 from reports.charts.palette import (
     BLACK,
     DEEP_BLUE,
-    FITTED_MODELS,
     ORANGE,
     QUIET,
     STAR,

@@ -12,8 +12,32 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from formulations.colgen.restricted_master import Pattern
+from instances import SloRule
 from instances.arrays import Flags, Floats, Ints
 from instances.view import View
+
+RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
+"""Rules by whose budgets workloads are compared: formulas that grow with the SLO and fall with the rate."""
+
+
+def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints | None]:
+    """Return which classes are easier than which, and the pairs without others between them.
+
+    See ``easier`` and ``nearest``. No pair is returned under a rule whose budgets are not compared.
+    """
+    _, first = np.unique(class_of, return_index=True)
+    if not views or views[0].instance.slo_rule not in RULES:
+        return np.zeros((len(first), len(first)), dtype=bool), None
+    serves = easier(views, first)
+    return serves, nearest(serves, views[0].model[first])
+
+
+def served_by(serves: Flags, class_of: Ints, patterns: Sequence[Pattern]) -> list[int]:
+    """Return the workload that each slot of the patterns, in order, serves; -1 for none."""
+    slots = class_of[[w for pattern in patterns for w, _, _ in pattern.members]]
+    served: list[int] = matched(serves, slots, class_of).tolist()
+    return served
 
 
 def easier(views: Sequence[View], workloads: Ints) -> Flags:

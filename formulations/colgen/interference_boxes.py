@@ -10,14 +10,14 @@ type. In all modules on boxes, "L2" means this sum.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from instances.arrays import Floats
+from instances.arrays import Flags, Floats
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
@@ -49,12 +49,15 @@ class Region:
         Upper bound on the worth of GPUs in the box.
     losses
         Error of the relaxed solution due to the unknown residents, L2 and power.
+    alive
+        Choices that may be part of a GPU in the box, where the pricing problem excludes others.
     """
 
     box: Floats
     multipliers: Floats
     bound: float = math.inf
     losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    alive: Flags = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
 
     @classmethod
     def whole(cls, tables: Tables, least: int, most: int) -> "Region":
@@ -75,7 +78,7 @@ class Region:
         if axis == RESIDENTS:
             lower[axis + 1] = math.floor(middle)
             upper[axis] = lower[axis + 1] + 1.0
-        return [Region(box, self.multipliers.copy(), self.bound) for box in (lower, upper)]
+        return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in (lower, upper)]
 
 
 class OneGrowth(NamedTuple):

@@ -10,6 +10,7 @@ from formulations.colgen.bounds import value_bound
 from formulations.colgen.capacity.pricer import CapacityPricer, Effort, Filled
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.exchanges import exchangeable, served_by
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.generation import CostGeneration
 from instances import Instance, Objective, PlacedGpu
@@ -17,11 +18,8 @@ from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 from instances.plan import spatial_gpu
 
-CERTIFIED_TOLERANCE = 0.016
-"""Tolerance of a pricing call at or below which regions are searched without a small node limit."""
-
-RESOLUTION, FINEST = 0.4, 1.5e-3
-"""Largest error of the searched boxes, relative to the pricing tolerance and to a GPU's mean throughput."""
+RESOLUTION = 1.5e-3
+"""Largest error of the boxes that are searched and not halved, relative to a GPU's mean throughput."""
 
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
 
@@ -30,7 +28,7 @@ class CapacityGeneration(ColumnGeneration):
     """Column generation for ``capacity``: place every workload once, for the most throughput."""
 
     trivial_bound = math.inf
-    first_tolerance = 0.12
+    first_tolerance = 0.02
     last_tolerance = 1e-9
     smoothing_weight = 0.2
     diving_tolerance = None
@@ -49,7 +47,27 @@ class CapacityGeneration(ColumnGeneration):
             float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
             for view in self.views
         )
-        return Covering(self.class_of, self.copies, self.copies, self.count, artificial_cost=10.0 * most_rps)
+        self.serves, pairs = exchangeable(self.views, self.class_of)
+        return Covering(self.class_of, self.copies, self.copies, self.count, 10.0 * most_rps, exchanges=pairs)
+
+    def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
+        """Return the solution with slots of the workloads that they serve, where the master exchanged workloads."""
+        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
+        if self.complete(patterns):
+            return counts
+        served = served_by(self.serves, self.class_of, patterns)
+        if min(served, default=0) < 0:
+            return counts
+        own, places = [], iter(served)
+        for pattern in patterns:
+            known = self._filled[pattern]
+            slots = sorted(zip((next(places) for _ in known.workload), known.batch, known.units, strict=True))
+            workload, batch, units = zip(*slots, strict=True)
+            same = Filled(pattern.pool, workload, batch, units, known.throughput_rps)
+            anew = self.pricers[pattern.pool].fill(workload)
+            own.append(self._pattern(same if anew is None or anew.throughput_rps < same.throughput_rps else anew))
+        self.add(own)
+        return self.master.counts(own)
 
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""
@@ -123,12 +141,11 @@ class CapacityGeneration(ColumnGeneration):
         """Solve the pricing problem of every GPU type."""
         priced = []
         charge = -relaxation.workload_dual[self.class_of]
-        certify = tolerance <= CERTIFIED_TOLERANCE
-        effort = Effort.CERTIFY if certify else Effort.QUICK
-        resolution = (FINEST if certify else RESOLUTION * tolerance) * self._mean_rps(relaxation)
+        resolution = RESOLUTION * self._mean_rps(relaxation)
         for pricer in self.pricers:
             threshold = self.threshold(pricer.pool, relaxation, tolerance)
-            found = pricer.price(charge, threshold, resolution, effort, self.run.deadline)
+            gain = self.threshold(pricer.pool, relaxation, 0.0)
+            found = pricer.price(charge, threshold, resolution, Effort.CERTIFY, self.run.deadline, gain)
             patterns = [self._pattern(f) for f in found.filled]
             priced.append(Priced(found.bound, patterns, found.nodes, cut_short=not found.complete))
         return priced
@@ -141,7 +158,7 @@ class CapacityGeneration(ColumnGeneration):
         """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some are missing."""
         threshold = self.threshold(pool, relaxation, 0.0) - slack
         charge = -relaxation.workload_dual[self.class_of]
-        resolution = FINEST * self._mean_rps(relaxation)
+        resolution = RESOLUTION * self._mean_rps(relaxation)
         found = self.pricers[pool].price(charge, threshold, resolution, Effort.EXHAUST, self.run.deadline)
         self.tally.nodes += found.nodes
         return [self._pattern(f) for f in found.filled] if found.complete else None

@@ -2,7 +2,7 @@
 
 Throughputs are ratios of sums over all residents of a GPU. So least shares are not optimal, and a single resident has
 no worth of its own. In a small box of total L2 and power demand it nearly has one. Regions are halved, largest bound
-first, until their boxes hardly overrate throughput, and then searched completely.
+first, until a short search of their boxes is complete. A half takes no choice that its region excludes.
 """
 
 import heapq
@@ -12,7 +12,7 @@ from enum import Enum
 
 import numpy as np
 
-from formulations.colgen.capacity.relaxation import CapacityMarket, empty_relaxed, losses_rps, relax
+from formulations.colgen.capacity.relaxation import ROUNDS, CapacityMarket, empty_relaxed, losses_rps, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import can_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
@@ -26,8 +26,14 @@ SPARE_NODES = 2_000
 """Node limit of the search that distributes spare shares when a set of workloads is valued."""
 
 
+COARSE_NODES = 200
+"""Node limit of the search of a box that may still be halved."""
+
 SEARCH_NODES = (1_000, 20_000, 400_000, 8_000_000)
-"""Node limits of one search: small at first, larger only if and where smaller ones found nothing."""
+"""Node limits of the search of the other boxes: small at first, larger only where smaller ones are not enough."""
+
+OPTIONS_NODES = 20
+"""Work of the options of one box: see ``formulations.colgen.clock``."""
 
 FILL_NODES = 100
 """Work of valuing a set of workloads: see ``formulations.colgen.clock``."""
@@ -35,18 +41,14 @@ FILL_NODES = 100
 FINEST_RPS = 1e-6
 """Regions whose boxes overrate throughput by at most this are not halved."""
 
-ENOUGH = 10
-"""Number of filled GPUs after which the master is solved again."""
-
-PATTERNS_PER_SEARCH, PATTERNS_PER_CALL = 10, 40
+PATTERNS_PER_SEARCH = 10
 EXHAUSTIVE_PATTERNS = 20_000
 
 
 class Effort(Enum):
     """Effort of a pricing call."""
 
-    QUICK = "a small search everywhere"
-    CERTIFY = "as much search as needed where a small one finds nothing that gains"
+    CERTIFY = "as much search as needed for the best one"
     EXHAUST = "a complete search for everything that gains"
 
 
@@ -70,7 +72,7 @@ class PricedGpus:
     bound
         Upper bound on the worth of every filled GPU, valid whenever the call stops.
     filled
-        GPUs worth more than the threshold; the best one found for each set of residents.
+        GPUs worth more than ``gain``.
     nodes
         Number of nodes visited.
     complete
@@ -109,7 +111,6 @@ class CapacityPricer:
         # More residents than this exceed one GPU even at their least shares alone.
         fitting = int(np.searchsorted(np.cumsum(np.sort(self.least_units())), self.tables.share_units, side="right"))
         self._most_residents = min(fitting, self.tables.most_residents)
-        self._regions = [Region.whole(self._merged, n, n) for n in range(1, self._most_residents + 1)]
         self.relaxed = empty_relaxed(self.tables, len(order), self._most_residents)
 
     def least_units(self) -> Ints:
@@ -144,6 +145,7 @@ class CapacityPricer:
         resolution: float,
         effort: Effort,
         deadline: float,
+        gain: float = math.inf,
     ) -> PricedGpus:
         """Find GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
 
@@ -152,28 +154,34 @@ class CapacityPricer:
         charge
             Charge for each workload of the instance, requests per second.
         threshold
-            Threshold in requests per second.
+            Worth, in requests per second, of regions that are left out. ``CERTIFY`` raises it to the best found.
         resolution
             Largest error in throughput of boxes that are searched instead of halved; above 0.
         effort
             Effort of the call.
         deadline
             Value of ``clock.now()`` at which to stop.
+        gain
+            Worth above which GPUs that are found anyway are returned too; at most ``threshold``.
         """
         exhaust = effort is Effort.EXHAUST
         market = CapacityMarket(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
         found = empty_found(EXHAUSTIVE_PATTERNS if exhaust else PATTERNS_PER_SEARCH, self._most_residents)
-        call = _Call(self, market, threshold, resolution, deadline, found)
-        for region in self._regions:
+        call = _Call(self, market, threshold, min(gain, threshold), resolution, effort, deadline, found)
+        for region in self._whole_regions():
             call.file(region)
-        for node_limit in SEARCH_NODES[:1] if effort is Effort.QUICK else SEARCH_NODES:
-            call.search_all(node_limit, EXHAUSTIVE_PATTERNS if exhaust else PATTERNS_PER_CALL)
-            if call.filled and not exhaust:
-                break
-        self._regions = call.settled + call.waiting
-        bound = max([threshold, *call.filled.values(), *(region.bound for region in self._regions)])
+        for node_limit in SEARCH_NODES:
+            call.search_all(node_limit)
+        bound = max([call.proven, *call.filled.values(), *(r.bound for r in call.waiting)])
         complete = not call.waiting and math.isfinite(bound)
         return PricedGpus(bound, list(call.filled), call.nodes, complete)
+
+    def _whole_regions(self) -> list[Region]:
+        """Return a region for each number of residents."""
+        regions = [Region.whole(self._merged, n, n) for n in range(1, self._most_residents + 1)]
+        for region in regions:
+            region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
+        return regions
 
     def places(self, workloads: tuple[int, ...]) -> Ints:
         """Return the indices in the market of workloads (positions in the instance)."""
@@ -213,8 +221,8 @@ class _Call:
     ----------
     waiting
         Regions that may hold a GPU that gains.
-    settled
-        Regions that are finished in this call.
+    proven
+        Upper bound on the worth of GPUs in the regions that were searched completely.
     filled
         Filled GPUs found, with their worth.
     nodes
@@ -226,26 +234,27 @@ class _Call:
         pricer: CapacityPricer,
         market: CapacityMarket,
         threshold: float,
+        gain: float,
         resolution: float,
+        effort: Effort,
         deadline: float,
         found: FilledFound,
     ) -> None:
         self._pricer, self._market, self._found = pricer, market, found
         self._threshold, self._resolution, self._deadline = threshold, resolution, deadline
+        self._gain, self._effort = gain, effort
+        self.proven = threshold
         self.waiting: list[Region] = []
-        self.settled: list[Region] = []
         self.filled: dict[Filled, float] = {}
         self.nodes = 0
 
     def file(self, region: Region) -> None:
         """Bound a region, value the sets of its relaxation, and queue it unless its bound excludes every gain."""
         if now() >= self._deadline:
-            region.bound = np.inf
-            self.settled.append(region)
+            heapq.heappush(self.waiting, region)
             return
         steps = self._relax(region)
         if region.bound <= self._threshold:
-            self.settled.append(region)
             return
         region.losses = losses_rps(self._market, region.box, self._pricer.relaxed, steps - 1)
         heapq.heappush(self.waiting, region)
@@ -253,18 +262,17 @@ class _Call:
             if now() < self._deadline:
                 self._keep(self._pricer.fill(workloads))
 
-    def search_all(self, node_limit: int, stop_after: int) -> None:
+    def search_all(self, node_limit: int) -> None:
         """Search or halve the queued regions, largest bound first; regions cut short stay queued."""
         cut_short = []
-        while self.waiting and len(self.filled) < stop_after and now() < self._deadline:
+        while self.waiting and len(self.filled) < EXHAUSTIVE_PATTERNS and now() < self._deadline:
             region = heapq.heappop(self.waiting)
+            if region.bound <= self._threshold:
+                continue
             coarse = max(region.losses) > max(self._resolution, FINEST_RPS)
-            # With enough patterns found, coarse regions are only halved, which improves the bound.
-            if (not coarse or len(self.filled) < ENOUGH) and self._search(
-                region, SEARCH_NODES[0] if coarse else node_limit
-            ):
-                self.settled.append(region)
-            elif coarse:
+            if self._search(region, COARSE_NODES if coarse else node_limit):
+                continue
+            if coarse:
                 for half in region.halves():
                     self.file(half)
             else:
@@ -272,15 +280,19 @@ class _Call:
         for region in cut_short:
             heapq.heappush(self.waiting, region)
 
-    def _relax(self, region: Region) -> int:
-        region.bound, steps = relax(self._market, region.box, self._threshold, region.multipliers, self._pricer.relaxed)
-        relaxed = self._pricer.relaxed
-        spend(steps * len(relaxed.worth) * math.prod(relaxed.table.shape[1:]) / CELLS_PER_NODE)
+    def _relax(self, region: Region, rounds: int = ROUNDS) -> int:
+        residents, relaxed = int(region.box[RESIDENTS]), self._pricer.relaxed
+        bound, steps = relax(
+            self._market, region.box, self._threshold, region.multipliers, region.alive, rounds, relaxed
+        )
+        region.bound = min(bound, region.bound)
+        cells = int(region.alive.sum()) * (residents + 1) * relaxed.table.shape[2]
+        spend(OPTIONS_NODES + steps * cells / CELLS_PER_NODE)
         return steps
 
     def _search(self, region: Region, node_limit: int) -> bool:
         """Search a region; return whether the search was complete."""
-        self._relax(region)
+        self._relax(region, 0)
         if region.bound <= self._threshold:
             return True
         left = max(0.0, self._deadline - now()) * NODES_PER_S
@@ -301,8 +313,7 @@ class _Call:
         spend(nodes)
         for row in range(int(found.stored[0])):
             self._keep(self._pricer.polished(self._pricer.filled_of(found, row)))
-        if complete:
-            region.bound = worth
+        self.proven = max(self.proven, worth) if complete else self.proven
         return complete
 
     def _keep(self, filled: Filled | None) -> None:
@@ -310,8 +321,10 @@ class _Call:
         if filled is not None:
             charge = self._market.charge[self._pricer.places(filled.workload)]
             worth = filled.throughput_rps - float(charge.sum())
-            if worth > self._threshold:
+            if worth > self._gain:
                 self.filled[filled] = worth
+                if self._effort is Effort.CERTIFY:
+                    self._threshold = max(self._threshold, worth)
 
     def _relaxed_sets(self, residents: int, steps: int) -> set[tuple[int, ...]]:
         """Return the sets of workloads in the solutions of the last relaxation; many of them are feasible."""

@@ -159,7 +159,13 @@ def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxe
 
 @njit(cache=True)
 def relax(
-    market: CapacityMarket, box: Floats, threshold: float, multipliers: Floats, relaxed: RelaxedCapacityBox
+    market: CapacityMarket,
+    box: Floats,
+    threshold: float,
+    multipliers: Floats,
+    alive: NDArray[np.bool_],
+    rounds: int,
+    relaxed: RelaxedCapacityBox,
 ) -> tuple[float, int]:
     """Bound the worth of GPUs in a box after their residents' charges; stop at or below ``threshold``.
 
@@ -173,6 +179,10 @@ def relax(
         Value at which the bound is good enough.
     multipliers
         Multipliers of L2 and power to start from, shape (2,); overwritten with those of ``relaxed``.
+    alive
+        Choices that may be part of a GPU worth more than ``threshold``; those that cannot are removed.
+    rounds
+        Multiplier steps, at most ``ROUNDS``.
     relaxed
         Output.
 
@@ -189,11 +199,11 @@ def relax(
     optimistic(tables, box, relaxed.options)
     best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
     step = 0
-    for step in range(ROUNDS + 1):
-        if step == ROUNDS:
+    for step in range(rounds + 1):
+        if step == rounds > 0:
             multipliers[0], multipliers[1] = best_l2, best_power
         _charge_demands(tables, multipliers, relaxed.options)
-        _best_batches(market, relaxed)
+        _best_batches(market, alive, relaxed)
         _complete(relaxed, residents, capacity)
         top = relaxed.table[0, residents, capacity]
         if top == -np.inf:
@@ -211,8 +221,13 @@ def relax(
             relaxed.table,
             relaxed.chosen[step],
         )
-        if best <= threshold or step == ROUNDS:
+        if best <= threshold or step == rounds:
             break
+        most = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
+        for k in range(len(alive)):
+            if alive[k]:
+                rest = capacity - relaxed.units[k]
+                alive[k] = rest >= 0 and relaxed.worth[k] + relaxed.table[0, residents - 1, rest] > most
         l2_sum, power_sum = 0.0, 0.0
         for k in relaxed.chosen[step, :residents]:
             m, u = market.model[k // len(tables.permitted)], relaxed.units[k]
@@ -239,7 +254,7 @@ def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) ->
 
 
 @njit(cache=True)
-def _best_batches(market: CapacityMarket, relaxed: RelaxedCapacityBox) -> None:
+def _best_batches(market: CapacityMarket, alive: NDArray[np.bool_], relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
     options, shares = relaxed.options, len(market.tables.permitted)
     last = market.budget_ms.shape[2] - 1
@@ -247,6 +262,9 @@ def _best_batches(market: CapacityMarket, relaxed: RelaxedCapacityBox) -> None:
         m = market.model[w]
         best_so_far = -np.inf
         for j in range(shares):
+            if not alive[w * shares + j]:
+                relaxed.worth[w * shares + j], relaxed.usable[w * shares + j] = -np.inf, False
+                continue
             worth, batch = -np.inf, 0
             u = market.tables.permitted[j] if last else 0
             for b in range(1, market.tables.max_batch[m] + 1):
@@ -267,6 +285,9 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
     table[workloads, 1 : residents + 1, :] = -np.inf
     for w in range(workloads - 1, -1, -1):
         take[w, : residents + 1] = -np.inf
+        table[w, : residents + 1] = table[w + 1, : residents + 1]
+        if not relaxed.usable[relaxed.first[w] : relaxed.first[w + 1]].any():
+            continue
         for k in range(relaxed.first[w], relaxed.first[w + 1]):
             if relaxed.usable[k]:
                 u, worth = relaxed.units[k], relaxed.worth[k]
@@ -275,7 +296,7 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
                         take[w, n, s] = max(take[w, n, s], worth + table[w + 1, n - 1, s - u])
         for n in range(residents + 1):
             for s in range(capacity + 1):
-                table[w, n, s] = max(take[w, n, s], table[w + 1, n, s])
+                table[w, n, s] = max(take[w, n, s], table[w, n, s])
 
 
 @njit(cache=True)

@@ -9,13 +9,13 @@ from bench.api import Bound, Run
 from formulations.colgen.aggregated_master import AggregatedMaster
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.column_generation import COVER_ROOM, ColumnGeneration
-from formulations.colgen.exchanges import easier, matched, nearest
+from formulations.colgen.exchanges import exchangeable, served_by
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.configurations import Rates, rates_at, rates_of
 from formulations.problem import bound_on_parts
-from instances import GOODPUT_STEP, PART_STEPS, Instance, PlanClass, SloRule
+from instances import GOODPUT_STEP, PART_STEPS, Instance, PlanClass
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
@@ -25,9 +25,6 @@ PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 
 SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
-
-EXCHANGING = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
-"""Rules by whose budgets workloads are compared: formulas that grow with the SLO and fall with the rate."""
 
 FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
 """Classes per feature from which duals are first fitted to the features, and the patterns per call and gap for this."""
@@ -136,12 +133,7 @@ class CostGeneration(_SpatialGeneration):
         """Return the rows of the master."""
         free = np.full_like(self.copies, np.inf)
         artificial_cost = 10.0 * float(self.price.max())
-        self.serves = np.zeros((len(self.copies), len(self.copies)), dtype=bool)
-        if self.instance.slo_rule not in EXCHANGING:
-            return Covering(self.class_of, self.copies, free, self.count, artificial_cost)
-        _, first = np.unique(self.class_of, return_index=True)
-        self.serves = easier(self.views, first)
-        pairs = nearest(self.serves, self.views[0].model[first]) if self.views else None
+        self.serves, pairs = exchangeable(self.views, self.class_of)
         return Covering(self.class_of, self.copies, free, self.count, artificial_cost, exchanges=pairs)
 
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
@@ -150,10 +142,9 @@ class CostGeneration(_SpatialGeneration):
         if self.complete(patterns) or not self.serves.any():
             return counts
         members = [(g, member) for g, pattern in enumerate(patterns) for member in pattern.members]
-        slots = self.class_of[[w for _, (w, _, _) in members]]
-        served = matched(self.serves, slots, self.class_of)
+        served = served_by(self.serves, self.class_of, patterns)
         own: list[list[tuple[int, int, float]]] = [[] for _ in patterns]
-        for (g, (w, batch, rate)), place in zip(members, served.tolist(), strict=True):
+        for (g, (w, batch, rate)), place in zip(members, served, strict=True):
             if place >= 0:
                 same = self.class_of[place] == self.class_of[w]
                 own[g].append((place, batch, rate if same else self.instance.workloads[place].rate_rps))

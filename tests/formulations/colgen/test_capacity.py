@@ -112,7 +112,7 @@ def test_the_bound_holds_for_a_little_search_too(
     _, _, pricer, values = drawn(seed)
     best = max(value - sum(charge[w] for w in members) for members, value in values.items())
 
-    priced = pricer.price(np.array(charge), fraction * abs(best), resolution, Effort.QUICK, math.inf)
+    priced = pricer.price(np.array(charge), fraction * abs(best), resolution, Effort.CERTIFY, math.inf)
 
     assert priced.bound >= best * (1.0 - 1e-9)
 

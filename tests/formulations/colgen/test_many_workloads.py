@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
+from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.column_generation import identical_workloads
 from formulations.colgen.exchanges import easier, matched, nearest
 from formulations.colgen.spatial import generation as spatial
@@ -134,6 +135,19 @@ def test_slots_of_demanding_workloads_serve_easier_ones() -> None:
     assert realised is not None
     assert judge(realised[1], instance).violations == ()
     assert sorted(slot.workload for _, _, slot in realised[1].slots()) == [w.id for w in instance.workloads]
+
+
+def test_slots_of_filled_gpus_serve_easier_workloads() -> None:
+    instance = replace(alike(4), objective=Objective.CAPACITY, gpus=(GpuPool(COARSE, 4),))
+    generation = CapacityGeneration(instance, Run(deadline=time.monotonic() + 60.0))
+    hardest = next(c for c, p in enumerate(generation.master.patterns) if [w for w, _, _ in p.members] == [3])
+
+    realised = generation.realise(generation.own_slots({hardest: 4}))
+
+    assert realised is not None
+    verdict = judge(realised[1], instance)
+    assert verdict.violations == ()
+    assert verdict.value >= 4.0 * -generation.master.costs[hardest] * (1.0 - 1e-9)
 
 
 @settings(max_examples=60)

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import numpy as np
-
 from bench.fleet.solving import Solve, plan_of, solved
 from bench.judging.judge import judge
+from bench.ledger.row import Row
 from bench.online.plan_switch import aligned
 from bench.runner.runner import Listener
 from bench.simulation.exchange import identity
 from instances import InputError, Instance, Plan
 from instances.costs import next_cost
+
+ENOUGH, LONGER = 0.05, 3.0
+"""Gap above which a window is solved once more, and the factor on its time limit."""
 
 START_S = 60.0
 """Time for which a started process and the one that it replaces both take their share."""
@@ -92,6 +94,11 @@ def planned_day(
     distinct = {each.workloads: each for each in instances}
     found = solved([Solve(each, time_limit_s=time_limit_s) for each in distinct.values()], None, listener)
     by_rates = dict(zip(distinct, found, strict=True))
+    open_ = {rates: each for rates, each in distinct.items() if _gap(by_rates[rates], each) > ENOUGH}
+    more = solved([Solve(each, time_limit_s=LONGER * time_limit_s) for each in open_.values()], None, listener)
+    for (rates, instance), row in zip(open_.items(), more, strict=True):
+        if _gap(row, instance) < _gap(by_rates[rates], instance):
+            by_rates[rates] = row
     rows = [by_rates[each.workloads] for each in instances]
     plans, costs, bounds = [], [], []
     for position, (row, instance) in enumerate(zip(rows, instances, strict=True)):
@@ -100,8 +107,7 @@ def planned_day(
             raise InputError(f"window {position}", f"no plan was found: {row.reason or row.termination}")
         plans.append(replace(plan, instance=instance.name))
         costs.append(row.cost_per_hour)
-        certified = row.bound if row.bound is not None and row.bound_certified else 0.0
-        bounds.append(min(next_cost(certified, instance), row.cost_per_hour))
+        bounds.append(_least_cost(row, instance))
     hours = window_s / 3600.0
     usable = [_usable(instance, plans, costs) for instance in instances]
     path = _cheapest_path(usable, instances[0], hours)
@@ -120,6 +126,16 @@ def planned_day(
         math.fsum(bounds) * hours,
         max(costs) * hours * len(costs),
     )
+
+
+def _least_cost(row: Row, instance: Instance) -> float:
+    """Return the certified least cost per hour that a run proved, at most its plan's."""
+    certified = row.bound if row.bound is not None and row.bound_certified else 0.0
+    return min(next_cost(certified, instance), row.cost_per_hour or math.inf)
+
+
+def _gap(row: Row, instance: Instance) -> float:
+    return 1.0 if not row.cost_per_hour else 1.0 - _least_cost(row, instance) / row.cost_per_hour
 
 
 def _usable(instance: Instance, plans: Sequence[Plan], costs: Sequence[float]) -> dict[int, Plan]:
@@ -199,8 +215,3 @@ def _switch(before: Plan, after: Plan, instance: Instance) -> tuple[int, float]:
             kind = types[gpu.type]
             dollars += kind.price_per_hour * one.share_units / kind.share_units * START_S / 3600.0
     return started, dollars
-
-
-def gaps(day: PlannedDay) -> np.ndarray:
-    """Return the gap of every window's best plan to its bound, as a fraction."""
-    return np.array([(each.cost_per_hour - each.bound_per_hour) / each.cost_per_hour for each in day.windows])

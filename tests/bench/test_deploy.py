@@ -223,6 +223,11 @@ def test_mig_plans_go_to_mig_parted_and_others_do_not(mix: Instance, plan: Plan)
         deployed(plan, mix, Target.MIG_PARTED)
 
 
+def test_a_spare_gpu_is_noted(mix: Instance, plan: Plan) -> None:
+    found = deployed(replace(plan, gpus=(PlacedGpu("v100", ()), *plan.gpus)), mix, Target.SHELL, 20.0)
+    assert any("1 GPUs of the plan stand by" in note for note in found.notes)
+
+
 def test_slots_that_take_turns_are_refused(mix: Instance) -> None:
     slots = tuple(Slot(w.id, 1, 1.0) for w in mix.workloads[:2])
     turns = Plan(mix.name, (PlacedGpu("v100", (Gpulet(100, slots, 50.0),)),))

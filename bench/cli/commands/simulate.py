@@ -72,11 +72,15 @@ def simulate_plan(
         bool,
         typer.Option("--check", help=f"Test in {SEEDS} x {SECONDS:g} s whether every workload keeps its attainment."),
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 if a workload is late in this simulation.")
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Simulate every request of a plan and show latencies, goodput and SLO violations per workload.
 
-    Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests.
+    Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests. The exit
+    code is 0 for a late workload, too, unless --strict or --check is given.
     """
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
     given = (seconds, warmup, seed, interference, drop, noise, series)
@@ -114,6 +118,8 @@ def simulate_plan(
         print_json(head | found.to_json())
     else:
         _show(plan, instance, settings, found)
+    if strict and found.violating:
+        raise typer.Exit(1)
 
 
 def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance, form: Format) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from conftest import Call
 
+from tests.instances.test_own_tables import GPUS, SERVICES, profile
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -26,6 +28,22 @@ def test_readme_goes_from_services_to_files(call: Call, tmp_path: Path) -> None:
     assert written.code == 0, written.err
     assert "read back and judged: every constraint holds" in written.out
     assert (tmp_path / "out" / "compose.yaml").exists()
+
+
+def test_four_unknown_models_on_an_unknown_gpu_go_from_a_table_to_files(call: Call, tmp_path: Path) -> None:
+    for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    options = ["--profile", "profile.csv", "--gpus", "gpus.csv", "--time-limit", "30", "--interference", "1.2"]
+    planned = call("plan", "services.csv", *options, "-o", "plan.json", "--survive-gpus", "1")
+    assert planned.code == 0, planned.err
+    assert "survives any one GPU with a spare x9" in planned.out
+    again = call("plan", "services.csv", *options, "-o", "next.json", "--from", "plan.json", "--max-moves", "1")
+    assert again.code == 0, again.err
+    assert "moves: no moves" in again.out
+    written = call("deploy", "plan.json", "--to", "kubernetes", "-o", "out")
+    assert written.code == 0, written.err
+    assert (tmp_path / "out" / "plan.yaml").exists()
+    assert call("verify", "plan.json", "--strict").code == 0
 
 
 @pytest.mark.parametrize(

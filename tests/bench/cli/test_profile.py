@@ -80,7 +80,10 @@ def test_only_solo_measurements_give_no_company(call: Call, folder: Path) -> Non
 
 WRONG = [
     ("profile fit .", "--gpu: is missing; expected the name of the GPU type"),
-    ("profile fit . --gpu mine", "--share-units: is missing"),
+    (
+        "profile fit . --gpu mine",
+        "--share-units: --share-units, --memory-mib, --price-per-hour and --pcie-bytes-per-ms are missing",
+    ),
     (f"profile fit empty {FACTS}", "solo.csv: cannot be read"),
     ("profile validate", "PAIRS: is missing"),
     ("profile validate pairs.csv --model hybrid", "--gpu: is missing"),

@@ -167,3 +167,9 @@ def test_bad_traces_are_refused_with_the_line(simulate: Simulate, tmp_path: Path
 def test_a_plan_for_something_else_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(plan), "igniter-12"]) == 2
     assert 'made for "igniter-3"' in capsys.readouterr().err
+
+
+def test_strict_tells_a_late_workload_by_the_exit_code(simulate: Simulate) -> None:
+    assert simulate("--arrivals", "constant", "--strict")[0] == 0
+    assert simulate("--arrivals", "gamma:5", "--no-drop")[0] == 0
+    assert simulate("--arrivals", "gamma:5", "--no-drop", "--strict")[0] == 1

@@ -83,8 +83,12 @@ def fit(
     refuse_input(output, [profile_file], "--output")
     measured = read_json(profile_file)
     known = catalogued(measured, profile_file)
-    price = _given(price_per_hour, "--price-per-hour", known.price_per_hour if known else None)
-    memory = _given(memory_mib, "--memory-mib", known.memory_mib if known else None)
+    given = {
+        "price_per_hour": known.price_per_hour if known and price_per_hour is None else price_per_hour,
+        "memory_mib": known.memory_mib if known and memory_mib is None else memory_mib,
+    }
+    stated = _all_given(given)
+    memory, price = stated["memory_mib"], stated["price_per_hour"]
     gpu = fit_light_profile(measured, profile_file, source or profile_file.name, memory, price)
     _write(gpu, output, light_residuals(gpu))
 
@@ -128,20 +132,30 @@ def _facts(
         "pcie_bytes_per_ms": known.hardware.pcie_bytes_per_ms if known else None,
         **stated,
     }
-    return GpuFacts(
-        name,
-        int(_given(share_units, "--share-units", default["share_units"])),
-        _given(memory_mib, "--memory-mib", default["memory_mib"]),
-        _given(price_per_hour, "--price-per-hour", default["price_per_hour"]),
-        _given(pcie_bytes_per_ms, "--pcie-bytes-per-ms", default["pcie_bytes_per_ms"]),
-    )
+    given = {
+        "share_units": share_units,
+        "memory_mib": memory_mib,
+        "price_per_hour": price_per_hour,
+        "pcie_bytes_per_ms": pcie_bytes_per_ms,
+    }
+    values = _all_given({key: default[key] if value is None else value for key, value in given.items()})
+    return GpuFacts(name, int(values["share_units"]), *(values[key] for key in list(given)[1:]))
 
 
-def _given(value: float | None, option: str, default: float | None) -> float:
-    """Return an option's value, or the default from the catalogue."""
-    chosen = default if value is None else value
-    if chosen is None:
-        raise InputError(option, "is missing; neither the profile nor the catalogue has it for this GPU")
-    if not 0.0 < chosen < inf:
-        raise InputError(option, f"{chosen:g}; expected a finite number greater than 0")
-    return chosen
+def _all_given(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the values of options, by name.
+
+    Raises
+    ------
+    InputError
+        If some are missing, which are named together, or one is out of range.
+    """
+    options = {key: f"--{key.replace('_', '-')}" for key in values}
+    if missing := [options[key] for key, value in values.items() if value is None]:
+        listed = f"{', '.join(missing[:-1])} and {missing[-1]} are" if missing[1:] else f"{missing[0]} is"
+        raise InputError(missing[0], f"{listed} missing; neither the profile nor the catalogue has them for this GPU")
+    found = {key: value for key, value in values.items() if value is not None}
+    for key, value in found.items():
+        if not 0.0 < value < inf:
+            raise InputError(options[key], f"{value:g}; expected a finite number greater than 0")
+    return found

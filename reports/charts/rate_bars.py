@@ -102,7 +102,7 @@ def draw_relative_scales(
         ax.set_xticks(
             range(len(places)),
             labels,
-            rotation=0 if sum(max(map(len, label.split("\n"))) for label in labels) < 45 else 30,
+            rotation=0 if sum(max(map(len, label.splitlines())) for label in labels) < _UNTURNED else 30,
             fontsize=5.5,
         )
         ax.tick_params(axis="x", length=0)

@@ -11,7 +11,8 @@ from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from instances import InputError
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from instances import InputError, SloRule
 from instances.costs import whole_gpus
 from instances.files import instance_to_json
 from reports.page.curves import progress, reference
@@ -168,6 +169,15 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
     return cards
 
 
+def _not_in_time(case: InstanceResults, row: Row) -> str:
+    """Return the part of the requests not in time, with the part at which a workload counts as late."""
+    if row.sim_violation_rate is None or case.instance is None:
+        return "-"
+    attained = case.instance.slo_rule is SloRule.ATTAINMENT
+    allowed = 1.0 - case.instance.attainment if attained else VIOLATIONS_ALLOWED
+    return f"{percent(row.sim_violation_rate)} (allowed: {100.0 * allowed:.3g} %)"
+
+
 def _proven_gpus(bound: float, price: float | None) -> int | None:
     """Return the number of GPUs of one ``price`` that a ``bound`` on their cost implies, if they can be drawn."""
     return None if price is None or bound / price > _MOST_PROVEN else whole_gpus(bound, price)
@@ -188,7 +198,7 @@ def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> lis
         ("GPUs", "-" if row.gpus_used is None else str(row.gpus_used)),
         ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),
         ("Unallocated", percent(None if row.fragments_pct is None else row.fragments_pct / 100.0)),
-        ("Not in time", percent(row.sim_violation_rate)),
+        ("Not in time", _not_in_time(case, row)),
         ("Holds", holds(row)),
         ("Arrivals", case.arrivals.get(row.key, "-")),
         ("Decision", seconds(row.decision_s)),

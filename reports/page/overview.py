@@ -180,6 +180,8 @@ class Selection:
         if self.bounded:
             count = len(self.instances)
             told += f"; the best plan is proven optimal in its class on {self.proven} of {count} instances"
+        if leader.scheduler in self.stopped:
+            told += f"; it stopped at its limit of {self.stopped[leader.scheduler]:g} s, so more time may prove more"
         others = [one.gap for one in self.solvers if one not in self._leaders]
         if others:
             ends = [percent(end) for end in (min(others), max(others))]

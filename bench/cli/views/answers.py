@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bench.cli.terminal import one_line
+from bench.cli.terminal import listed, one_line
 from bench.formatting import beaten_by
 from bench.ledger.better_plans import ledger_better_plans
 from bench.ledger.bound_scope import claim_in_words, scope_in_words
@@ -27,7 +27,10 @@ def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledg
 
 
 def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
-    """Return a sentence on the best plan among ``rows`` for every instance of ``cost`` that has a feasible one."""
+    """Return a sentence on the best plan among ``rows`` for every instance of ``cost`` that has a feasible one.
+
+    A last sentence names instances that do not discriminate.
+    """
     best: dict[str, Row] = {}
     for row in rows:
         if row.objective == "cost" and row.feasible and row.value is not None and row.truth is None:
@@ -46,7 +49,24 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
             told.append(one_line(f"{row.instance}: {_on_one_type(row.gpus_used, bound, prices[0])}"))
         elif row.gpus_used:
             told.append(one_line(f"{row.instance}: {_on_several(row.plan or ledger.row(row.key).plan, row, bound)}"))
-    return told
+    return [*told, *undiscriminating(rows)]
+
+
+def undiscriminating(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence on instances on which ``random`` has a plan as good as the best of several schedulers."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.feasible and row.value is not None and row.truth is None and row.scenarios is None:
+            groups.setdefault(row.instance_hash, []).append(row)
+    found = []
+    for group in groups.values():
+        values = [row.value or 0.0 for row in group]
+        best = min(values) if group[0].objective == "cost" else max(values)
+        others = {row.scheduler for row in group} - {"random"}
+        if others and any(row.scheduler == "random" and math.isclose(row.value or 0.0, best) for row in group):
+            found.append(group[0].instance)
+    names = listed(list(dict.fromkeys(found)))
+    return [one_line(f"does not discriminate, since random finds the best value, too: {names}")] if found else []
 
 
 def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import Call
 
-from bench.cli.views.answers import answers
+from bench.cli.views.answers import answers, undiscriminating
 from bench.ledger.gap import CertifiedBound, Gap
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -113,3 +113,11 @@ def test_every_printed_optimum_names_its_class_and_better_plans_of_wider_ones(ca
     assert ">optimal (spatial)<" in page
     assert "<dd>16.40 $/h with spatio-temporal plans by elastic-partitioning</dd>" in page
     assert not [text for text in pages if 'data-outcome="optimal"' in text or ">optimal<" in text]
+
+
+def test_an_instance_that_random_solves_does_not_discriminate(make_row: Callable[..., Row]) -> None:
+    best = make_row(key="a", scheduler="colgen", feasible=True, value=6.12, objective="cost", instance="easy")
+    lucky = replace(best, key="b", scheduler="random")
+    assert undiscriminating([best, lucky]) == ["does not discriminate, since random finds the best value, too: easy"]
+    assert undiscriminating([best, replace(lucky, value=9.18)]) == []
+    assert undiscriminating([lucky]) == []

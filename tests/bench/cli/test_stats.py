@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from shutil import which
+from subprocess import run
 
 import pytest
 from conftest import Call
@@ -88,6 +90,14 @@ def test_latex_is_whole(call: Call, ledger: Path) -> None:
             assert not re.search(r"(?<!\\)[%#_$](?!\\pm)", line.replace(r"$\pm$", ""))
     assert r"mine\_100\%" in text
     assert all(line.startswith(("%", "\\")) or line.endswith(r"\\") or not line for line in text.splitlines())
+
+
+@pytest.mark.skipif(which("pdflatex") is None, reason="needs TeX")
+def test_latex_compiles(call: Call, ledger: Path, tmp_path: Path) -> None:
+    text = call("stats", "l.sqlite", "--format", "latex").out
+    head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    (tmp_path / "t.tex").write_text(f"{head}\n{text}\n\\end{{document}}\n")
+    run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"], cwd=tmp_path, check=True)
 
 
 def test_markdown_is_a_table(call: Call, ledger: Path) -> None:

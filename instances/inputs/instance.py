@@ -14,7 +14,7 @@ from instances.gpu import GpuType
 from instances.inputs.profile import OwnProfile, read_profile
 from instances.inputs.tables import GPUS, SERVICES
 from instances.instance import GpuPool, Instance, Objective, Workload
-from instances.performance import performance_model
+from instances.performance import interference_model_names, performance_model
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import MEMORY_ASSUMED, GpuFacts, fit_measurements
 
@@ -70,6 +70,9 @@ def ask(
     InputError
         If a table is wrong, or figures are missing; the error names all that are missing.
     """
+    if performance_model(model, "--performance-model").name not in interference_model_names():
+        expected = ", ".join(interference_model_names())
+        raise InputError("--performance-model", f'is "{model}", which predicts no interference; expected {expected}')
     rows = read_records(services, "services", SERVICES, ("service",))
     offered = read_records(gpus, "gpus", GPUS, ("gpu",))
     names = [row.values["gpu"] for row in offered]

@@ -27,7 +27,9 @@ def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
         raise InputError("--interference", f"{slowdown:g}; expected a slowdown by one neighbour from 1 to 10")
     growth = slowdown - 1.0
     models = {name: _buffered(model, growth) for name, model in gpu.models.items()}
-    return replace(gpu, models=models, pair=PairFactor(0.0, 0.0, 0.0, 0.0, slowdown))
+    assumed = f"; interference assumed, not measured: every neighbour adds {100.0 * growth:.0f} %"
+    origin = replace(gpu.provenance, source=gpu.provenance.source + assumed)
+    return replace(gpu, models=models, pair=PairFactor(0.0, 0.0, 0.0, 0.0, slowdown), provenance=origin)
 
 
 def _buffered(model: DnnModel, growth: float) -> DnnModel:

@@ -1,5 +1,6 @@
 """Tables of one's own: what a broken one says, and the instance that a whole one gives."""
 
+import json
 import re
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
 from instances.inputs import ask
 from instances.measurements import Configuration, read_pairs, read_solo
-from instances.performance import performance_model_names
+from instances.performance import interference_model_names
 from instances.performance.buffer import MEASURED_PAIRS, P95_SLOWDOWN, with_buffer
 from instances.performance.validation import latencies_ms
 from tests.instances.test_performance_fit import measured
 
 HEAD = "service,model,rate_rps,slo_ms\n"
 SERVICES = HEAD + "search,ranker,120,80\nchat,encoder,60,150\nvideo,detector,30,200\nads,tiny,400,40\n"
+LINES_OF_SERVICES = SERVICES.splitlines()[1:]
 GPUS = "gpu,count,price_per_hour,memory_mib,sms\nx9,,2.5,24576,100\n"
 MODELS = {"ranker": 4.0, "encoder": 9.0, "detector": 15.0, "tiny": 1.0}
 
@@ -59,6 +61,25 @@ def test_memory_and_terms_that_nobody_stated_are_noted(tmp_path: Path) -> None:
         assert any(note.startswith(start) for note in asked.notes), start
 
 
+def test_tables_may_be_toml_or_json(tmp_path: Path) -> None:
+    files = write(tmp_path)
+    whole = ask(**files).instance
+    rows = [dict(zip(SERVICES.splitlines()[0].split(","), line.split(","), strict=True)) for line in LINES_OF_SERVICES]
+    typed = [{**row, "rate_rps": float(row["rate_rps"]), "slo_ms": float(row["slo_ms"])} for row in rows]
+    (tmp_path / "services.json").write_text(json.dumps(typed))
+    (tmp_path / "gpus.toml").write_text('[[gpus]]\ngpu = "x9"\nprice_per_hour = 2.5\nmemory_mib = 24576\nsms = 100\n')
+    read = ask(tmp_path / "services.json", files["profile"], tmp_path / "gpus.toml").instance
+    assert (read.workloads, read.gpus) == (whole.workloads, whole.gpus)
+    for wrong, problem in (
+        ([{**typed[0], "rate_rps": "80/s"}], r'services\[0\], column rate_rps: "80/s" has a unit'),
+        ([{**typed[0], "rate": 3}], r'services\[0\], column rate: unknown column "rate"; did you mean "rate_rps"'),
+        ({"service": []}, "services: is missing; expected a list of tables"),
+    ):
+        (tmp_path / "services.json").write_text(json.dumps(wrong))
+        with pytest.raises(InputError, match=problem):
+            ask(tmp_path / "services.json", files["profile"], tmp_path / "gpus.toml")
+
+
 def test_a_profile_completes_a_type_without_models(tmp_path: Path) -> None:
     (pool,) = ask(**write(tmp_path, gpus="gpu,count\nl4,3\n")).instance.gpus
     assert (pool.count, pool.type.price_per_hour, pool.type.memory_mib) == (3, 0.8048, 23034.0)
@@ -84,7 +105,7 @@ def test_a_whole_gpu_profile_plans_whole_gpus(tmp_path: Path) -> None:
     assert any("only whole GPUs are planned" in note for note in asked.notes)
 
 
-@pytest.mark.parametrize("name", performance_model_names())
+@pytest.mark.parametrize("name", interference_model_names())
 def test_every_performance_model_takes_the_buffer(tmp_path: Path, name: str) -> None:
     gpu = ask(**write(tmp_path), model=name).instance.gpus[0].type
     at = Configuration("tiny", 4, 30.0)
@@ -107,7 +128,9 @@ def test_the_buffer_is_the_p95_of_the_measured_pairs() -> None:
     assert round(float(np.quantile(slowdowns, 0.95)), 3) == P95_SLOWDOWN
 
 
-def test_a_slowdown_out_of_range_is_refused() -> None:
+def test_a_model_without_interference_and_a_slowdown_out_of_range_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='is "table", which predicts no interference; expected igniter'):
+        ask(**write(tmp_path), model="table")
     with pytest.raises(InputError, match="expected a slowdown by one neighbour"):
         with_buffer(gpu_type("a100"), 0.5)
 

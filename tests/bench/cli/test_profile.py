@@ -70,12 +70,16 @@ def test_a_fitted_file_is_validated_and_drawn(call: Call, folder: Path) -> None:
     assert re.search(r"largest errors \([1-9]\d* outliers\)", shown.out)
 
 
-def test_only_solo_measurements_give_no_company(call: Call, folder: Path) -> None:
+def test_only_solo_measurements_of_unknown_models_get_a_buffer(call: Call, folder: Path) -> None:
     (folder / "pairs.csv").unlink()
-    assert call("profile", "fit", ".", "-o", "mine.toml", *FACTS.split()).code == 0
+    (folder / "solo.csv").write_text((folder / "solo.csv").read_text().replace("vgg16", "ranker"))
+    done = call("profile", "fit", ".", "-o", "mine.toml", *FACTS.split())
+    assert done.code == 0
+    assert "no pairs.csv: every neighbour adds 81 %" in done.out
     gpu = gpu_type_from_toml(tomllib.loads((folder / "mine.toml").read_text()), "mine.toml")
-    assert gpu.pair is None
-    assert gpu.models["alexnet"].company is None
+    assert gpu.provenance.source.endswith("every neighbour adds 81 %")
+    assert set(gpu.models) == {"alexnet", "ranker"}
+    assert all(model.company is not None and model.company.alpha_l2 > 0.0 for model in gpu.models.values())
 
 
 WRONG = [

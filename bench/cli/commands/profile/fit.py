@@ -12,6 +12,7 @@ from rich.table import Table
 
 from bench.cli.commands.profile.fitting import (
     FILES,
+    LIGHT_FILE,
     catalogued,
     fit_folder,
     fit_light_profile,
@@ -25,6 +26,7 @@ from bench.cli.views.tables import show
 from instances import GpuType, InputError
 from instances.catalogue import gpu_type, gpu_type_names, gpu_type_to_toml
 from instances.files import read_json
+from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import GpuFacts
 
 EXAMPLES = (
@@ -77,7 +79,12 @@ def fit(
         facts_file = stated_facts(profile_file)
         facts = _facts(facts_file, gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
         found = fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
-        _write(_of_kind(found.gpu, facts_file.get("provenance")), output, folder_residuals(found))
+        gpu, told = _of_kind(found.gpu, facts_file.get("provenance")), folder_residuals(found)
+        if not found.pairs and not (profile_file / LIGHT_FILE).exists():
+            gpu = with_buffer(gpu, P95_SLOWDOWN)
+            growth = f"{100.0 * (P95_SLOWDOWN - 1.0):.0f} %"
+            told.append(f"no pairs.csv: every neighbour adds {growth}, the P95 of the catalogue's measured pairs")
+        _write(gpu, output, told)
         return
 
     refuse_input(output, [profile_file], "--output")

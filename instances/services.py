@@ -15,8 +15,8 @@ from instances.errors import InputError, unknown_name
 from instances.gpu import DnnModel, GpuType, LanguageModel, SoloProfile
 from instances.memory import CONTEXT_MIB
 
-MOST_PROMPTS = 128
-"""Largest prefill batch, within the measured ones."""
+MOST_PROMPTS = 32
+"""Largest prefill batch. Prefill is bound by computation from some hundred tokens on, so larger batches gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,8 +119,8 @@ SUITES: Mapping[str, Suite] = {
         Suite("llm-4gpu", "five services of LLaMA 7B for about four A100s, cost; lengths ours", llm.four_gpus),
         Suite("llm-16gpu", "eighteen services of LLaMA 7B and 13B for about sixteen A100s, cost", llm.sixteen_gpus),
         Suite("llm-mix", "five mixes of eight services, LLaMA 7B and 13B in turn, cost on A100s", llm.mixes),
-        Suite("llm-eighths", "llm-4gpu and llm-16gpu on A100s cut into eighths, cost", llm.eighths),
-        Suite("hold", "five instances of other suites under the rule attainment: plans that hold", hold),
+        Suite("llm-eighths", "the services of the other llm suites on A100s cut into eighths, cost", llm.eighths),
+        Suite("hold", "six instances of other suites under the rule attainment: plans that hold", hold),
         Suite(
             "smoke",
             "four tiny instances of every objective, for a check in seconds",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from instances.budget import SloRule
 from instances.generate import sixty_four_gpus
 from instances.instance import Instance
-from instances.suites import gpulet, igniter, inss
+from instances.suites import gpulet, igniter, inss, llm
 
 _BUILDERS: tuple[Callable[[], tuple[Instance, ...]], ...] = (
     igniter.igniter_12,
@@ -14,6 +14,7 @@ _BUILDERS: tuple[Callable[[], tuple[Instance, ...]], ...] = (
     inss.overloaded,
     lambda: gpulet.scenario(3),
     gpulet.equal,
+    llm.sixteen_gpus,
 )
 
 

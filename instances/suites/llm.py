@@ -23,38 +23,39 @@ BUFFER = 1.2
 SHARES, EIGHTHS = "a100-llm", "a100-eighths"
 
 _SMALL, _LARGE = "llama-7b", "llama-13b"
-_SIZES: dict[str, tuple[int, Sequence[str]]] = {
-    "llm-4gpu": (5, (_SMALL,)),
-    "llm-16gpu": (18, (_SMALL, _LARGE)),
+# Seed, number of services, and models
+_SIZES: dict[str, tuple[int, int, Sequence[str]]] = {
+    "llm-4gpu": (0, 5, (_SMALL,)),
+    "llm-16gpu": (0, 18, (_SMALL, _LARGE)),
 }
-_MIXES, _MIX_SIZE = 5, 8
+_MIXES: dict[str, tuple[int, int, Sequence[str]]] = {f"llm-mix-{n}": (n, 8, (_SMALL, _LARGE)) for n in range(1, 6)}
 
 _PROVENANCE = "ours, drawn by instances/suites/llm.py; no interference measured, latencies multiplied by 1.2"
 
 
 def four_gpus() -> tuple[Instance, ...]:
     """Return services of 7B for about four GPUs."""
-    return (_drawn("llm-4gpu", 0, *_SIZES["llm-4gpu"], SHARES),)
+    return (_drawn("llm-4gpu", *_SIZES["llm-4gpu"]),)
 
 
 def sixteen_gpus() -> tuple[Instance, ...]:
     """Return services of 7B and 13B for about sixteen GPUs."""
-    return (_drawn("llm-16gpu", 0, *_SIZES["llm-16gpu"], SHARES),)
+    return (_drawn("llm-16gpu", *_SIZES["llm-16gpu"]),)
 
 
 def mixes() -> tuple[Instance, ...]:
     """Return five mixes of eight services, 7B and 13B in turn."""
-    return tuple(_drawn(f"llm-mix-{n}", n, _MIX_SIZE, (_SMALL, _LARGE), SHARES) for n in range(1, _MIXES + 1))
+    return tuple(_drawn(name, *size) for name, size in _MIXES.items())
 
 
 def eighths() -> tuple[Instance, ...]:
-    """Return the services of ``llm-4gpu`` and ``llm-16gpu`` on GPUs that are cut into eighths."""
-    return tuple(_drawn(name, 0, *size, EIGHTHS, f"{name}-eighths") for name, size in _SIZES.items())
+    """Return the same services on GPUs that are cut into eighths."""
+    return tuple(_drawn(name, *size, gpu=EIGHTHS, suffix="-eighths") for name, size in (_SIZES | _MIXES).items())
 
 
-def _drawn(seed_name: str, seed: int, size: int, models: Sequence[str], gpu: str, name: str | None = None) -> Instance:
-    """Draw services, the models in turn; the same seed gives the same services on every GPU type."""
-    random = Random(f"{seed_name} {seed}")
+def _drawn(name: str, seed: int, size: int, models: Sequence[str], gpu: str = SHARES, suffix: str = "") -> Instance:
+    """Draw services, the models in turn; the same name and seed give the same services on every GPU type."""
+    random = Random(f"{name} {seed}")
     services: list[tuple[Service, float]] = []
     while len(services) < size:
         model = models[len(services) % len(models)]
@@ -65,7 +66,7 @@ def _drawn(seed_name: str, seed: int, size: int, models: Sequence[str], gpu: str
         rate_rps = round(8.0 ** random.random() * 3.0 / (1.0 if model == _SMALL else 2.0), 1)
         if _one_gpu_serves(service, rate_rps):
             services.append((service, rate_rps))
-    return _instance(name or seed_name, services, gpu, seed)
+    return _instance(name + suffix, services, gpu, seed)
 
 
 def _instance(name: str, services: Sequence[tuple[Service, float]], gpu: str, seed: int) -> Instance:

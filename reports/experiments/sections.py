@@ -9,7 +9,7 @@ from bench.ledger.bound_scope import claim_in_words
 from reports.claim import Claim, QueryTable, Values, below
 from reports.experiments import gpulet as gpulet_tables
 from reports.experiments import inss as inss_tables
-from reports.experiments import models, optimum, serving
+from reports.experiments import models, optimum, services, serving
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers import (
@@ -171,5 +171,6 @@ SECTIONS = (
         "Plans under random arrivals",
         {"twelve": serving.TWELVE, "holding": serving.HOLDING, "robust": serving.ROBUST, "wrong": serving.WRONG},
     ),
+    Section("services", "Language-model services", {"sharing": services.SHARING, "in_time": services.IN_TIME}),
     Section("hardware", "On hardware", {"checked": measured_once("hardware")}),
 )

@@ -45,7 +45,7 @@ SIXTY_FOUR = {instance.name: instance for instance in INSTANCES["64gpu"]}
         ("llm-4gpu", [10]),
         ("llm-16gpu", [36]),
         ("llm-mix", [16] * 5),
-        ("llm-eighths", [10, 36]),
+        ("llm-eighths", [10, 36, *[16] * 5]),
         ("hard", [30, 60, 16, 30, 40, 20, 24, 30, 80]),
     ],
 )
@@ -403,6 +403,6 @@ def test_services_have_the_lengths_objectives_and_rates_that_the_suites_state() 
 
 
 def test_eighths_have_the_same_services() -> None:
-    plain = (INSTANCES[name][0] for name in ("llm-4gpu", "llm-16gpu"))
+    plain = (instance for name in ("llm-4gpu", "llm-16gpu", "llm-mix") for instance in INSTANCES[name])
     for instance, other in zip(INSTANCES["llm-eighths"], plain, strict=True):
         assert instance.workloads == other.workloads

@@ -44,7 +44,15 @@ OF_TRAININGS = ("inss-fig8", "inss-fig9")
 """Those of the curves that come with InSS's trained agents: they need no runs."""
 
 OURS = (
-    *("critical-difference", "exact-gap", "exact-scaling", "hold", "hold-robustness", "performance-profiles"),
+    *(
+        "critical-difference",
+        "exact-gap",
+        "exact-scaling",
+        "hold",
+        "hold-robustness",
+        "llm-sharing",
+        "performance-profiles",
+    ),
     *("primal-integral", "pwl-error", "robustness"),
 )
 """Those of no paper."""

@@ -79,7 +79,7 @@ def rows_for() -> Callable[[Need], list[Row]]:
     def plan(instance: Instance) -> Any:
         if instance.name not in plans:
             rule = Mediator() if instance.objective is Objective.COLOCATION else FfdPlusPlus()
-            looked_at = instance.name.startswith(("igniter-3", "igniter-12", "mediator"))
+            looked_at = instance.name.startswith(("igniter-3", "igniter-12", "mediator", "llm-16gpu"))
             found = rule.schedule(instance, Run()).plan if looked_at else None
             plans[instance.name] = {"gpus": []} if found is None else plan_to_json(found)
         return plans[instance.name]

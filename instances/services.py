@@ -16,7 +16,7 @@ from instances.gpu import DnnModel, GpuType, LanguageModel, SoloProfile
 from instances.memory import CONTEXT_MIB
 
 MOST_PROMPTS = 32
-"""Largest prefill batch. Prefill is bound by computation from some hundred tokens on, so larger batches gain nothing."""
+"""Largest prefill batch: from some hundred tokens on computation binds, and larger batches gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,8 @@ def _draw_violations(figure: Figure, rows: Sequence[Row], folder: Path) -> list[
     simulated = [row for row in own if row.simulation is not None]
     notes = gaps(figure.name, own, [row for row in own if row not in simulated], figure.needs)
     allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
-    notes.append(f"Requests not in time in percent; red edges: above {allowed}, in violation. The paper measured.")
+    notes.append(f"Requests not in time in percent; red edges: above {allowed}, in violation.")
+    notes.append("The paper's numbers of late workloads are measured.")
     with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
         axes = sheet.subplots(len(figure.needs), 1)
         for need, ax in zip(figure.needs, axes, strict=True):
